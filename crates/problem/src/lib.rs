@@ -1,0 +1,13 @@
+//! Located, explained problems: the one error style of every Slipway crate.
+//!
+//! A loader collects every [`Problem`] it finds and returns them together as [`Problems`]. A problem
+//! says what is wrong, where ([`Location`], file:line:column), and what to do next (`hint:`). How it
+//! looks on a terminal is the binary's business; [`std::fmt::Display`] gives the plain form.
+
+mod location;
+mod nearest;
+mod problem;
+
+pub use location::Location;
+pub use nearest::nearest;
+pub use problem::{Problem, Problems, Severity};

@@ -1,0 +1,261 @@
+//! One thing that is wrong, and all of them together.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Location, nearest};
+
+/// How much a problem matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The work cannot go on.
+    Error,
+    /// The work goes on; the user should know.
+    Warning,
+    /// Worth saying when asked for detail.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// One thing that is wrong: what, where, and what to do next.
+///
+/// Messages start in lower case, end without a full stop, and name the offending thing in backquotes.
+/// They never contain a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    pub severity: Severity,
+    /// A stable identifier (`K101`, `RB-V07`) where a specification assigns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Location>,
+    /// The text of the line `at` points to, for reports that show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    fn of(severity: Severity, message: impl Into<String>) -> Self {
+        Self { severity, code: None, message: message.into(), at: None, excerpt: None, hint: None }
+    }
+
+    /// Starts an error.
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::of(Severity::Error, message)
+    }
+
+    /// Starts a warning.
+    pub fn warning(message: impl Into<String>) -> Self {
+        Self::of(Severity::Warning, message)
+    }
+
+    /// Starts a note.
+    pub fn note(message: impl Into<String>) -> Self {
+        Self::of(Severity::Note, message)
+    }
+
+    /// Says where.
+    #[must_use]
+    pub fn at(mut self, location: Location) -> Self {
+        self.at = Some(location);
+        self
+    }
+
+    /// Says where, and keeps the line of `text` (the whole file) the location points to.
+    #[must_use]
+    pub fn in_text(mut self, location: Location, text: &str) -> Self {
+        const LONGEST_EXCERPT: usize = 400;
+        let line = (location.line as usize).checked_sub(1).and_then(|index| text.lines().nth(index));
+        self.excerpt = line.filter(|line| line.len() <= LONGEST_EXCERPT).map(str::to_owned);
+        self.at = Some(location);
+        self
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Suggests the candidate nearest to `name`, when one is near and no hint was given.
+    #[must_use]
+    pub fn did_you_mean<'a>(mut self, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Self {
+        if self.hint.is_none() {
+            self.hint = nearest(name, candidates).map(|found| format!("did you mean `{found}`?"));
+        }
+        self
+    }
+
+    /// Gives it a stable identifier.
+    #[must_use]
+    pub fn code(mut self, code: impl Into<String>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    /// Prints `file:line:column: message` and, on a line of its own, `hint: …`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(at) = &self.at {
+            write!(f, "{at}: ")?;
+        }
+        if self.severity != Severity::Error {
+            write!(f, "{}: ", self.severity)?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(code) = &self.code {
+            write!(f, " [{code}]")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Every problem found in one go, in the order they were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Starts with none.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, problem: Problem) {
+        self.0.push(problem);
+    }
+
+    /// Adds those of `result`, if it failed; gives its value, if it did not.
+    pub fn take<T>(&mut self, result: Result<T, impl Into<Problems>>) -> Option<T> {
+        result.map_err(|problems| self.0.extend(problems.into().0)).ok()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+        self.0.iter()
+    }
+
+    /// Whether any of them is an error.
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// Puts them in the order of the files: by location, unlocated ones first.
+    pub fn sort(&mut self) {
+        self.0.sort_by(|a, b| a.at.cmp(&b.at));
+    }
+
+    /// Succeeds with `value` unless an error was found. Warnings alone do not fail: take them out with
+    /// [`Problems::iter`] before.
+    pub fn into_result<T>(self, value: T) -> Result<T, Problems> {
+        if self.has_errors() { Err(self) } else { Ok(value) }
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+impl FromIterator<Problem> for Problems {
+    fn from_iter<I: IntoIterator<Item = Problem>>(problems: I) -> Self {
+        Self(problems.into_iter().collect())
+    }
+}
+
+impl Extend<Problem> for Problems {
+    fn extend<I: IntoIterator<Item = Problem>>(&mut self, problems: I) {
+        self.0.extend(problems);
+    }
+}
+
+impl IntoIterator for Problems {
+    type Item = Problem;
+    type IntoIter = std::vec::IntoIter<Problem>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Problems {
+    type Item = &'a Problem;
+    type IntoIter = std::slice::Iter<'a, Problem>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_place_message_code_and_hint() {
+        let problem = Problem::error("unknown key `replica`")
+            .at(Location::new("stack.yaml", 3, 5))
+            .code("S12")
+            .did_you_mean("replica", ["replicas"]);
+        assert_eq!(
+            problem.to_string(),
+            "stack.yaml:3:5: unknown key `replica` [S12]\n  hint: did you mean `replicas`?"
+        );
+    }
+
+    #[test]
+    fn warnings_alone_do_not_fail() {
+        let mut problems = Problems::from(Problem::warning("careful"));
+        assert!(problems.clone().into_result(()).is_ok());
+        problems.push(Problem::error("broken"));
+        assert_eq!(problems.into_result(()).map_err(|all| all.len()), Err(2));
+    }
+
+    #[test]
+    fn keeps_the_line_it_points_to() {
+        let problem = Problem::error("bad").in_text(Location::new("f", 2, 1), "a\nb: c\n");
+        assert_eq!(problem.excerpt.as_deref(), Some("b: c"));
+    }
+}
