@@ -1,0 +1,24 @@
+//! The event stream every engine speaks.
+//!
+//! Engines never print. They hold an [`Events`] handle and send [`Event`] payloads; the handle stamps
+//! them (run id, sequence number, time), masks every registered secret and passes the resulting
+//! [`Record`] to its [`Sink`]s. A terminal, a JSON-lines file, a gRPC stream and a web page are all
+//! sinks of the same records, so they can never disagree.
+//!
+//! The JSON form of a record is versioned and documented in `docs/reference/events.md`.
+
+mod clock;
+mod event;
+mod events;
+mod redact;
+mod run_id;
+mod sink;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use event::{
+    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Totals,
+};
+pub use events::Events;
+pub use redact::{Coverage, MASK, RedactingWriter, Redactor};
+pub use run_id::{InvalidRunId, RunId};
+pub use sink::{Broadcast, FileSink, JsonLines, Memory, Sink, Tee};

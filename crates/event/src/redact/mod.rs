@@ -1,0 +1,147 @@
+//! Masking of secret values in anything that leaves the process.
+//!
+//! A registered value is found raw and in the encodings it travels in (`forms`), in whole texts, in
+//! JSON trees and across the chunk boundaries of a stream (`stream`).
+
+mod forms;
+mod matcher;
+mod stream;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use matcher::Matcher;
+pub use stream::RedactingWriter;
+
+/// What stands in a secret's place. It has no character that JSON, YAML or a shell would mind.
+pub const MASK: &str = "***";
+
+/// How well a registered value will be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// Anywhere, in every form.
+    Full,
+    /// Too short to be told from ordinary text: masked only where it stands alone, as a whole text or
+    /// between characters that are neither letters nor digits.
+    Delimited,
+    /// A word every output is full of (`true`, `admin`, `8080`): masked only where a whole text equals
+    /// it in an event of its own; nothing in running text.
+    WholeTextOnly,
+    /// There is nothing to mask.
+    Empty,
+}
+
+/// The secrets of a run and the automaton that finds them; cheap to clone, shared by all sinks.
+#[derive(Clone, Default)]
+pub struct Redactor(Arc<RwLock<Secrets>>);
+
+#[derive(Default)]
+struct Secrets {
+    anywhere: BTreeSet<Vec<u8>>,
+    delimited: BTreeSet<Vec<u8>>,
+    whole: BTreeSet<Vec<u8>>,
+    /// Built on first use after a change.
+    matcher: Option<Arc<Matcher>>,
+}
+
+impl Redactor {
+    /// Starts with no secrets.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a secret with all its forms and says how well it will be masked.
+    pub fn register(&self, secret: impl AsRef<[u8]>) -> Coverage {
+        let secret = secret.as_ref();
+        let coverage = forms::coverage(secret);
+        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = match coverage {
+            Coverage::Empty => false,
+            Coverage::WholeTextOnly => secrets.whole.insert(secret.to_vec()),
+            Coverage::Delimited => secrets.delimited.insert(secret.to_vec()),
+            Coverage::Full => {
+                let before = secrets.anywhere.len();
+                secrets.anywhere.extend(forms::of(secret));
+                secrets.anywhere.len() > before
+            }
+        };
+        if changed {
+            secrets.matcher = None;
+        }
+        coverage
+    }
+
+    /// Masks every registered secret in a text.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.matcher().map_or(Cow::Borrowed(text), |matcher| matcher.redact(text))
+    }
+
+    /// Masks in place; leaves a clean text untouched.
+    pub fn redact_in_place(&self, text: &mut String) {
+        let masked = match self.redact(text) {
+            Cow::Borrowed(_) => return,
+            Cow::Owned(masked) => masked,
+        };
+        *text = masked;
+    }
+
+    /// Masks every string of a JSON tree, keys included. Numbers and shape stay, so the result is
+    /// always as valid as what came in.
+    pub fn redact_json(&self, value: &mut serde_json::Value) {
+        let Some(matcher) = self.matcher() else { return };
+        let mut pending = vec![value];
+        while let Some(value) = pending.pop() {
+            match value {
+                serde_json::Value::String(text) => {
+                    if let Cow::Owned(masked) = matcher.redact(text) {
+                        *text = masked;
+                    }
+                }
+                serde_json::Value::Array(items) => pending.extend(items),
+                serde_json::Value::Object(fields) => {
+                    if fields.keys().any(|key| matches!(matcher.redact(key), Cow::Owned(_))) {
+                        *fields = std::mem::take(fields)
+                            .into_iter()
+                            .map(|(key, value)| (matcher.redact(&key).into_owned(), value))
+                            .collect();
+                    }
+                    pending.extend(fields.values_mut());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Wraps a writer so that secrets are masked even when they are written in pieces.
+    pub fn writer<W: Write>(&self, out: W) -> RedactingWriter<W> {
+        RedactingWriter::new(self.clone(), out)
+    }
+
+    /// The automaton, or none when nothing is registered.
+    fn matcher(&self) -> Option<Arc<Matcher>> {
+        {
+            let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(matcher) = &secrets.matcher {
+                return Some(Arc::clone(matcher));
+            }
+            if secrets.anywhere.is_empty() && secrets.delimited.is_empty() && secrets.whole.is_empty() {
+                return None;
+            }
+        }
+        let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if secrets.matcher.is_none() {
+            let built = Matcher::build(&secrets.anywhere, &secrets.delimited, &secrets.whole);
+            secrets.matcher = Some(Arc::new(built));
+        }
+        secrets.matcher.clone()
+    }
+}
+
+impl std::fmt::Debug for Redactor {
+    /// Never shows a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Redactor(..)")
+    }
+}

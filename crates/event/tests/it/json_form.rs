@@ -1,0 +1,107 @@
+//! The JSON form is a promise: these texts must stay readable, and be written, as they are.
+
+use slipway_event::{
+    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Totals,
+};
+use slipway_problem::{Location, Problem};
+
+fn object() -> ObjectRef {
+    ObjectRef {
+        api_version: "apps/v1".into(),
+        kind: "Deployment".into(),
+        namespace: "shop".into(),
+        name: "web".into(),
+    }
+}
+
+fn cases() -> Vec<(Event, &'static str)> {
+    let node = || "apply/web".to_owned();
+    vec![
+        (
+            Event::RunStarted { title: "apply web".into(), nodes: 3 },
+            r#""type":"run.started","title":"apply web","nodes":3"#,
+        ),
+        (
+            Event::RunFinished { status: RunStatus::Cancelled, duration_ms: 1500 },
+            r#""type":"run.finished","status":"cancelled","durationMs":1500"#,
+        ),
+        (
+            Event::NodeStarted { node: node(), attempt: 1 },
+            r#""type":"node.started","node":"apply/web","attempt":1"#,
+        ),
+        (
+            Event::NodeRetrying { node: node(), attempt: 1, error: "503".into(), delay_ms: 200 },
+            r#""type":"node.retrying","node":"apply/web","attempt":1,"error":"503","delayMs":200"#,
+        ),
+        (
+            Event::NodeFinished { node: node(), status: NodeStatus::Succeeded, reason: None, duration_ms: 7 },
+            r#""type":"node.finished","node":"apply/web","status":"succeeded","durationMs":7"#,
+        ),
+        (
+            Event::Object {
+                node: Some(node()),
+                object: object(),
+                state: ObjectState::Waiting,
+                message: Some("1/3 ready".into()),
+            },
+            r#""type":"object","node":"apply/web","object":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"shop","name":"web"},"state":"waiting","message":"1/3 ready""#,
+        ),
+        (
+            Event::Log {
+                object: object(),
+                container: Some("app".into()),
+                stream: LogStream::Stdout,
+                line: "hi".into(),
+            },
+            r#""type":"log","object":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"shop","name":"web"},"container":"app","stream":"stdout","line":"hi""#,
+        ),
+        (
+            Event::Progress { node: None, message: "rendering".into(), done: Some(1), total: Some(9) },
+            r#""type":"progress","message":"rendering","done":1,"total":9"#,
+        ),
+        (
+            Event::Warning {
+                problem: Problem::warning("unknown key `a`")
+                    .at(Location::new("f.yaml", 2, 1))
+                    .hint("remove it"),
+            },
+            r#""type":"warning","problem":{"severity":"warning","message":"unknown key `a`","at":{"file":"f.yaml","line":2,"column":1},"hint":"remove it"}"#,
+        ),
+        (
+            Event::Summary { totals: Totals { succeeded: 2, failed: 1, ..Totals::default() } },
+            r#""type":"summary","totals":{"succeeded":2,"failed":1,"skipped":0,"blocked":0,"cancelled":0,"resumed":0}"#,
+        ),
+    ]
+}
+
+#[test]
+fn records_are_written_and_read_as_documented() {
+    for (event, body) in cases() {
+        let record = Record {
+            v: FORMAT_VERSION,
+            run: "r1".parse().unwrap(),
+            seq: 4,
+            time: "2026-11-15T21:33:05.123456Z".parse().unwrap(),
+            event,
+        };
+        let text = format!(r#"{{"v":1,"run":"r1","seq":4,"time":"2026-11-15T21:33:05.123456Z",{body}}}"#);
+        assert_eq!(serde_json::to_string(&record).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record, "{text}");
+    }
+}
+
+#[test]
+fn readers_skip_fields_they_do_not_know() {
+    let text = r#"{"v":1,"run":"r1","seq":1,"time":"2026-11-15T21:33:05Z","type":"node.started","node":"a","attempt":1,"later":{"x":1}}"#;
+    assert!(serde_json::from_str::<Record>(text).is_ok());
+}
+
+#[test]
+fn the_reference_page_shows_every_event_type() {
+    let page = include_str!("../../../../docs/reference/events.md");
+    for (event, _) in cases() {
+        let json = serde_json::to_value(event).unwrap();
+        let name = json["type"].as_str().unwrap();
+        assert!(page.contains(&format!("`{name}`")), "docs/reference/events.md does not describe {name}");
+    }
+}

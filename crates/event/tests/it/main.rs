@@ -1,0 +1,5 @@
+//! What readers of the event stream rely on.
+
+mod json_form;
+mod redaction;
+mod streams;
