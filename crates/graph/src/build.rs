@@ -1,6 +1,7 @@
 //! Putting a graph together, and everything that can be wrong with one.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use slipway_problem::{Location, Problem, Problems, nearest};
@@ -56,6 +57,23 @@ pub enum Defect {
     MoreCycles { groups: usize },
 }
 
+/// A need that was not added because it would have closed a cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The node it was for.
+    pub id: Id,
+    /// What it was to need.
+    pub need: Id,
+    /// The cycle it would have closed: `id`, `need`, and so on up to a node that needs `id`.
+    pub path: Vec<Id>,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` cannot wait for `{}`: {}", self.id, self.need, cycle::show(&self.path))
+    }
+}
+
 impl<N> GraphBuilder<N> {
     /// Starts without nodes.
     pub fn new() -> Self {
@@ -86,6 +104,41 @@ impl<N> GraphBuilder<N> {
     pub fn need(&mut self, id: impl Into<Id>, need: impl Into<Id>) -> &mut Self {
         self.needs.push((id.into(), need.into()));
         self
+    }
+
+    /// Adds needs that are good to have, except where they would close a cycle, and gives those it left
+    /// out. Nodes and needs added before come first; among the wishes, those of smaller ids do. A wish
+    /// naming an unknown node becomes a need, for [`GraphBuilder::build`] to report.
+    pub fn wish(&mut self, wishes: impl IntoIterator<Item = (Id, Id)>) -> Vec<Refused> {
+        let mut wishes: Vec<(Id, Id)> = wishes.into_iter().collect();
+        wishes.sort_unstable();
+        wishes.dedup();
+        let numbers: HashMap<&str, u32> = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(number, entry)| (entry.id.as_str(), number as u32))
+            .collect();
+        let number = |(id, need): &(Id, Id)| Some((*numbers.get(id.as_str())?, *numbers.get(need.as_str())?));
+        let firm: Vec<(u32, u32)> = self.needs.iter().filter_map(number).collect();
+        let wished: Vec<Option<(u32, u32)>> = wishes.iter().map(number).collect();
+        let all: Vec<(u32, u32)> = firm.iter().copied().chain(wished.iter().copied().flatten()).collect();
+        let refused = cycle::closing(self.entries.len(), &firm, &wished, &all);
+        let refused: Vec<Refused> = refused
+            .into_iter()
+            .map(|(wish, path)| Refused {
+                id: wishes[wish].0.clone(),
+                need: wishes[wish].1.clone(),
+                path: path.into_iter().map(|number| self.entries[number as usize].id.clone()).collect(),
+            })
+            .collect();
+        let mut left_out = refused.iter().peekable();
+        for (id, need) in wishes {
+            if left_out.next_if(|wish| wish.id == id && wish.need == need).is_none() {
+                self.needs.push((id, need));
+            }
+        }
+        refused
     }
 
     /// The number of nodes added so far.

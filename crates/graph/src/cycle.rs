@@ -1,5 +1,7 @@
 //! Finding short, readable cycles: strongly connected components, then breadth-first search in each.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 
 use crate::Id;
@@ -73,6 +75,60 @@ pub(crate) fn find(needs: &Adjacency) -> Cycles {
         paths.extend(found);
     }
     Cycles { paths, more }
+}
+
+/// Finds the wishes that would close a cycle if the firm edges, and the wishes before them that do not,
+/// were there. Each comes with the nodes of that cycle, its own edge first. `all` holds both kinds.
+pub(crate) fn closing(
+    nodes: usize,
+    firm: &[(u32, u32)],
+    wished: &[Option<(u32, u32)>],
+    all: &[(u32, u32)],
+) -> Vec<(usize, Vec<u32>)> {
+    // Only an edge between nodes of one component can be on a cycle, so only those are searched for.
+    let (component, _) = components(&Adjacency::new(nodes, all));
+    let risky = |&(node, need): &(u32, u32)| component[node as usize] == component[need as usize];
+    let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (node, need) in firm.iter().copied().filter(risky) {
+        below.entry(node).or_default().push(need);
+    }
+    let mut refused = Vec::new();
+    for (wish, edge) in wished.iter().enumerate() {
+        let Some((node, need)) = edge.filter(risky) else { continue };
+        match path(&below, need, node) {
+            Some(mut path) => {
+                path.rotate_right(1);
+                refused.push((wish, path));
+            }
+            None => below.entry(node).or_default().push(need),
+        }
+    }
+    refused
+}
+
+/// A shortest path, both ends included.
+fn path(below: &HashMap<u32, Vec<u32>>, from: u32, to: u32) -> Option<Vec<u32>> {
+    let mut via = HashMap::from([(from, from)]);
+    let mut queue = VecDeque::from([from]);
+    while let Some(node) = queue.pop_front() {
+        if node == to {
+            let mut path = vec![node];
+            let mut last = node;
+            while last != from {
+                last = via[&last];
+                path.push(last);
+            }
+            path.reverse();
+            return Some(path);
+        }
+        for &need in below.get(&node).into_iter().flatten() {
+            if let Entry::Vacant(unseen) = via.entry(need) {
+                unseen.insert(node);
+                queue.push_back(need);
+            }
+        }
+    }
+    None
 }
 
 /// Prints `a -> b -> a`; a long cycle is cut in the middle.

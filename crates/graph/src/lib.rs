@@ -19,7 +19,7 @@ mod order;
 mod reduce;
 mod run;
 
-pub use build::{Defect, GraphBuilder};
+pub use build::{Defect, GraphBuilder, Refused};
 pub use export::{Drawing, EdgeStyle};
 pub use fingerprint::Fingerprint;
 pub use graph::{Graph, NodeRef};

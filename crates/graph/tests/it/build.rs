@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use slipway_graph::{Defect, Graph, GraphBuilder};
 use slipway_problem::Location;
 
-use crate::dags::{dags, graph, graph_in};
+use crate::dags::{dags, graph, graph_in, name};
 
 fn builder(lines: &[&str]) -> GraphBuilder<()> {
     let mut builder = Graph::builder();
@@ -42,6 +42,32 @@ fn needs_can_be_added_later() {
     let problems = plan.build().expect_err("a typo").to_string();
     let expected = "`wbe`, said to need `db`, does not exist\n  hint: did you mean `web`?\nplan.yaml:2:3: `db` needs itself";
     assert_eq!(problems, expected);
+}
+
+#[test]
+fn wishes_never_close_a_cycle() {
+    let mut plan = builder(&["web: config", "config:", "db:", "job: web"]);
+    let wish = |id: &str, need: &str| (id.into(), need.into());
+    let refused = plan.wish([
+        wish("web", "db"),
+        wish("config", "web"),
+        wish("config", "job"),
+        wish("db", "web"),
+        wish("job", "job"),
+        wish("db", "web"),
+    ]);
+    let shown: Vec<String> = refused.iter().map(ToString::to_string).collect();
+    let expected = [
+        "`config` cannot wait for `job`: config -> job -> web -> config",
+        "`config` cannot wait for `web`: config -> web -> config",
+        "`job` cannot wait for `job`: job -> job",
+        // The wish of db, the smaller id, was granted before.
+        "`web` cannot wait for `db`: web -> db -> web",
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(plan.clone().build().expect("no cycle").edge_count(), 3);
+    assert!(plan.wish([wish("web", "confgi")]).is_empty());
+    assert!(plan.build().expect_err("unknown").to_string().contains("did you mean `config`?"));
 }
 
 #[test]
@@ -131,6 +157,28 @@ proptest! {
         })
     ) {
         prop_assert_eq!(graph(&dag), graph_in(&dag, order));
+    }
+
+    #[test]
+    fn granted_wishes_are_as_many_as_fit(
+        dag in dags(15),
+        wishes in prop::collection::vec((0..15usize, 0..15usize), 0..40),
+    ) {
+        let mut builder = Graph::builder();
+        for (node, needs) in dag.iter().enumerate() {
+            builder.add(name(node), (), needs.iter().map(|&need| name(need)));
+        }
+        let wishes = wishes.into_iter().filter(|wish| wish.0 < dag.len() && wish.1 < dag.len());
+        let refused = builder.wish(wishes.map(|(node, need)| (name(node).into(), name(need).into())));
+        let granted = builder.clone().build().expect("wishes close no cycle");
+        for refused in refused {
+            let mut more = builder.clone();
+            more.need(&refused.id, &refused.need);
+            prop_assert!(more.build().is_err(), "{} for nothing", refused);
+            for (node, need) in refused.path.iter().zip(refused.path.iter().cycle().skip(1)).skip(1) {
+                prop_assert!(granted.node(node).is_some_and(|node| node.needs().any(|other| other.id() == need)));
+            }
+        }
     }
 
     #[test]

@@ -506,6 +506,7 @@ proptest! {
         failing in prop::collection::btree_set(0..25usize, 0..4),
         fail_fast: bool,
         cancel_at in prop::option::of(0..40u64),
+        grace in prop::option::of(0..400u64),
         seed: u64,
     ) {
         let graph = graph(&dag);
@@ -527,7 +528,8 @@ proptest! {
         let policy = Policy {
             schedule: if by_wave { Schedule::ByWave } else { Schedule::Eager },
             concurrency: limit(places),
-            on_cancel: Running::Finish,
+            on_cancel: if grace.is_some() { Running::Stop } else { Running::Finish },
+            grace: Duration::from_millis(grace.unwrap_or(0)),
             ..on_failure(if fail_fast { OnFailure::FailFast(Running::Finish) } else { OnFailure::Continue })
         };
         let mut journal = MemoryJournal::new();
@@ -576,6 +578,7 @@ proptest! {
             let outcome = &report.nodes[node.position()].outcome;
             match records.last() {
                 Some(Record::Completed { .. }) => prop_assert_eq!(outcome, &Outcome::Completed),
+                Some(Record::Cancelled { .. }) => prop_assert_eq!(outcome, &Outcome::Cancelled),
                 Some(Record::Failed { .. }) => prop_assert!(matches!(outcome, Outcome::Failed(_))),
                 None => prop_assert!(matches!(outcome.name(), "not-started" | "blocked")),
                 Some(other) => prop_assert!(false, "unexpected {:?}", other),
