@@ -1,1 +1,48 @@
-fn main() {}
+//! The project's only build tool: `cargo xtask test|docs|bench|conformance|ci`.
+
+mod bench;
+mod ci;
+mod conformance;
+mod docs;
+mod layers;
+mod lint;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  test                     every test that needs only Rust and git, and the stale-docs check
+  lint                     formatting, clippy, rustdoc
+  docs [--check]           write the generated pages under docs/reference, or fail when they are stale
+  bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
+  conformance [SUITE..]    compare with the real programs, which it installs by package name
+  ci                       what CI runs after `test`: lint, short benchmarks, conformance
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["test"] => test::run(),
+        ["lint"] => lint::run(),
+        ["docs"] => docs::write(),
+        ["docs", "--check"] => docs::check(),
+        ["bench", rest @ ..] => bench::run(rest),
+        ["conformance", suites @ ..] => conformance::run(suites),
+        ["ci"] => ci::run(),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(64);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

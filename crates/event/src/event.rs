@@ -68,10 +68,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// A line a workload wrote.
+    /// A line a node's work or a workload wrote.
     #[serde(rename = "log")]
     Log {
-        object: ObjectRef,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        object: Option<ObjectRef>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         container: Option<String>,
         stream: LogStream,
@@ -115,13 +118,18 @@ pub enum NodeStatus {
     Skipped,
     /// Something it needs failed.
     Blocked,
+    /// It was stopped while it ran.
     Cancelled,
     /// An earlier, interrupted run had done it.
     Resumed,
+    /// The run ended before its turn came.
+    #[serde(rename = "not-started")]
+    NotStarted,
 }
 
 /// How many nodes ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Totals {
     pub succeeded: u64,
     pub failed: u64,
@@ -129,20 +137,7 @@ pub struct Totals {
     pub blocked: u64,
     pub cancelled: u64,
     pub resumed: u64,
-}
-
-impl Totals {
-    /// Counts one more node.
-    pub fn count(&mut self, status: NodeStatus) {
-        *match status {
-            NodeStatus::Succeeded => &mut self.succeeded,
-            NodeStatus::Failed => &mut self.failed,
-            NodeStatus::Skipped => &mut self.skipped,
-            NodeStatus::Blocked => &mut self.blocked,
-            NodeStatus::Cancelled => &mut self.cancelled,
-            NodeStatus::Resumed => &mut self.resumed,
-        } += 1;
-    }
+    pub not_started: u64,
 }
 
 /// Which Kubernetes object an event is about.
@@ -208,9 +203,9 @@ impl Event {
                 node.iter_mut().chain(message).for_each(&mut *edit);
                 edit_object(object, edit);
             }
-            Self::Log { object, container, line, .. } => {
-                container.iter_mut().for_each(&mut *edit);
-                edit_object(object, edit);
+            Self::Log { node, object, container, line, .. } => {
+                node.iter_mut().chain(container).for_each(&mut *edit);
+                object.iter_mut().for_each(|object| edit_object(object, edit));
                 edit(line);
             }
             Self::Progress { node, message, .. } => {

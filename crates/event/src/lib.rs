@@ -10,6 +10,7 @@
 mod clock;
 mod event;
 mod events;
+mod observe;
 mod redact;
 mod run_id;
 mod sink;

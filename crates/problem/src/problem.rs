@@ -78,9 +78,7 @@ impl Problem {
     /// Says where, and keeps the line of `text` (the whole file) the location points to.
     #[must_use]
     pub fn in_text(mut self, location: Location, text: &str) -> Self {
-        const LONGEST_EXCERPT: usize = 400;
-        let line = (location.line as usize).checked_sub(1).and_then(|index| text.lines().nth(index));
-        self.excerpt = line.filter(|line| line.len() <= LONGEST_EXCERPT).map(str::to_owned);
+        self.excerpt = excerpt(&location, text);
         self.at = Some(location);
         self
     }
@@ -107,6 +105,13 @@ impl Problem {
         self.code = Some(code.into());
         self
     }
+}
+
+/// The line of `text` that `location` points to, unless it is too long to show.
+fn excerpt(location: &Location, text: &str) -> Option<String> {
+    const LONGEST: usize = 400;
+    let line = text.lines().nth((location.line as usize).checked_sub(1)?)?;
+    (line.len() <= LONGEST).then(|| line.to_owned())
 }
 
 impl fmt::Display for Problem {
@@ -172,6 +177,15 @@ impl Problems {
     /// Puts them in the order of the files: by location, unlocated ones first.
     pub fn sort(&mut self) {
         self.0.sort_by(|a, b| a.at.cmp(&b.at));
+    }
+
+    /// Gives the problems of `file` that keep no excerpt the line of its `text` they point to.
+    pub fn quote(&mut self, file: &str, text: &str) {
+        for problem in self.0.iter_mut().filter(|problem| problem.excerpt.is_none()) {
+            if let Some(at) = problem.at.as_ref().filter(|at| *at.file == *file) {
+                problem.excerpt = excerpt(at, text);
+            }
+        }
     }
 
     /// Succeeds with `value` unless an error was found. Warnings alone do not fail: take them out with

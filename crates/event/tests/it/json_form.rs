@@ -48,7 +48,8 @@ fn cases() -> Vec<(Event, &'static str)> {
         ),
         (
             Event::Log {
-                object: object(),
+                node: None,
+                object: Some(object()),
                 container: Some("app".into()),
                 stream: LogStream::Stdout,
                 line: "hi".into(),
@@ -69,7 +70,7 @@ fn cases() -> Vec<(Event, &'static str)> {
         ),
         (
             Event::Summary { totals: Totals { succeeded: 2, failed: 1, ..Totals::default() } },
-            r#""type":"summary","totals":{"succeeded":2,"failed":1,"skipped":0,"blocked":0,"cancelled":0,"resumed":0}"#,
+            r#""type":"summary","totals":{"succeeded":2,"failed":1,"skipped":0,"blocked":0,"cancelled":0,"resumed":0,"notStarted":0}"#,
         ),
     ]
 }

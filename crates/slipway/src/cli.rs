@@ -1,0 +1,122 @@
+//! The command tree. Each command's own flags live beside its code in `commands`.
+
+use std::path::PathBuf;
+
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::commands;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Takes Kubernetes packages from source to production
+#[derive(Debug, Parser)]
+#[command(
+    name = "slipway",
+    version,
+    styles = STYLES,
+    max_term_width = 100,
+    propagate_version = false,
+    disable_help_subcommand = true,
+    after_help = "Data goes to standard output, everything else to standard error.\n\
+                  Exit codes: 0 done, 1 failed, 64 usage, 130/143 interrupted."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of every command. What is not given comes from the environment (`SLIPWAY_*`), then from the
+/// configuration file, then from a default; `slipway config` shows which.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Globals {
+    /// Kubeconfig file to use
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME", alias = "kube-context")]
+    pub context: Option<String>,
+
+    /// Namespace to work in
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
+
+    /// Form of what is shown
+    #[arg(short, long, global = true, value_name = "FORM")]
+    pub output: Option<Output>,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub color: Option<Color>,
+
+    /// Say more; repeat for debug and trace
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Say only what went wrong
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Form of progress and events on standard error
+    #[arg(long, global = true, value_name = "FORM")]
+    pub log_format: Option<LogFormat>,
+
+    /// Configuration file to use instead of the user's own
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// How a command shows its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    #[default]
+    Table,
+    Json,
+    Yaml,
+}
+
+/// When to colour the terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// How progress is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A live view on a terminal, plain lines elsewhere
+    #[default]
+    Text,
+    /// One event a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show or run a graph of nodes and needs
+    Graph(commands::graph::Args),
+    /// Show the settings in force and where each comes from
+    Config(commands::config::Args),
+    /// Print a completion script for a shell
+    Completions(commands::completions::Args),
+    /// Write manual pages
+    Man(commands::man::Args),
+    /// Print the command reference as Markdown
+    #[command(hide = true)]
+    Reference(commands::reference::Args),
+}

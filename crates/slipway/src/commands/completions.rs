@@ -1,0 +1,22 @@
+//! `slipway completions SHELL`
+
+use std::io::Write;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The shell to complete for
+    shell: Shell,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "slipway", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
+    Ok(Exit::Done)
+}

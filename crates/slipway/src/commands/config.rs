@@ -1,0 +1,51 @@
+//! `slipway config`
+
+use serde::Serialize;
+
+use crate::config::Setting;
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+#[derive(Serialize)]
+struct Row {
+    setting: &'static str,
+    value: String,
+    from: String,
+}
+
+pub fn run(_: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let settings = &session.settings;
+    fn row<T>(setting: &'static str, found: &Setting<T>, text: impl Fn(&T) -> String) -> Row {
+        Row { setting, value: text(&found.value), from: found.origin.to_string() }
+    }
+    fn word<T: clap::ValueEnum>(value: &T) -> String {
+        value.to_possible_value().map(|word| word.get_name().to_owned()).unwrap_or_default()
+    }
+    let optional = |value: &Option<String>| value.clone().unwrap_or_default();
+    let rows = vec![
+        row("kubeconfig", &settings.kubeconfig, |path| {
+            path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+        }),
+        row("context", &settings.context, optional),
+        row("namespace", &settings.namespace, optional),
+        row("output", &settings.output, word),
+        row("color", &settings.color, word),
+        row("logFormat", &settings.log_format, word),
+    ];
+    show::show(session.output(), &rows, |rows| {
+        let mut table = Table::new(&["setting", "value", "from"]);
+        for row in rows {
+            table.row([row.setting.to_owned(), row.value.clone(), row.from.clone()]);
+        }
+        table.render()
+    })?;
+    if let Some(file) = &settings.file {
+        tracing::info!("read {}", file.display());
+    }
+    Ok(Exit::Done)
+}

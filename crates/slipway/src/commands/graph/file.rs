@@ -1,0 +1,86 @@
+//! The graph file: nodes, needs and, to run it, commands.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::json;
+use slipway_graph::{Graph, GraphBuilder};
+use slipway_problem::{Location, Problem, Problems};
+use slipway_yaml::{Fields, Node};
+
+use crate::files::Text;
+
+/// What a node does.
+#[derive(Debug)]
+pub struct Job {
+    pub run: Option<String>,
+    pub timeout: Option<Duration>,
+    pub retries: u32,
+}
+
+/// Reads and checks a graph file.
+pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
+    let root = slipway_yaml::parse_one(&file.text, &file.name)?;
+    if root.is_null() {
+        return Err(Problem::error("the file is empty")
+            .at(Location::file(file.name.as_str()))
+            .hint("expected `nodes:` with a mapping of names to `{needs: [..], run: ..}`")
+            .into());
+    }
+    let mut problems = Problems::new();
+    let mut builder = Graph::builder();
+    let mut fields = Fields::of(&root, &mut problems);
+    fields.required("nodes");
+    fields.entries("nodes", |name, node, problems| {
+        add_node(&mut builder, name, node, problems);
+        None::<()>
+    });
+    fields.finish();
+    // Cycles and unknown needs are worth knowing even when something else is wrong as well.
+    let graph = problems.take(builder.build());
+    problems.sort();
+    problems.quote(&file.name, &file.text);
+    match graph {
+        Some(graph) => problems.into_result(graph),
+        None => Err(problems),
+    }
+}
+
+fn add_node(builder: &mut GraphBuilder<Job>, name: &Node, node: &Node, problems: &mut Problems) {
+    let id = name.key_text().into_owned();
+    if id.is_empty() {
+        problems.push(name.problem("a node needs a name"));
+        return;
+    }
+    let mut fields = Fields::of(node, problems);
+    let needs = fields.strings("needs");
+    let run = fields.string("run");
+    let timeout = fields.parsed::<Timeout>("timeout").map(|timeout| timeout.0);
+    let retries = fields.u64("retries").unwrap_or(0);
+    let retries = u32::try_from(retries).unwrap_or_else(|_| {
+        fields.complain("retries", "`retries` is too large");
+        0
+    });
+    fields.finish();
+    builder.add(id, Job { run, timeout, retries }, needs).at(name.location());
+}
+
+/// More than no time at all.
+struct Timeout(Duration);
+
+impl FromStr for Timeout {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parsed = text.parse::<SignedDuration>().ok().and_then(|parsed| Duration::try_from(parsed).ok());
+        let positive = parsed.filter(|duration| !duration.is_zero());
+        positive.map(Self).ok_or("expected a time such as `30s` or `5m`")
+    }
+}
+
+/// What a journal of the graph is bound to beyond its shape: the commands themselves.
+pub fn fingerprint(graph: &Graph<Job>) -> Vec<u8> {
+    let commands: Vec<_> = graph.nodes().map(|node| json!([node.id().as_str(), node.value().run])).collect();
+    json!(commands).to_string().into_bytes()
+}

@@ -1,0 +1,183 @@
+//! `slipway graph FILE`: the kernel on its own, with a small YAML of nodes and needs.
+
+mod file;
+mod shell;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use slipway_graph::{FileJournal, Graph, NodePolicy, OnFailure, Policy, Run, Running, Schedule};
+use slipway_problem::Problem;
+
+use crate::exit::{Exit, UsageError};
+use crate::files;
+use crate::interrupt::Interrupt;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+use file::Job;
+
+/// Show a graph of nodes and needs, or run it
+///
+/// The file names nodes, what each needs and, to run it, a shell command:
+///
+///   nodes:
+///     build: {run: make}
+///     test:  {run: make test, needs: [build], timeout: 5m, retries: 2}
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The file; `-` for standard input
+    file: PathBuf,
+
+    /// What to show
+    #[arg(long, value_name = "FORM", default_value = "waves")]
+    show: Form,
+
+    /// Leave out needs that follow from others
+    #[arg(long)]
+    reduce: bool,
+
+    /// Show what runs last first, as a teardown would
+    #[arg(long)]
+    reverse: bool,
+
+    /// Only this node and all it needs; repeat for more
+    #[arg(long, value_name = "NODE")]
+    only: Vec<String>,
+
+    /// Run the nodes' commands
+    #[arg(long)]
+    run: bool,
+
+    /// How many commands run at once
+    #[arg(long, requires = "run", value_name = "N", default_value = "4")]
+    concurrency: NonZeroUsize,
+
+    /// Start a node only when all of the waves before its own are done
+    #[arg(long, requires = "run")]
+    by_wave: bool,
+
+    /// Go on with what does not need a failed node
+    #[arg(long, requires = "run")]
+    keep_going: bool,
+
+    /// Record the run here, and go on where an interrupted run of the same file stopped
+    #[arg(long, requires = "run", value_name = "FILE")]
+    journal: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Waves,
+    Dot,
+    Mermaid,
+    Json,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let text = files::read_text(&args.file)?;
+    let graph = select(file::load(&text)?, args)?;
+    if args.run {
+        return session.block_on(execute(args, &graph, session));
+    }
+    match args.show {
+        Form::Waves => show::show(session.output(), &waves_json(&graph), |_| waves_table(&graph))?,
+        Form::Dot => show::print(&graph.draw().dot())?,
+        Form::Mermaid => show::print(&graph.draw().mermaid())?,
+        Form::Json => show::print(&(serde_json::to_string_pretty(&graph.draw().json())? + "\n"))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Cuts and turns the graph as the flags say.
+fn select(graph: Graph<Job>, args: &Args) -> anyhow::Result<Graph<Job>> {
+    let unknown: Vec<Problem> = args
+        .only
+        .iter()
+        .filter(|name| graph.node(name).is_none())
+        .map(|name| {
+            Problem::error(format!("there is no node `{name}` to show"))
+                .did_you_mean(name, graph.ids().map(slipway_graph::Id::as_str))
+        })
+        .collect();
+    if !unknown.is_empty() {
+        return Err(UsageError(unknown.into_iter().collect()).into());
+    }
+    let mut graph = graph;
+    if !args.only.is_empty() {
+        let mut kept: std::collections::BTreeSet<String> = args.only.iter().cloned().collect();
+        kept.extend(graph.ancestors(&args.only).iter().map(|node| node.id().to_string()));
+        graph = graph.select(slipway_graph::Edges::Induced, |node| kept.contains(node.id().as_str()));
+    }
+    if args.reduce {
+        graph = graph.reduced();
+    }
+    if args.reverse {
+        graph = graph.reversed();
+    }
+    Ok(graph)
+}
+
+fn waves_json(graph: &Graph<Job>) -> Value {
+    let waves: Vec<Value> = graph
+        .waves()
+        .map(|wave| {
+            wave.map(|node| {
+                let needs: Vec<&str> = node.needs().map(|need| need.id().as_str()).collect();
+                json!({ "id": node.id().as_str(), "needs": needs })
+            })
+            .collect()
+        })
+        .collect();
+    json!({ "waves": waves })
+}
+
+fn waves_table(graph: &Graph<Job>) -> String {
+    let mut table = Table::new(&["wave", "node", "needs"]);
+    for (index, wave) in graph.waves().enumerate() {
+        for node in wave {
+            let needs: Vec<&str> = node.needs().map(|need| need.id().as_str()).collect();
+            table.row([(index + 1).to_string(), node.id().to_string(), needs.join(",")]);
+        }
+    }
+    table.render()
+}
+
+async fn execute(args: &Args, graph: &Graph<Job>, session: &Session) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::listen()?;
+    let events = session.events();
+    let on_failure = if args.keep_going { OnFailure::Continue } else { OnFailure::FailFast(Running::Finish) };
+    let policy = Policy {
+        schedule: if args.by_wave { Schedule::ByWave } else { Schedule::Eager },
+        concurrency: Some(args.concurrency),
+        on_cancel: Running::Finish,
+        node: NodePolicy { on_failure, ..NodePolicy::default() },
+        ..Policy::default()
+    };
+    let worker = shell::Shell { events: events.clone() };
+    let title = format!("run {}", args.file.display());
+    let run = Run::new(graph, &worker)
+        .policy(policy)
+        .cancel(interrupt.token().clone())
+        .observe(|event| events.observe(&title, &event));
+    let report = match &args.journal {
+        Some(path) => {
+            let input = file::fingerprint(graph);
+            run.journal(FileJournal::open(path)?, input).run().await?
+        }
+        None => run.run().await?,
+    };
+    if let Some(error) = &report.journal_error {
+        return Err(
+            anyhow::Error::new(error.clone()).context("the run stopped because it could not be recorded")
+        );
+    }
+    Ok(match interrupt.exit() {
+        Some(exit) => exit,
+        None if report.is_success() => Exit::Done,
+        None => Exit::Failed,
+    })
+}

@@ -1,0 +1,22 @@
+//! One file a command: its flags and what it calls.
+
+pub mod completions;
+pub mod config;
+pub mod graph;
+pub mod man;
+pub mod reference;
+
+use crate::cli::Command;
+use crate::exit::Exit;
+use crate::session::Session;
+
+/// Runs a command to its end.
+pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
+    match command {
+        Command::Graph(args) => graph::run(&args, session),
+        Command::Config(args) => config::run(&args, session),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Reference(args) => reference::run(&args),
+    }
+}

@@ -1,0 +1,53 @@
+//! Exit codes: one table for every command.
+
+use std::process::ExitCode;
+
+/// How the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done.
+    Done,
+    /// 1: something failed; what, was said on standard error.
+    Failed,
+    /// 64: the command line or configuration cannot be understood.
+    Usage,
+    /// 130: stopped by Ctrl-C.
+    Interrupted,
+    /// 143: stopped by a termination signal.
+    Terminated,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 64,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// The code for a failure that reached `main`.
+    pub fn of(failure: &anyhow::Error) -> Self {
+        if failure.downcast_ref::<UsageError>().is_some() { Self::Usage } else { Self::Failed }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Marks a failure as the user's way of calling, not of the work itself.
+#[derive(Debug)]
+pub struct UsageError(pub slipway_problem::Problems);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for UsageError {}

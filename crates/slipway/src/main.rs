@@ -1,0 +1,46 @@
+//! The binary: commands, terminal, configuration, exit codes. No logic of its own.
+
+mod cli;
+mod commands;
+mod config;
+mod exit;
+mod files;
+mod interrupt;
+mod logs;
+mod reference;
+mod session;
+mod term;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+use crate::session::Session;
+
+fn main() -> ExitCode {
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = Session::open(&cli.globals).and_then(|session| commands::run(cli.command, &session));
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            term::report::failure(&failure);
+            Exit::of(&failure).into()
+        }
+    }
+}
+
+/// Prints what clap has to say: help and version are answers, the rest is a usage error (64).
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing is left to be done when the terminal is gone.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
+}

@@ -1,0 +1,48 @@
+//! What every command needs: settings, the redactor, and how to show progress.
+
+use std::sync::Arc;
+
+use slipway_event::{Events, JsonLines, Redactor, RunId, Sink, SystemClock};
+
+use crate::cli::{Globals, LogFormat, Output};
+use crate::config::Settings;
+use crate::exit::UsageError;
+use crate::logs::{self, Verbosity};
+use crate::term;
+
+/// One invocation of the binary.
+pub struct Session {
+    pub settings: Settings,
+    pub verbosity: Verbosity,
+    redactor: Redactor,
+}
+
+impl Session {
+    /// Settles the settings and prepares the terminal.
+    pub fn open(globals: &Globals) -> anyhow::Result<Self> {
+        let settings = Settings::resolve(globals).map_err(UsageError)?;
+        term::style::choose(settings.color.value);
+        let verbosity = Verbosity::from_flags(globals.verbose, globals.quiet);
+        let redactor = Redactor::new();
+        logs::start(verbosity, &redactor);
+        Ok(Self { settings, verbosity, redactor })
+    }
+
+    pub fn output(&self) -> Output {
+        self.settings.output.value
+    }
+
+    /// Starts an event stream shown as the user asked for: JSON lines, a live view, or plain lines.
+    pub fn events(&self) -> Events {
+        let sink: Arc<dyn Sink> = match self.settings.log_format.value {
+            LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
+            LogFormat::Text => term::progress::sink(self.verbosity),
+        };
+        Events::new(RunId::generate(&SystemClock), Arc::new(SystemClock), self.redactor.clone(), sink)
+    }
+
+    /// Runs asynchronous work on a runtime of its own.
+    pub fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    }
+}

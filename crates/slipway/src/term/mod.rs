@@ -1,0 +1,7 @@
+//! How things look on a terminal.
+
+pub mod progress;
+pub mod report;
+pub mod show;
+pub mod style;
+pub mod table;

@@ -1,0 +1,8 @@
+//! Whole commands, as a user runs them.
+
+mod bad_input;
+mod config;
+mod graph;
+mod run;
+mod shell;
+mod support;

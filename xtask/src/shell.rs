@@ -1,0 +1,54 @@
+//! Running other programs, loudly.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// The workspace's root directory.
+pub fn root() -> &'static Path {
+    // Proven by where this crate lies.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// A cargo command in the workspace, the same cargo that runs us.
+pub fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(args);
+    command
+}
+
+/// Runs a command, showing it and what it prints; fails when it does.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    eprintln!("$ {shown}");
+    let started = Instant::now();
+    let status = command.status().with_context(|| format!("start `{shown}`"))?;
+    eprintln!("  ({:.1} s)", started.elapsed().as_secs_f64());
+    if !status.success() {
+        bail!("`{shown}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and gives its standard output; fails with its standard error when it does.
+pub fn output(command: &mut Command) -> Result<String> {
+    let shown = show(command);
+    let output = command.output().with_context(|| format!("start `{shown}`"))?;
+    if !output.status.success() {
+        bail!("`{shown}` failed: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn show(command: &Command) -> String {
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    words.into_iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
