@@ -20,14 +20,13 @@ use crate::term::table::Table;
 use file::Job;
 
 /// Show a graph of nodes and needs, or run it
-///
-/// The file names nodes, what each needs and, to run it, a shell command:
-///
-///   nodes:
-///     build: {run: make}
-///     test:  {run: make test, needs: [build], timeout: 5m, retries: 2}
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = "\
+The file names nodes, what each needs and, to run it, a shell command:
+
+  nodes:
+    build: {run: make}
+    test:  {run: make test, needs: [build], timeout: 5m, retries: 2}")]
 pub struct Args {
     /// The file; `-` for standard input
     file: PathBuf,
