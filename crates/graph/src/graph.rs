@@ -297,6 +297,11 @@ impl<'g, N> NodeRef<'g, N> {
         self.position as usize
     }
 
+    /// The position of another node of its graph.
+    pub(crate) fn find(self, id: &str) -> Option<u32> {
+        self.graph.shape.find(id)
+    }
+
     /// The nodes it needs directly, in the stable order.
     pub fn needs(self) -> impl DoubleEndedIterator<Item = NodeRef<'g, N>> + ExactSizeIterator {
         let graph = self.graph;

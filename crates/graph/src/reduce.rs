@@ -4,17 +4,17 @@
 //! each other. Finding barriers takes one pass, an edge that spans one is redundant, and an edge at one
 //! is decided by looking at one neighbour. What lies between is split into its unconnected parts, each
 //! of which is treated the same way (stages hold weight groups, which are stages). Only a part without
-//! barriers is searched, pruned by wave and by interval labels, stopping as soon as all is decided.
-//! Memory stays proportional to nodes and edges whatever the graph.
+//! barriers is searched. Memory stays proportional to nodes and edges whatever the graph.
+
+mod search;
 
 use std::sync::Arc;
 
+use self::search::Search;
 use crate::graph::{Adjacency, Graph, Shape};
 
 /// Stages inside stages deeper than this are searched instead.
 const DEEPEST: u32 = 12;
-/// Above this many undecided needs, interval labels cost more than they save.
-const FEW: usize = 8;
 
 impl<N> Graph<N> {
     /// The graph with the fewest edges that puts the nodes in the same order.
@@ -53,9 +53,7 @@ struct Reduction<'g> {
     parts: u32,
     /// The node's index in its part.
     local: Vec<u32>,
-    /// Who marked a node last, in searches.
-    mark: Vec<u32>,
-    labels: Option<[Labels; 2]>,
+    search: Option<Search<'g>>,
 }
 
 impl<'g> Reduction<'g> {
@@ -67,8 +65,7 @@ impl<'g> Reduction<'g> {
             part: vec![0; nodes],
             parts: 0,
             local: vec![0; nodes],
-            mark: vec![u32::MAX; nodes],
-            labels: None,
+            search: None,
         }
     }
 
@@ -206,61 +203,9 @@ impl<'g> Reduction<'g> {
     /// Decides the edges of a part by looking below each node with needs in several waves.
     fn search(&mut self, members: &[u32]) {
         let part = self.new_part(members);
-        let shape = self.shape;
-        let mut queue: Vec<u32> = Vec::new();
-        let mut undecided: Vec<u32> = Vec::new();
+        let search = self.search.get_or_insert_with(|| Search::new(self.shape));
         for &node in members {
-            let needs = shape.needs.of(node);
-            let inside = |need: u32, parts: &[u32]| parts[need as usize] == part;
-            // Needs are sorted by position, hence by wave.
-            let Some(&lowest) = needs.iter().find(|&&need| inside(need, &self.part)) else { continue };
-            let Some(&highest) = needs.iter().rev().find(|&&need| inside(need, &self.part)) else { continue };
-            let floor = shape.wave[lowest as usize];
-            if shape.wave[highest as usize] == floor {
-                continue;
-            }
-            queue.clear();
-            undecided.clear();
-            for &need in needs.iter().rev().filter(|&&need| inside(need, &self.part)) {
-                if shape.wave[need as usize] > floor {
-                    queue.push(need);
-                }
-                if shape.wave[need as usize] < shape.wave[highest as usize] {
-                    undecided.push(need);
-                }
-            }
-            let labels =
-                self.labels.get_or_insert_with(|| [Labels::new(shape, false), Labels::new(shape, true)]);
-            let mut left = undecided.len();
-            // Breadth first: a need repeated by a neighbour is found at once.
-            let mut next = 0;
-            while next < queue.len() && left > 0 {
-                let above = queue[next];
-                next += 1;
-                for &below in shape.needs.of(above) {
-                    let at = below as usize;
-                    if shape.wave[at] < floor || self.part[at] != part || self.mark[at] == node {
-                        continue;
-                    }
-                    self.mark[at] = node;
-                    if let Ok(edge) = needs.binary_search(&below) {
-                        self.redundant[shape.needs.starts[node as usize] as usize + edge] = true;
-                        left -= 1;
-                        if left <= FEW {
-                            undecided.retain(|&need| self.mark[need as usize] != node);
-                        }
-                        // Its needs are looked at on its own account: it is in the queue.
-                        continue;
-                    }
-                    let hopeful = left > FEW
-                        || undecided
-                            .iter()
-                            .any(|&need| labels.iter().all(|labels| labels.may_reach(below, need)));
-                    if shape.wave[at] > floor && hopeful {
-                        queue.push(below);
-                    }
-                }
-            }
+            search.decide(node, part, &self.part, &mut self.redundant);
         }
     }
 }
@@ -294,55 +239,4 @@ fn barriers(closest: &[Closest]) -> Vec<u32> {
         furthest_out = furthest_out.max(node.first_out.unwrap_or(u32::MAX));
     }
     found
-}
-
-/// Interval labels over a depth-first spanning forest: if one node leads down to another, its interval
-/// holds the other's. The converse need not be true, so they only rule out.
-struct Labels {
-    low: Vec<u32>,
-    rank: Vec<u32>,
-}
-
-impl Labels {
-    fn new(shape: &Shape, mirrored: bool) -> Self {
-        let nodes = shape.len();
-        let mut rank = vec![u32::MAX; nodes];
-        let mut entered = vec![false; nodes];
-        let mut next = 0;
-        let mut calls: Vec<(u32, usize)> = Vec::new();
-        for root in (0..nodes as u32).rev() {
-            let root = if mirrored { nodes as u32 - 1 - root } else { root };
-            // Start only where nothing leads in; every other node lies below one of these.
-            if !shape.dependents.of(root).is_empty() {
-                continue;
-            }
-            entered[root as usize] = true;
-            calls.push((root, 0));
-            while let Some(&mut (node, ref mut edge)) = calls.last_mut() {
-                let needs = shape.needs.of(node);
-                if *edge == needs.len() {
-                    rank[node as usize] = next;
-                    next += 1;
-                    calls.pop();
-                    continue;
-                }
-                let need = if mirrored { needs[needs.len() - 1 - *edge] } else { needs[*edge] };
-                *edge += 1;
-                if !std::mem::replace(&mut entered[need as usize], true) {
-                    calls.push((need, 0));
-                }
-            }
-        }
-        let mut low = rank.clone();
-        for node in 0..nodes {
-            for &need in shape.needs.of(node as u32) {
-                low[node] = low[node].min(low[need as usize]);
-            }
-        }
-        Self { low, rank }
-    }
-
-    fn may_reach(&self, from: u32, to: u32) -> bool {
-        self.low[from as usize] <= self.low[to as usize] && self.rank[to as usize] <= self.rank[from as usize]
-    }
 }

@@ -106,11 +106,12 @@ impl<'g, N> Context<'g, N> {
         &self.cancel
     }
 
-    /// What a node this one needs directly gave as its output, in this run or in an earlier one. Nothing
-    /// if it gave none, was skipped, or is not among the needs.
-    pub fn output(&self, need: &str) -> Option<&Value> {
-        let need = self.node.needs().find(|node| node.id() == need)?;
-        self.outputs.get(need.position())?.get().filter(|output| !output.is_null())
+    /// What another node gave as its output, in this run or in an earlier one; nothing if it gave none,
+    /// was skipped, or has not ended. Ask only for nodes this one needs, directly or not: whether any
+    /// other has ended is a matter of chance.
+    pub fn output(&self, id: &str) -> Option<&Value> {
+        let position = self.node.find(id)?;
+        self.outputs.get(position as usize)?.get().filter(|output| !output.is_null())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tests of the graph kernel, in one binary.
 
 mod build;
+mod crash;
 mod dags;
 mod export;
 mod journal;

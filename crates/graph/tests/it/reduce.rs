@@ -27,6 +27,16 @@ fn drops_what_other_edges_say() {
         ("a:\nb: a\nc: b\nd: a b c", "b>a c>b d>c"),
         // Two stages with markers, and a node tied to both.
         ("s0:\nx: s0\ny: s0 x\ne0: s0 x y\ns1: e0\nz: s0 s1 x\ne1: s1 z e0", "x>s0 y>x e0>y s1>e0 z>s1 e1>z"),
+        // A stage with one weight group, and a node outside the group that waits for one inside.
+        (
+            "I.s:\nI0.s: I.s\nA: I0.s\nI0.e: I0.s A\nB: I.s A\nI.e: I.s I0.e I0.s B",
+            "I0.s>I.s A>I0.s I0.e>A B>A I.e>I0.e I.e>B",
+        ),
+        // Two weight groups in a row inside a stage, with a node beside them.
+        (
+            "s:\nx: s\n1s: s\na: 1s\n1e: 1s a\n2s: s 1e\nb: 2s 1s\n2e: 2s b 1e\ne: s x 1e 2e",
+            "x>s 1s>s a>1s 1e>a 2s>1e b>2s 2e>b e>x e>2e",
+        ),
         // Two far roots everybody repeats, over chains without any barrier.
         (
             "r:\nq:\na1: q r\nb1: q r\na2: a1 q r\nb2: b1 q r\na3: a2 q r\nb3: b2 q r",
