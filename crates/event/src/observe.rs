@@ -44,7 +44,7 @@ impl Events {
 
 fn status<E: Display>(outcome: &Outcome<E>) -> (NodeStatus, Option<String>) {
     match outcome {
-        Outcome::Completed => (NodeStatus::Succeeded, None),
+        Outcome::Succeeded => (NodeStatus::Succeeded, None),
         Outcome::Skipped { reason } => (NodeStatus::Skipped, Some(reason.clone())),
         Outcome::Resumed => (NodeStatus::Resumed, None),
         Outcome::Failed(failure) => (NodeStatus::Failed, Some(failure.to_string())),
@@ -57,7 +57,7 @@ fn status<E: Display>(outcome: &Outcome<E>) -> (NodeStatus, Option<String>) {
 impl From<Summary> for Totals {
     fn from(summary: Summary) -> Self {
         Self {
-            succeeded: summary.completed as u64,
+            succeeded: summary.succeeded as u64,
             failed: summary.failed as u64,
             skipped: summary.skipped as u64,
             blocked: summary.blocked as u64,

@@ -25,7 +25,7 @@ pub enum Record {
     /// got.
     Started { id: Id, attempt: u32 },
     /// The worker succeeded. `output` is handed to the nodes that need this one, also after a resume.
-    Completed {
+    Succeeded {
         id: Id,
         attempt: u32,
         #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -44,7 +44,7 @@ impl Record {
     pub fn id(&self) -> &Id {
         match self {
             Self::Started { id, .. }
-            | Self::Completed { id, .. }
+            | Self::Succeeded { id, .. }
             | Self::Skipped { id, .. }
             | Self::Failed { id, .. }
             | Self::Cancelled { id, .. } => id,
@@ -55,7 +55,7 @@ impl Record {
     pub fn attempt(&self) -> u32 {
         match *self {
             Self::Started { attempt, .. }
-            | Self::Completed { attempt, .. }
+            | Self::Succeeded { attempt, .. }
             | Self::Skipped { attempt, .. }
             | Self::Failed { attempt, .. }
             | Self::Cancelled { attempt, .. } => attempt,

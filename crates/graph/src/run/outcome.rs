@@ -16,7 +16,7 @@ use crate::{Id, JournalError};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome<E> {
     /// The worker did it.
-    Completed,
+    Succeeded,
     /// The worker found nothing to do.
     Skipped { reason: String },
     /// An earlier run of the journal did it.
@@ -34,13 +34,13 @@ pub enum Outcome<E> {
 impl<E> Outcome<E> {
     /// Whether nodes that need it may start.
     pub fn is_success(&self) -> bool {
-        matches!(self, Self::Completed | Self::Skipped { .. } | Self::Resumed)
+        matches!(self, Self::Succeeded | Self::Skipped { .. } | Self::Resumed)
     }
 
     /// The outcome in one word, as summaries count it.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Completed => "completed",
+            Self::Succeeded => "succeeded",
             Self::Skipped { .. } => "skipped",
             Self::Resumed => "resumed",
             Self::Failed(_) => "failed",
@@ -121,7 +121,7 @@ pub enum StopReason {
 #[allow(missing_docs)]
 pub struct Summary {
     pub total: usize,
-    pub completed: usize,
+    pub succeeded: usize,
     pub skipped: usize,
     pub resumed: usize,
     pub failed: usize,
@@ -134,7 +134,7 @@ impl Summary {
     pub(super) fn count<E>(&mut self, outcome: &Outcome<E>) {
         self.total += 1;
         *match outcome {
-            Outcome::Completed => &mut self.completed,
+            Outcome::Succeeded => &mut self.succeeded,
             Outcome::Skipped { .. } => &mut self.skipped,
             Outcome::Resumed => &mut self.resumed,
             Outcome::Failed(_) => &mut self.failed,
@@ -146,7 +146,7 @@ impl Summary {
 
     /// Whether every node is done.
     pub fn is_success(&self) -> bool {
-        self.completed + self.skipped + self.resumed == self.total
+        self.succeeded + self.skipped + self.resumed == self.total
     }
 }
 

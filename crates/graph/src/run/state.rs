@@ -123,7 +123,7 @@ impl<'a, E: Classify> State<'a, E> {
             node.attempts = node.attempts.max(record.attempt());
             node.interrupted = matches!(record, Record::Started { .. });
             match record {
-                Record::Completed { output, .. } => {
+                Record::Succeeded { output, .. } => {
                     done[position as usize] = true;
                     // Recorded twice after a failed write: the same output.
                     let _ = self.outputs[position as usize].set(output);
@@ -157,10 +157,10 @@ impl<'a, E: Classify> State<'a, E> {
         let (id, attempt) = (self.shape.ids[at].clone(), self.nodes[at].attempts);
         self.busy -= usize::from(self.rules[at].metered);
         match how {
-            How::Returned(Ok(Done::Completed(output))) => {
-                self.records.push(Record::Completed { id, attempt, output: output.clone() });
+            How::Returned(Ok(Done::Succeeded(output))) => {
+                self.records.push(Record::Succeeded { id, attempt, output: output.clone() });
                 let _ = self.outputs[at].set(output);
-                self.succeed(position, Outcome::Completed);
+                self.succeed(position, Outcome::Succeeded);
             }
             How::Returned(Ok(Done::Skipped { reason })) => {
                 self.records.push(Record::Skipped { id, attempt, reason: reason.clone() });

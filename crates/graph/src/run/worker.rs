@@ -120,14 +120,14 @@ impl<'g, N> Context<'g, N> {
 pub enum Done {
     /// The work is done. The output, if not null, is recorded and handed to the nodes that need this one.
     /// It must be small and hold no secret.
-    Completed(Value),
+    Succeeded(Value),
     /// There was nothing to do. Dependents start as if it was done.
     Skipped { reason: String },
 }
 
 impl Done {
     /// The work is done and has no output.
-    pub const OK: Self = Self::Completed(Value::Null);
+    pub const OK: Self = Self::Succeeded(Value::Null);
 
     /// There was nothing to do.
     pub fn skipped(reason: impl Into<String>) -> Self {

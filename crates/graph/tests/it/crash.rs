@@ -27,7 +27,7 @@ fn victim() {
                 std::thread::park();
             }
         }
-        Ok::<_, Infallible>(Done::Completed(json!(cx.id())))
+        Ok::<_, Infallible>(Done::Succeeded(json!(cx.id())))
     });
     let journal = FileJournal::open(std::path::PathBuf::from(path)).expect("a new journal");
     virtual_time(Run::new(&graph, &worker).journal(journal, "").run()).expect("begun");
@@ -55,7 +55,7 @@ fn a_killed_process_can_be_resumed_by_another() {
     let ran = Mutex::new(Vec::new());
     let worker = graph.worker(|cx| {
         ran.lock().expect("not poisoned").push((cx.id().to_string(), cx.attempt(), cx.interrupted()));
-        async move { Ok::<_, Infallible>(Done::Completed(json!([cx.output("b"), cx.output("c")]))) }
+        async move { Ok::<_, Infallible>(Done::Succeeded(json!([cx.output("b"), cx.output("c")]))) }
     });
     let journal = FileJournal::open(&path).expect("free again");
     let report = virtual_time(Run::new(&graph, &worker).journal(journal, "").run()).expect("its own plan");

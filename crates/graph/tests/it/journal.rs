@@ -35,8 +35,8 @@ fn some_records() -> Vec<Record> {
         Record::Started { id: id(), attempt: 2 },
         Record::Cancelled { id: id(), attempt: 2 },
         Record::Skipped { id: id(), attempt: 3, reason: "nothing to do".to_owned() },
-        Record::Completed { id: id(), attempt: 4, output: json!({"ip": "10.0.0.1"}) },
-        Record::Completed { id: id(), attempt: 5, output: json!(null) },
+        Record::Succeeded { id: id(), attempt: 4, output: json!({"ip": "10.0.0.1"}) },
+        Record::Succeeded { id: id(), attempt: 5, output: json!(null) },
     ]
 }
 
@@ -68,8 +68,8 @@ fn the_file_is_lines_of_json() {
 {{"is":"started","id":"a","attempt":2}}
 {{"is":"cancelled","id":"a","attempt":2}}
 {{"is":"skipped","id":"a","attempt":3,"reason":"nothing to do"}}
-{{"is":"completed","id":"a","attempt":4,"output":{{"ip":"10.0.0.1"}}}}
-{{"is":"completed","id":"a","attempt":5}}
+{{"is":"succeeded","id":"a","attempt":4,"output":{{"ip":"10.0.0.1"}}}}
+{{"is":"succeeded","id":"a","attempt":5}}
 "#,
         fingerprint("x")
     );
@@ -196,13 +196,13 @@ fn a_full_disk_stops_the_run_and_loses_no_outcome_once_there_is_room() {
         sleep(Duration::from_secs(if *cx.value() == "slow" { 10 } else { 1 })).await;
         Ok::<_, Infallible>(Done::OK)
     });
-    for (full, completed, recorded) in [(1..9, 0, 0), (2..9, 2, 2), (2..3, 2, 4)] {
+    for (full, succeeded, recorded) in [(1..9, 0, 0), (2..9, 2, 2), (2..3, 2, 4)] {
         let mut journal = FullDisk { inner: MemoryJournal::new(), appends: 0, full: full.clone() };
         let report = virtual_time(Run::new(&graph, &worker).journal(&mut journal, "").run()).expect("begun");
         assert_eq!(report.stopped, Some(StopReason::Journal), "{full:?}");
         assert_eq!(
-            (report.summary.completed, report.summary.not_started),
-            (completed, 4 - completed),
+            (report.summary.succeeded, report.summary.not_started),
+            (succeeded, 4 - succeeded),
             "{full:?}"
         );
         let error = report.journal_error.as_ref().expect("kept").to_string();
@@ -258,7 +258,7 @@ fn records_are_on_disk_before_their_effects() {
             let (_, records) = FileJournal::read(path).expect("readable");
             let started = Record::Started { id: cx.id().clone(), attempt: 1 };
             assert_eq!(records.last(), Some(&started));
-            assert_eq!(records.len(), 2 * cx.node().wave() + 1, "needs are recorded as completed");
+            assert_eq!(records.len(), 2 * cx.node().wave() + 1, "needs are recorded as succeeded");
             Ok::<_, Infallible>(Done::OK)
         }
     });

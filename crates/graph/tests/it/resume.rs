@@ -39,7 +39,7 @@ async fn finish(graph: &Graph<usize>, journal: impl Journal) -> (Effects, BTreeM
                 .needs()
                 .map(|need| cx.output(need.id()).map_or(1, |v| v["sum"].as_u64().unwrap_or(0)))
                 .fold(0, u64::wrapping_add);
-            Ok(Done::Completed(json!({ "sum": below.wrapping_mul(31).wrapping_add(*cx.value() as u64) })))
+            Ok(Done::Succeeded(json!({ "sum": below.wrapping_mul(31).wrapping_add(*cx.value() as u64) })))
         }
     });
     let retry = Retry::transient(2, Backoff::fixed(Duration::from_millis(1)));
@@ -60,7 +60,7 @@ async fn finish(graph: &Graph<usize>, journal: impl Journal) -> (Effects, BTreeM
 fn check(dag: &Dag, records: &[Record], effects: &Effects) -> Result<(), TestCaseError> {
     let done: BTreeSet<&str> = records
         .iter()
-        .filter(|record| matches!(record, Record::Completed { .. } | Record::Skipped { .. }))
+        .filter(|record| matches!(record, Record::Succeeded { .. } | Record::Skipped { .. }))
         .map(|record| record.id().as_str())
         .collect();
     for node in 0..dag.len() {
@@ -147,7 +147,7 @@ fn dropping_a_run_is_like_killing_it() {
         let report =
             Run::new(&graph, &worker).journal(&mut journal, "").run().await.expect("its own journal");
         let outcomes: Vec<_> = report.nodes.iter().map(|node| (node.outcome.name(), node.attempts)).collect();
-        assert_eq!(outcomes, [("resumed", 1), ("completed", 2), ("completed", 1)]);
+        assert_eq!(outcomes, [("resumed", 1), ("succeeded", 2), ("succeeded", 1)]);
         assert_eq!(report.nodes[0].outcome, Outcome::Resumed);
     });
 }

@@ -142,14 +142,14 @@ fn nodes_start_the_moment_their_last_need_ends() {
         "0 run 5 resumed 0",
         "0 a start 1",
         "0 slow start 1",
-        "1 a completed",
+        "1 a succeeded",
         "1 b start 1",
-        "2 b completed",
+        "2 b succeeded",
         "2 c start 1",
-        "3 c completed",
-        "10 slow completed",
+        "3 c succeeded",
+        "10 slow succeeded",
         "10 last start 1",
-        "11 last completed",
+        "11 last succeeded",
         "11 end",
     ];
     assert_eq!(events, expected);
@@ -171,7 +171,7 @@ fn by_wave_waits_for_the_whole_wave() {
     assert!(events.contains(&"10 c start 1".to_owned()), "{events:?}");
     assert_eq!(
         report.summary,
-        Summary { total: 4, completed: 2, failed: 1, blocked: 1, ..Summary::default() }
+        Summary { total: 4, succeeded: 2, failed: 1, blocked: 1, ..Summary::default() }
     );
 }
 
@@ -221,7 +221,7 @@ fn nodes_can_have_rules_of_their_own() {
         starts,
         ["0 z start 1", "0 slow-wait start 1", "1 a start 1", "2 b start 1", "3 bad-soft start 1"]
     );
-    assert_eq!(report.summary, Summary { total: 5, completed: 4, failed: 1, ..Summary::default() });
+    assert_eq!(report.summary, Summary { total: 5, succeeded: 4, failed: 1, ..Summary::default() });
     assert_eq!(report.stopped, None);
 }
 
@@ -239,7 +239,7 @@ fn failures_stop_the_run_or_only_their_dependents() {
         "1 y blocked by bad",
         "1 stopping Failed { id: \"bad\" }",
         "1 skip skipped nothing to do",
-        "10 slow completed",
+        "10 slow succeeded",
         "10 z not-started",
         "10 end",
     ];
@@ -249,7 +249,7 @@ fn failures_stop_the_run_or_only_their_dependents() {
 
     let (report, events) = trace(&graph, on_failure(OnFailure::Continue), None, &by_name);
     assert!(events.contains(&"10 z start 1".to_owned()), "{events:?}");
-    assert_eq!((report.summary.failed, report.summary.blocked, report.summary.completed), (1, 2, 2));
+    assert_eq!((report.summary.failed, report.summary.blocked, report.summary.succeeded), (1, 2, 2));
     assert_eq!(report.stopped, None);
 
     let policy = Policy { grace: secs(3), ..on_failure(OnFailure::FailFast(Running::Stop)) };
@@ -304,9 +304,9 @@ fn waiting_for_a_retry_takes_no_place() {
         "0 flaky start 1",
         "1 flaky retry 1 oops, Throttled in 60s",
         "1 other start 1",
-        "2 other completed",
+        "2 other succeeded",
         "61 flaky start 2",
-        "62 flaky completed",
+        "62 flaky succeeded",
         "62 end",
     ];
     assert_eq!(events, expected);
@@ -378,9 +378,9 @@ fn attempts_that_take_too_long_are_told_then_dropped() {
     let (report, events) = trace(&graph, policy, None, &worker);
     let ends: Vec<_> = events.iter().filter(|event| !event.contains("start")).map(String::as_str).collect();
     let expected = [
-        "0 quick completed",
+        "0 quick succeeded",
         // It finished its work when told to hurry: that counts.
-        "5 listens completed",
+        "5 listens succeeded",
         "5 regrets failed timed out after 5s: oops, Cancelled",
         "7 deaf failed timed out after 5s",
         "7 end",
@@ -422,10 +422,10 @@ fn the_whole_run_can_time_out() {
 fn cancelling_lets_nodes_finish_or_stops_them() {
     let graph = parse("a:\nslow:\nb: a\nc: b\nd: slow");
     for (on_cancel, grace, ends_at, slow) in [
-        (Running::Finish, 0, 10, "completed"),
+        (Running::Finish, 0, 10, "succeeded"),
         (Running::Stop, 0, 2, "cancelled"),
         (Running::Stop, 3, 5, "cancelled"),
-        (Running::Stop, 30, 10, "completed"),
+        (Running::Stop, 30, 10, "succeeded"),
     ] {
         let policy = Policy { on_cancel, grace: secs(grace), ..Policy::default() };
         // Half a second late, so that nothing ends at the same moment.
@@ -433,7 +433,7 @@ fn cancelling_lets_nodes_finish_or_stops_them() {
         assert_eq!(report.duration, secs(ends_at), "{on_cancel:?} {grace} {events:?}");
         assert_eq!(report.stopped, Some(StopReason::Cancelled));
         assert_eq!(report.node("slow").expect("known").outcome.name(), slow);
-        let d = if slow == "completed" { "not-started" } else { "blocked" };
+        let d = if slow == "succeeded" { "not-started" } else { "blocked" };
         assert_eq!(report.node("d").expect("known").outcome.name(), d);
     }
     // Cancelled before it began: nothing runs at all.
@@ -461,7 +461,7 @@ fn a_panic_fails_only_its_node() {
     std::panic::set_hook(hook);
     assert_eq!(
         report.summary,
-        Summary { total: 3, completed: 1, failed: 1, blocked: 1, ..Summary::default() }
+        Summary { total: 3, succeeded: 1, failed: 1, blocked: 1, ..Summary::default() }
     );
     let failures: Vec<_> = report.failures().map(|(_, failure)| failure.to_string()).collect();
     assert_eq!(failures, ["internal error: a bug in bug"]);
@@ -472,7 +472,7 @@ fn outputs_are_handed_to_dependents() {
     let graph = parse("a:\nb: a\nc: b");
     let worker = graph.worker(|cx| async move {
         let seen: Vec<_> = ["a", "b", "c", "unknown"].into_iter().filter_map(|id| cx.output(id)).collect();
-        Ok::<_, Infallible>(Done::Completed(json!({ "from": cx.id(), "seen": seen })))
+        Ok::<_, Infallible>(Done::Succeeded(json!({ "from": cx.id(), "seen": seen })))
     });
     let (report, _) = trace(&graph, Policy::default(), None, &worker);
     let a = json!({ "from": "a", "seen": [] });
@@ -579,7 +579,7 @@ proptest! {
             prop_assert_eq!(records.len(), if ran { 2 } else { 0 });
             let outcome = &report.nodes[node.position()].outcome;
             match records.last() {
-                Some(Record::Completed { .. }) => prop_assert_eq!(outcome, &Outcome::Completed),
+                Some(Record::Succeeded { .. }) => prop_assert_eq!(outcome, &Outcome::Succeeded),
                 Some(Record::Cancelled { .. }) => prop_assert_eq!(outcome, &Outcome::Cancelled),
                 Some(Record::Failed { .. }) => prop_assert!(matches!(outcome, Outcome::Failed(_))),
                 None => prop_assert!(matches!(outcome.name(), "not-started" | "blocked")),
