@@ -17,6 +17,7 @@ pub struct Emitter {
     pub(crate) indent_sequences: bool,
     pub(crate) width: Option<usize>,
     pub(crate) through_json: bool,
+    pub(crate) tabs_in_blocks: bool,
 }
 
 impl Default for Emitter {
@@ -29,12 +30,24 @@ impl Emitter {
     /// As sigs.k8s.io/yaml: sorted keys, lists level with their key, long lines folded, and everything
     /// that a detour through JSON does to a value.
     pub fn helm() -> Self {
-        Self { order: KeyOrder::Natural, indent_sequences: false, width: Some(80), through_json: true }
+        Self {
+            order: KeyOrder::Natural,
+            indent_sequences: false,
+            width: Some(80),
+            through_json: true,
+            tabs_in_blocks: false,
+        }
     }
 
     /// As Helm's `toYamlPretty`: lists indented under their key, nothing folded, floats as they are.
     pub fn pretty() -> Self {
-        Self { order: KeyOrder::Natural3, indent_sequences: true, width: None, through_json: false }
+        Self {
+            order: KeyOrder::Natural3,
+            indent_sequences: true,
+            width: None,
+            through_json: false,
+            tabs_in_blocks: true,
+        }
     }
 
     /// As `kustomize build`.
@@ -44,7 +57,13 @@ impl Emitter {
 
     /// For manifests people read and diff: keys as given, nothing folded, lists level with their key.
     pub fn manifest() -> Self {
-        Self { order: KeyOrder::AsGiven, indent_sequences: false, width: None, through_json: false }
+        Self {
+            order: KeyOrder::AsGiven,
+            indent_sequences: false,
+            width: None,
+            through_json: false,
+            tabs_in_blocks: true,
+        }
     }
 
     /// Chooses the order of keys.

@@ -55,12 +55,13 @@ pub(super) fn is_ambiguous(text: &str) -> bool {
     resolve(Schema::Yaml11, text) != Scalar::Str || is_base60(text)
 }
 
-/// Chooses the style of `text`, and says whether it spans lines.
-pub(super) fn choose(text: &str) -> (Choice, bool) {
+/// Chooses the style of `text`, and says whether it spans lines. Older writers of Go's put text with tabs
+/// in double quotes even where a block could hold it.
+pub(super) fn choose(text: &str, tabs_in_blocks: bool) -> (Choice, bool) {
     if is_ordinary(text) {
         return (if is_ambiguous(text) { Choice::Double } else { Choice::Plain }, false);
     }
-    let analysis = analyse(text);
+    let analysis = analyse(text, tabs_in_blocks);
     let choice = if text.contains('\n') {
         if analysis.block { Choice::Literal } else { Choice::Double }
     } else if is_ambiguous(text) {
@@ -75,9 +76,9 @@ pub(super) fn choose(text: &str) -> (Choice, bool) {
     (choice, analysis.multiline)
 }
 
-fn analyse(text: &str) -> Analysis {
+fn analyse(text: &str, tabs_in_blocks: bool) -> Analysis {
     let mut indicator = text.starts_with("---") || text.starts_with("...");
-    let (mut special, mut multiline) = (false, false);
+    let (mut special, mut tab, mut multiline) = (false, false, false);
     let (mut break_space, mut space_break) = (false, false);
     let mut previous: Option<char> = None;
     let mut characters = text.chars().peekable();
@@ -94,7 +95,11 @@ fn analyse(text: &str) -> Analysis {
         } else {
             indicator |= (c == ':' && ends) || (c == '#' && after_blank);
         }
-        special |= !is_printable(c);
+        if c == '\t' && tabs_in_blocks {
+            tab = true;
+        } else {
+            special |= !is_printable(c);
+        }
         if is_break(c) {
             multiline = true;
             space_break |= previous == Some(' ');
@@ -106,8 +111,8 @@ fn analyse(text: &str) -> Analysis {
     let edge = |c: Option<char>| c.is_some_and(|c| c == ' ' || is_break(c));
     let edges = edge(text.chars().next()) || edge(previous);
     Analysis {
-        plain: !indicator && !edges && !multiline && !special,
-        single: !break_space && !space_break && !special,
+        plain: !indicator && !edges && !multiline && !special && !tab,
+        single: !break_space && !space_break && !special && !tab,
         block: previous != Some(' ') && !space_break && !special,
         multiline,
     }
@@ -117,8 +122,10 @@ fn analyse(text: &str) -> Analysis {
 pub(super) fn write(out: &mut String, text: &str, choice: Choice, room: Room) {
     match choice {
         Choice::Plain => match fold_from(out, text, room) {
-            None => out.push_str(text),
-            Some(column) => write_folded(out, text, column, room, false),
+            Some(column) if room.width.is_some_and(|width| column + text.len() > width) => {
+                write_folded(out, text, column, room, false);
+            }
+            _ => out.push_str(text),
         },
         Choice::Single => {
             let column = fold_from(out, text, room);
@@ -136,17 +143,16 @@ pub(super) fn write(out: &mut String, text: &str, choice: Choice, room: Room) {
     }
 }
 
-/// The column writing starts at, if the text is long enough to be folded.
+/// The column writing starts at, if the text may be folded.
 fn fold_from(out: &str, text: &str, room: Room) -> Option<usize> {
-    let width = room.width?;
-    if text.len() <= width.saturating_sub(room.indent) && text.len() < 40 {
+    room.width?;
+    if !text.contains(' ') {
         return None;
     }
     let line = out
         .rfind(['\n', '\u{2028}', '\u{2029}'])
         .map_or(0, |at| at + out[at..].chars().next().map_or(1, char::len_utf8));
-    let column = out[line..].chars().count();
-    (column + text.len() + 2 > width).then_some(column)
+    Some(out[line..].chars().count())
 }
 
 fn break_line(out: &mut String, indent: usize) {
@@ -207,9 +213,11 @@ fn write_double(out: &mut String, text: &str, room: Room) {
     let mut written = folds.map_or(0, |column| column + 1);
     let width = folds.and(room.width).unwrap_or(usize::MAX);
     out.push('"');
+    // Go escapes all of a text that starts with a byte order mark.
+    let escape_all = text.starts_with('\u{feff}');
     let mut spaces = false;
     for (at, c) in text.char_indices() {
-        if !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
+        if escape_all || !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
             written += write_escape(out, c);
             spaces = false;
         } else if c == ' ' {
@@ -250,6 +258,7 @@ fn write_escape(out: &mut String, c: char) -> usize {
         '"' => "\\\"",
         '\\' => "\\\\",
         '\u{85}' => "\\N",
+        '\u{a0}' => "\\_",
         '\u{2028}' => "\\L",
         '\u{2029}' => "\\P",
         _ => "",
