@@ -801,8 +801,10 @@ impl<'a> Scanner<'a> {
                         | b'\''
                         | b'('
                         | b')'
+                        | b','
+                        | b'['
+                        | b']'
                 )
-                || (matches!(byte, b',' | b'[' | b']') && self.flow_level == 0)
             {
                 uri.push(byte);
                 self.skip_ascii(1);

@@ -309,12 +309,18 @@ impl<'a> Parser<'a> {
                     let token = self.scanner.take()?;
                     end = token.end;
                     if let Kind::Tag { handle, suffix } = token.kind {
-                        tag = Some(self.resolve_tag(&handle, &suffix, start, token.start)?);
+                        tag = Some((handle, suffix, token.start));
                     }
                 }
                 _ => break,
             }
         }
+        // Go reads on before it looks the tag up: a mistake in the next token comes first.
+        self.scanner.peek()?;
+        let tag = match tag {
+            Some((handle, suffix, at)) => Some(self.resolve_tag(&handle, &suffix, start, at)?),
+            None => None,
+        };
         if let Some(name) = anchor {
             self.anchors.insert(name, self.tape.items.len() as u32);
         }

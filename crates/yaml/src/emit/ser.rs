@@ -7,8 +7,8 @@ use std::fmt::{Display, Write as _};
 
 use serde::ser::{self, Impossible, Serialize, Serializer};
 
+use super::Emitter;
 use super::scalar::{self, Choice, Room};
-use super::{Emitter, KeyOrder};
 use crate::error::YamlError;
 use crate::number;
 use crate::resolve::{Scalar, Schema, resolve};
@@ -430,10 +430,8 @@ impl<'e> MapWriter<'_, 'e> {
     fn reorder(&mut self) {
         let Open { writer, column, .. } = &mut self.open;
         let Some(first) = self.entries.first().map(|entry| entry.start) else { return };
-        let (keys, order) = (&writer.keys, writer.emitter.order);
-        KeyOrder::sort(&mut self.entries, |a, b| {
-            order.is_after(&keys[a.key.0..a.key.1], &keys[b.key.0..b.key.1])
-        });
+        let keys = &writer.keys;
+        writer.emitter.order.sort(&mut self.entries, |entry| &keys[entry.key.0..entry.key.1]);
         let unordered = writer.out.split_off(first);
         writer.out.reserve(unordered.len());
         for (index, entry) in self.entries.iter().enumerate() {
