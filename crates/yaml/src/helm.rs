@@ -120,6 +120,19 @@ fn fail(problem: impl Into<Box<str>>) -> YamlError {
     YamlError::Syntax(SyntaxError::composer(Mark::default(), problem))
 }
 
+/// Bytes as text the way Go's JSON writes them: every byte that is not UTF-8 becomes U+FFFD.
+pub fn go_lossy(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(std::iter::repeat_n('\u{fffd}', chunk.invalid().len()));
+    }
+    Cow::Owned(text)
+}
+
 /// A scalar after tags and rules were applied.
 enum Decoded<'t> {
     Null,
@@ -147,7 +160,7 @@ fn decode<'t>(item: &'t Item<'_>, value: &'t str, style: Style) -> Result<Decode
             let bytes = base64::engine::general_purpose::STANDARD
                 .decode(clean)
                 .map_err(|_| fail("!!binary value contains invalid base64 data"))?;
-            return Ok(Decoded::Str(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())));
+            return Ok(Decoded::Str(Cow::Owned(go_lossy(&bytes).into_owned())));
         }
         _ => {}
     }

@@ -101,7 +101,9 @@ type Result<T> = std::result::Result<T, Box<SyntaxError>>;
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str, max_depth: usize) -> Self {
-        let pos = if text.starts_with('\u{feff}') { 3 } else { 0 };
+        // One byte order mark belongs to the encoding, and Go skips one more at the start of the text.
+        let marks = text.chars().take(2).take_while(|c| *c == '\u{feff}').count();
+        let pos = marks * '\u{feff}'.len_utf8();
         Self {
             text,
             bytes: text.as_bytes(),

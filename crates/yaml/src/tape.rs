@@ -153,7 +153,9 @@ impl<'a> Parser<'a> {
         let first = !std::mem::replace(&mut self.started, true);
         self.tags.clear();
         self.anchors.clear();
-        self.tape = Tape { items: Vec::with_capacity(self.text.len().min(1 << 20) / 24 + 4) };
+        // Most streams are one document, and most nodes take more than a dozen bytes of text.
+        let expected = if first { self.text.len().min(1 << 20) / 16 } else { 64 };
+        self.tape = Tape { items: Vec::with_capacity(expected + 4) };
         match &self.scanner.peek()?.kind {
             Kind::StreamEnd => return Ok(None),
             Kind::VersionDirective { .. } | Kind::TagDirective { .. } | Kind::DocumentStart => {

@@ -77,7 +77,7 @@ impl<'w, 'e> Place<'w, 'e> {
         } else {
             text
         };
-        let (choice, _) = scalar::choose(text, writer.emitter.tabs_in_blocks);
+        let (choice, _) = scalar::choose(text, writer.emitter.dialect);
         scalar::write(&mut writer.out, text, choice, Room { indent, width: writer.emitter.width });
         let ended = choice == Choice::Literal && text.ends_with(['\n', '\u{2028}', '\u{2029}']);
         if !ended {
@@ -391,7 +391,7 @@ impl<'e> MapWriter<'_, 'e> {
         let from = writer.keys.len();
         writer.keys.push_str(key);
         self.entries.push(Entry { key: (from, writer.keys.len()), start, end: start });
-        let (choice, multiline) = scalar::choose(key, emitter.tabs_in_blocks);
+        let (choice, multiline) = scalar::choose(key, emitter.dialect);
         self.complex = multiline || key.len() > LONGEST_SIMPLE_KEY;
         if self.complex {
             writer.out.push('?');

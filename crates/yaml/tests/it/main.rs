@@ -1,4 +1,8 @@
-//! What the crate promises, as tables of cases.
+//! What the crate promises, as tables of cases, recorded answers of real Helm, and laws.
 
 mod emitting;
+mod fields;
+mod helm;
+mod hostile;
+mod laws;
 mod reading;
