@@ -44,6 +44,9 @@ pub fn map_from_str_helm(text: &str) -> Result<serde_json::Map<String, serde_jso
 /// Reads the first document of `text` as Helm does, into any type. Numbers arrive as `i64`, `u64` or
 /// `f64`, mapping keys as strings.
 pub fn from_str<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlError> {
+    if u32::try_from(text.len()).is_err() {
+        return Err(fail("the text is longer than 4 GiB"));
+    }
     let tape = Parser::new(text, MAX_DEPTH).next_document()?.unwrap_or_default();
     let run = |stage| {
         let context = Context::new(&tape, stage);
