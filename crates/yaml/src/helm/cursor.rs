@@ -1,6 +1,7 @@
 //! The serde side of reading: a deserializer that walks the tape.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer as _, Visitor};
 
@@ -97,6 +98,8 @@ struct Pairs<'c, 't, 'a> {
     frames: Vec<Frame>,
     only: Frame,
     value: u32,
+    /// Keys so far, when repeated ones are to be found.
+    seen: HashSet<String>,
 }
 
 impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
@@ -104,7 +107,7 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
         let end = cursor.context.item(index).next;
         // The alias depth of the mapping itself is kept by its cursor.
         let only = Frame { at: index + 1, end, is_alias: false, entered: true };
-        Self { cursor, frames: Vec::new(), only, value: 0 }
+        Self { cursor, frames: Vec::new(), only, value: 0, seen: HashSet::new() }
     }
 
     /// Finds the next key, entering and leaving merged mappings on the way.
@@ -137,6 +140,14 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
                 continue;
             }
             self.value = value;
+            if let Some(repeated) = &context.repeated {
+                let mut shown = String::new();
+                go_syntax(context, key, 0, &mut shown)?;
+                if !self.seen.insert(shown.clone()) {
+                    let line = context.item(value).start.line + 1;
+                    repeated.borrow_mut().push(format!("line {line}: key {shown} already set in map"));
+                }
+            }
             return Ok(Some(key));
         }
     }

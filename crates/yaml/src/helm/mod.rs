@@ -8,7 +8,7 @@ mod cursor;
 mod go_syntax;
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use base64::Engine as _;
 use serde::de::{self, DeserializeSeed, Deserializer, Visitor};
@@ -45,18 +45,64 @@ pub fn map_from_str_helm(text: &str) -> Result<serde_json::Map<String, serde_jso
 /// Reads the first document of `text` as Helm does, into any type. Numbers arrive as `i64`, `u64` or
 /// `f64`, mapping keys as strings.
 pub fn from_str<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlError> {
+    build(&first_document(text)?)
+}
+
+/// Reads as [`from_str`] does, but refuses repeated keys, as Helm does for repository indexes.
+pub fn from_str_strict<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlError> {
+    let tape = first_document(text)?;
+    let mut context = Context::new(&tape, Stage::Decode);
+    context.repeated = Some(RefCell::default());
+    Everything::deserialize_from(Cursor { context: &context, index: 0, depth: 0 })?;
+    let repeated = context.repeated.take().unwrap_or_default().into_inner();
+    if !repeated.is_empty() {
+        return Err(fail(format!("unmarshal errors:\n  {}", repeated.join("\n  "))));
+    }
+    build(&tape)
+}
+
+/// Reads as [`from_str`] does, from bytes that may not be text.
+pub fn from_slice<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, YamlError> {
+    let error = match std::str::from_utf8(bytes) {
+        Ok(text) => return from_str(text),
+        Err(error) => error,
+    };
+    let (valid, broken) = bytes.split_at(error.valid_up_to());
+    let text = std::str::from_utf8(valid).unwrap_or_default();
+    build(&Parser::broken(text, encoding_problem(broken), MAX_DEPTH).next_document()?.unwrap_or_default())
+}
+
+/// What Go says about bytes that are not UTF-8.
+fn encoding_problem(bytes: &[u8]) -> &'static str {
+    let width = match bytes.first() {
+        Some(0xC0..=0xDF) => 2,
+        Some(0xE0..=0xEF) => 3,
+        Some(0xF0..=0xF7) => 4,
+        _ => return "invalid leading UTF-8 octet",
+    };
+    match bytes.get(1..width) {
+        None => "incomplete UTF-8 octet sequence",
+        Some(rest) if rest.iter().any(|byte| byte & 0xC0 != 0x80) => "invalid trailing UTF-8 octet",
+        Some(_) if matches!(bytes[..2], [0xED, 0xA0..=0xFF] | [0xF4, 0x90..=0xFF] | [0xF5..=0xF7, _]) => {
+            "invalid Unicode character"
+        }
+        Some(_) => "invalid length of a UTF-8 sequence",
+    }
+}
+
+fn first_document(text: &str) -> Result<Tape<'_>, YamlError> {
     if u32::try_from(text.len()).is_err() {
         return Err(fail("the text is longer than 4 GiB"));
     }
-    let tape = Parser::new(text, MAX_DEPTH).next_document()?.unwrap_or_default();
-    let run = |stage| {
-        let context = Context::new(&tape, stage);
-        T::deserialize(Cursor { context: &context, index: 0, depth: 0 })
-    };
-    run(Stage::Encode).map_err(|error| {
+    Ok(Parser::new(text, MAX_DEPTH).next_document()?.unwrap_or_default())
+}
+
+fn build<T: de::DeserializeOwned>(tape: &Tape<'_>) -> Result<T, YamlError> {
+    let context = Context::new(tape, Stage::Encode);
+    T::deserialize(Cursor { context: &context, index: 0, depth: 0 }).map_err(|error| {
         // Go finishes each stage before it starts the next: report the mistake of the earliest.
         let stages = [Stage::Decode, Stage::Convert];
-        stages.into_iter().find_map(|stage| check(&tape, stage).err()).unwrap_or(error)
+        stages.into_iter().find_map(|stage| check(tape, stage).err()).unwrap_or(error)
     })
 }
 
@@ -79,11 +125,20 @@ struct Context<'t, 'a> {
     decoded: Cell<u64>,
     aliased: Cell<u64>,
     alias_depth: Cell<u32>,
+    /// Complaints about repeated keys, if they are wanted.
+    repeated: Option<RefCell<Vec<String>>>,
 }
 
 impl<'t, 'a> Context<'t, 'a> {
     fn new(tape: &'t Tape<'a>, stage: Stage) -> Self {
-        Self { tape, stage, decoded: Cell::new(1), aliased: Cell::new(0), alias_depth: Cell::new(0) }
+        Self {
+            tape,
+            stage,
+            decoded: Cell::new(1),
+            aliased: Cell::new(0),
+            alias_depth: Cell::new(0),
+            repeated: None,
+        }
     }
 
     fn item(&self, index: u32) -> &'t Item<'a> {
