@@ -89,6 +89,8 @@ pub(crate) struct Scanner<'a> {
     max_depth: usize,
 
     tokens: VecDeque<Token<'a>>,
+    /// Whether the first token of the queue is known to be the next one.
+    ready: bool,
     tokens_parsed: usize,
     started: bool,
     ended: bool,
@@ -116,6 +118,7 @@ impl<'a> Scanner<'a> {
             line_index: 0,
             max_depth,
             tokens: VecDeque::with_capacity(16),
+            ready: false,
             tokens_parsed: 0,
             started: false,
             ended: false,
@@ -133,24 +136,41 @@ impl<'a> Scanner<'a> {
     }
 
     /// Looks at the next token.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Result<&Token<'a>> {
-        if self.tokens.is_empty() || self.head_may_be_key() {
-            self.fetch_more()?;
+        if !self.ready {
+            self.make_ready()?;
         }
         match self.tokens.front() {
             Some(token) => Ok(token),
-            None => Err(self.error("", Mark::default(), "found unexpected end of stream")),
+            None => Err(self.exhausted()),
         }
     }
 
     /// Takes the token [`Scanner::peek`] showed.
     pub(crate) fn take(&mut self) -> Result<Token<'a>> {
-        self.peek()?;
+        if !self.ready {
+            self.make_ready()?;
+        }
+        self.ready = false;
         self.tokens_parsed += 1;
         match self.tokens.pop_front() {
             Some(token) => Ok(token),
-            None => Err(self.error("", Mark::default(), "found unexpected end of stream")),
+            None => Err(self.exhausted()),
         }
+    }
+
+    fn make_ready(&mut self) -> Result<()> {
+        if self.tokens.is_empty() || self.head_may_be_key() {
+            self.fetch_more()?;
+        }
+        self.ready = true;
+        Ok(())
+    }
+
+    #[cold]
+    fn exhausted(&self) -> Box<SyntaxError> {
+        self.error("", Mark::default(), "found unexpected end of stream")
     }
 
     fn head_may_be_key(&self) -> bool {
