@@ -1,0 +1,3 @@
+//! Go `text/template` with Sprig and Helm's functions.
+
+pub mod go;
