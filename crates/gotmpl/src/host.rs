@@ -8,13 +8,7 @@ use crate::value::{Map, Value};
 /// The world outside the templates. The default gives what `helm template` gives: nothing.
 pub trait Host {
     /// Helm's `lookup`: one object, a list when `name` is empty, an empty map when there is none.
-    fn lookup(
-        &self,
-        api_version: &str,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Value, FuncError> {
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, FuncError> {
         let _ = (api_version, kind, namespace, name);
         Ok(Value::Map(Map::new()))
     }

@@ -3,11 +3,13 @@
 //! [`Value`] is Go's dynamic value; a [`FuncMap`] holds functions with their Go signatures.
 
 mod builtin;
+pub mod fmt;
 mod func;
 mod host;
 mod object;
 mod serde;
 mod str;
+pub mod strconv;
 mod value;
 
 pub use func::{Args, Body, Ctx, Func, FuncError, FuncMap, FuncResult, Signature, Ty};
