@@ -6,6 +6,7 @@ mod quote;
 
 pub use float::format_float;
 pub use parse::{NumError, parse_float, parse_int, parse_uint};
+pub(crate) use quote::{Unquoted, unquote_char};
 pub use quote::{can_backquote, is_print, quote, quote_ascii, quote_rune, quote_rune_ascii, unquote};
 
 /// The first rune of `s` and its length, U+FFFD and 1 for a bad byte.

@@ -100,8 +100,8 @@ fn underscores_fit(s: &str) -> bool {
     last != '_'
 }
 
-/// Go's `strconv.ParseFloat(s, 64)`: decimal, hexadecimal with a `p` exponent, inf, nan. Underscores
-/// pass only where base-prefix syntax would let them (that is: in hexadecimal floats).
+/// Go's `strconv.ParseFloat(s, 64)`: decimal, hexadecimal with a `p` exponent, inf, nan, underscores
+/// between digits.
 pub fn parse_float(s: &str) -> Result<f64, NumError> {
     let unsigned = s.strip_prefix(['+', '-']).unwrap_or(s);
     let negative = s.starts_with('-');
@@ -111,10 +111,14 @@ pub fn parse_float(s: &str) -> Result<f64, NumError> {
         "nan" if unsigned.len() == s.len() => return Ok(f64::NAN),
         _ => {}
     }
-    if unsigned.len() >= 2 && unsigned[..2].eq_ignore_ascii_case("0x") {
+    if unsigned.as_bytes().get(..2).is_some_and(|p| p.eq_ignore_ascii_case(b"0x")) {
         return hex_float(unsigned).map(sign).and_then(finite);
     }
-    if !decimal_syntax(unsigned) {
+    if unsigned.contains('_') && !underscores_fit(unsigned) {
+        return Err(NumError::Syntax);
+    }
+    let unsigned = unsigned.replace('_', "");
+    if !decimal_syntax(&unsigned) {
         return Err(NumError::Syntax);
     }
     unsigned.parse::<f64>().map(sign).map_err(|_| NumError::Syntax).and_then(finite)
