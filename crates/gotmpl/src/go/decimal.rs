@@ -51,7 +51,11 @@ impl Decimal {
 
     fn aligned(&self, other: &Self) -> (BigInt, BigInt, i64) {
         let exponent = self.exponent.min(other.exponent);
-        (scaled(&self.digits, self.exponent - exponent), scaled(&other.digits, other.exponent - exponent), exponent)
+        (
+            scaled(&self.digits, self.exponent - exponent),
+            scaled(&other.digits, other.exponent - exponent),
+            exponent,
+        )
     }
 
     /// The exact sum.

@@ -92,7 +92,8 @@ fn shape(text: &str, part: impl Fn(u8) -> bool) -> Option<Shape<'_>> {
         let start = at + 1;
         let mut end = start;
         loop {
-            let run = bytes[end..].iter().take_while(|&&byte| byte.is_ascii_alphanumeric() || byte == b'-').count();
+            let run =
+                bytes[end..].iter().take_while(|&&byte| byte.is_ascii_alphanumeric() || byte == b'-').count();
             if run == 0 {
                 // A dot must be followed by an identifier: give it back.
                 end = end.saturating_sub(1).max(start);
@@ -210,8 +211,14 @@ impl Version {
     }
 
     fn next(&self, major: u64, minor: u64, patch: u64) -> Self {
-        let mut next =
-            Self { major, minor, patch, prerelease: String::new(), metadata: String::new(), original: String::new() };
+        let mut next = Self {
+            major,
+            minor,
+            patch,
+            prerelease: String::new(),
+            metadata: String::new(),
+            original: String::new(),
+        };
         next.original = self.with_prefix(&next);
         next
     }
@@ -493,7 +500,8 @@ impl Comparator {
         if version.compare(wanted).is_lt() {
             return false;
         }
-        let any = (wanted.major, wanted.minor, wanted.patch) == (0, 0, 0) && !self.minor_dirty && !self.patch_dirty;
+        let any =
+            (wanted.major, wanted.minor, wanted.patch) == (0, 0, 0) && !self.minor_dirty && !self.patch_dirty;
         any || (version.major == wanted.major && (version.minor == wanted.minor || self.minor_dirty))
     }
 }

@@ -1,8 +1,8 @@
 //! Text functions with the quirks of Go's `strings` and the word utilities Sprig is built on.
 
 use super::unicode::{
-    decode_rune, is_digit, is_letter, is_lower, is_punct, is_space, is_title, is_upper, push_rune, runes, to_lower,
-    to_title, to_upper,
+    decode_rune, is_digit, is_letter, is_lower, is_punct, is_space, is_title, is_upper, push_rune, runes,
+    to_lower, to_title, to_upper,
 };
 
 fn map_runes(text: &[u8], mut map: impl FnMut(char) -> char) -> Vec<u8> {

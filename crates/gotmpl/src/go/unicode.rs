@@ -16,7 +16,8 @@ pub fn decode_rune(bytes: &[u8]) -> Option<(char, usize, bool)> {
         0xf0..=0xf4 => 4,
         _ => return Some(('\u{fffd}', 1, false)),
     };
-    let rune = bytes.get(..len).and_then(|part| std::str::from_utf8(part).ok()).and_then(|part| part.chars().next());
+    let rune =
+        bytes.get(..len).and_then(|part| std::str::from_utf8(part).ok()).and_then(|part| part.chars().next());
     Some(rune.map_or(('\u{fffd}', 1, false), |rune| (rune, len, true)))
 }
 

@@ -58,8 +58,22 @@ fn should_escape(byte: u8, mode: Mode) -> bool {
     if matches!(mode, Mode::Host | Mode::Zone)
         && matches!(
             byte,
-            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'[' | b']' | b'<'
-                | b'>' | b'"'
+            b'!' | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b':'
+                | b'['
+                | b']'
+                | b'<'
+                | b'>'
+                | b'"'
         )
     {
         return false;
@@ -285,9 +299,7 @@ impl Url {
 
     fn escaped_path(&self) -> Vec<u8> {
         let parser = Parser { quote: |text| to_valid(text) };
-        let valid = |byte: &u8| {
-            b"!$&'()*+,;=:@[]%".contains(byte) || !should_escape(*byte, Mode::Path)
-        };
+        let valid = |byte: &u8| b"!$&'()*+,;=:@[]%".contains(byte) || !should_escape(*byte, Mode::Path);
         if !self.raw_path.is_empty()
             && self.raw_path.iter().all(valid)
             && parser.unescape(&self.raw_path, Mode::Path).is_ok_and(|path| path == self.path)

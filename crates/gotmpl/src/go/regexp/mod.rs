@@ -115,16 +115,27 @@ impl Regexp {
     }
 
     /// Replaces every match by `template` with its `$1`, `${name}` and `$$` expanded.
-    pub fn replace_all(&self, text: &[u8], template: &[u8]) -> Vec<u8> {
-        self.replace_with(text, |captures, haystack, out| self.expand(template, captures, haystack, text, out))
+    ///
+    /// None if the result would be longer than `max` bytes.
+    pub fn replace_all(&self, text: &[u8], template: &[u8], max: usize) -> Option<Vec<u8>> {
+        self.replace_with(text, max, |captures, haystack, out| {
+            self.expand(template, captures, haystack, text, out)
+        })
     }
 
     /// Replaces every match by `replacement` as it is.
-    pub fn replace_all_literal(&self, text: &[u8], replacement: &[u8]) -> Vec<u8> {
-        self.replace_with(text, |_, _, out| out.extend_from_slice(replacement))
+    ///
+    /// None if the result would be longer than `max` bytes.
+    pub fn replace_all_literal(&self, text: &[u8], replacement: &[u8], max: usize) -> Option<Vec<u8>> {
+        self.replace_with(text, max, |_, _, out| out.extend_from_slice(replacement))
     }
 
-    fn replace_with(&self, text: &[u8], mut put: impl FnMut(&Captures<'_>, &Haystack<'_>, &mut Vec<u8>)) -> Vec<u8> {
+    fn replace_with(
+        &self,
+        text: &[u8],
+        max: usize,
+        mut put: impl FnMut(&Captures<'_>, &Haystack<'_>, &mut Vec<u8>),
+    ) -> Option<Vec<u8>> {
         let haystack = Haystack::new(text);
         let mut out = Vec::with_capacity(text.len());
         let mut at = 0;
@@ -132,10 +143,13 @@ impl Regexp {
             let range = haystack.range(captures.get_match().range());
             out.extend_from_slice(&text[at..range.start]);
             put(&captures, &haystack, &mut out);
+            if out.len() > max {
+                return None;
+            }
             at = range.end;
         }
         out.extend_from_slice(&text[at..]);
-        out
+        Some(out)
     }
 
     fn expand(

@@ -40,7 +40,11 @@ pub(super) enum Element {
     Zone,
     Offset(Offset),
     /// Fractional seconds with their separator and number of digits.
-    Fraction { trim: bool, digits: usize, separator: u8 },
+    Fraction {
+        trim: bool,
+        digits: usize,
+        separator: u8,
+    },
 }
 
 /// The text before the first element, the element with its own text, and what follows.

@@ -63,7 +63,8 @@ impl Zone {
     /// The offset of the zone's abbreviation `name`, preferring the one in force around `unix`.
     fn lookup_name(&self, name: &str, unix: i64) -> Option<i32> {
         let (offset, current) = self.lookup(unix);
-        let (offset, current) = if current == name { (offset, current) } else { self.lookup(unix - i64::from(offset)) };
+        let (offset, current) =
+            if current == name { (offset, current) } else { self.lookup(unix - i64::from(offset)) };
         if current == name {
             return Some(offset);
         }
@@ -125,10 +126,21 @@ pub struct Civil {
 const ZERO_SECS: i64 = -62_135_596_800;
 
 pub(crate) const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
-pub(crate) const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub(crate) const DAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 fn days_from_civil(year: i64, month: u32, day: i64) -> i64 {
     // Counts from March, so that leap days end a year.
@@ -182,7 +194,16 @@ impl GoTime {
 
     /// An instant by what a clock in `zone` shows.
     #[expect(clippy::too_many_arguments, reason = "the parts of a date are what they are")]
-    pub fn date(year: i64, month: u32, day: i64, hour: i64, minute: i64, second: i64, nanos: u32, zone: Zone) -> Self {
+    pub fn date(
+        year: i64,
+        month: u32,
+        day: i64,
+        hour: i64,
+        minute: i64,
+        second: i64,
+        nanos: u32,
+        zone: Zone,
+    ) -> Self {
         let shown = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
         let offset = i64::from(zone.lookup(shown).0);
         let offset = i64::from(zone.lookup(shown - offset).0);
@@ -219,7 +240,10 @@ impl GoTime {
     pub fn add(&self, duration: Duration) -> Self {
         let nanos = i64::from(self.nanos) + duration.0 % 1_000_000_000;
         Self {
-            secs: self.secs.wrapping_add(duration.0 / 1_000_000_000).wrapping_add(nanos.div_euclid(1_000_000_000)),
+            secs: self
+                .secs
+                .wrapping_add(duration.0 / 1_000_000_000)
+                .wrapping_add(nanos.div_euclid(1_000_000_000)),
             nanos: u32::try_from(nanos.rem_euclid(1_000_000_000)).unwrap_or(0),
             zone: self.zone.clone(),
             monotonic: self.monotonic.map(|at| at.saturating_add(duration.0)),

@@ -154,7 +154,8 @@ fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]
             fields.month = Some(month);
         }
         Element::Day | Element::UnderDay | Element::ZeroDay => {
-            let text = if element == Element::UnderDay { text.strip_prefix(b" ").unwrap_or(text) } else { text };
+            let text =
+                if element == Element::UnderDay { text.strip_prefix(b" ").unwrap_or(text) } else { text };
             let day;
             (day, rest) = number(text, element == Element::ZeroDay)?;
             fields.day = Some(day);

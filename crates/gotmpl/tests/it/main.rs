@@ -1,0 +1,3 @@
+//! One binary for every integration test of the crate.
+
+mod values;

@@ -1,0 +1,4 @@
+//! What the crate promises, as tables of cases.
+
+mod emitting;
+mod reading;
