@@ -418,7 +418,7 @@ impl Printer {
     fn list(&mut self, v: &Value, l: &List, verb: char, depth: usize) {
         let items = l.items();
         if l.kind() == ListKind::Of("uint8") && matches!(verb, 's' | 'q' | 'x' | 'X') {
-            let bytes: Vec<u8> = items.iter().filter_map(|v| v.as_uint()).map(|n| n as u8).collect();
+            let bytes: Vec<u8> = items.iter().filter_map(Value::as_uint).map(|n| n as u8).collect();
             drop(items);
             return self.bytes(v, &bytes, verb, depth);
         }
