@@ -378,6 +378,7 @@ impl<'a> Renderer<'a> {
         index: Rv,
         element: Rv,
     ) -> Exec<Flow> {
+        self.ctx.work(1).map_err(|e| s.limit(&e))?;
         let decls = &b.pipe.decls;
         if b.pipe.assign {
             match decls.as_slice() {

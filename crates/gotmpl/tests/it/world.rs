@@ -7,7 +7,7 @@ use slipway_gotmpl::{
     Signature, Str, TemplateSet, Ty, Value, remove_no_value,
 };
 
-pub struct KubeVersion;
+pub(crate) struct KubeVersion;
 
 impl Object for KubeVersion {
     fn type_name(&self) -> Cow<'static, str> {
@@ -31,7 +31,7 @@ impl Object for KubeVersion {
     }
 }
 
-pub struct VersionSet;
+pub(crate) struct VersionSet;
 
 impl Object for VersionSet {
     fn type_name(&self) -> Cow<'static, str> {
@@ -55,7 +55,7 @@ impl Object for VersionSet {
     }
 }
 
-pub struct Capabilities;
+pub(crate) struct Capabilities;
 
 impl Object for Capabilities {
     fn type_name(&self) -> Cow<'static, str> {
@@ -67,7 +67,7 @@ impl Object for Capabilities {
     }
 }
 
-pub struct Chart;
+pub(crate) struct Chart;
 
 impl Object for Chart {
     fn type_name(&self) -> Cow<'static, str> {
@@ -85,7 +85,7 @@ impl Object for Chart {
 }
 
 /// The root a file of a chart named `snip` sees.
-pub fn root(values: &serde_json::Value, file: &str) -> Value {
+pub(crate) fn root(values: &serde_json::Value, file: &str) -> Value {
     let typed = |v: Value| match v {
         Value::Map(m) => Value::Map(m.with_kind(MapKind::Values)),
         v => v,
@@ -115,11 +115,11 @@ pub fn root(values: &serde_json::Value, file: &str) -> Value {
 }
 
 /// Renders the one file `snip/templates/t.yaml` as Helm would: its text, or Helm's message.
-pub fn render(text: &[u8], values: &serde_json::Value) -> Result<Vec<u8>, String> {
+pub(crate) fn render(text: &[u8], values: &serde_json::Value) -> Result<Vec<u8>, String> {
     render_with(text, values, &FuncMap::new(), &Limits::default(), &NoHost)
 }
 
-pub fn render_with(
+pub(crate) fn render_with(
     text: &[u8],
     values: &serde_json::Value,
     library: &FuncMap,
@@ -131,4 +131,22 @@ pub fn render_with(
     set.parse(FILE, text).map_err(|e| e.helm_text(FILE))?;
     let out = Renderer::new(&set, limits, host).execute(FILE, &root(values, FILE));
     out.map(remove_no_value).map_err(|e| e.helm_text(FILE))
+}
+
+/// A file including another, and the text of the other or Helm's message: how vectors are recorded.
+pub(crate) fn render_included(
+    text: &[u8],
+    values: &serde_json::Value,
+    library: &FuncMap,
+) -> Result<Vec<u8>, String> {
+    const FILE: &str = "snip/templates/t.yaml";
+    const PARTIAL: &str = "snip/templates/_s.tpl";
+    let limits = Limits::default();
+    let mut set = TemplateSet::new(FuncMap::helm(library), &limits);
+    let call = format!("out: \"{{{{ include \"{PARTIAL}\" . }}}}\"");
+    set.parse(FILE, call).map_err(|e| e.helm_text(FILE))?;
+    set.parse(PARTIAL, text).map_err(|e| e.helm_text(PARTIAL))?;
+    let out = Renderer::new(&set, &limits, &NoHost).execute(FILE, &root(values, FILE));
+    let out = out.map_err(|e| e.helm_text(FILE))?;
+    Ok(out["out: \"".len()..out.len() - 1].to_vec())
 }
