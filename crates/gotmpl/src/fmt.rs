@@ -171,7 +171,8 @@ impl Printer {
                     self.good_index = false;
                 }
             }
-            if i < end && format[i] == b'.' {
+            // A point that ends the format is its verb.
+            if i + 1 < end && format[i] == b'.' {
                 i += 1;
                 if after_index {
                     self.good_index = false;
@@ -202,7 +203,7 @@ impl Printer {
                 _ if !self.good_index => self.bad(verb, "BADINDEX"),
                 _ if next >= args.len() => self.bad(verb, "MISSING"),
                 _ => {
-                    if verb == 'v' {
+                    if matches!(verb, 'v' | 'w') {
                         self.f.sharp_v = std::mem::take(&mut self.f.sharp);
                         self.f.plus_v = std::mem::take(&mut self.f.plus);
                     }
@@ -418,7 +419,7 @@ impl Printer {
     fn list(&mut self, v: &Value, l: &List, verb: char, depth: usize) {
         let items = l.items();
         if l.kind() == ListKind::Of("uint8") && matches!(verb, 's' | 'q' | 'x' | 'X') {
-            let bytes: Vec<u8> = items.iter().filter_map(|v| v.as_uint()).map(|n| n as u8).collect();
+            let bytes: Vec<u8> = items.iter().filter_map(Value::as_uint).map(|n| n as u8).collect();
             drop(items);
             return self.bytes(v, &bytes, verb, depth);
         }

@@ -67,22 +67,23 @@ impl Tracer {
             if paths.len() > MAX_PATHS {
                 break;
             }
-            match v {
-                Value::Map(m) => {
-                    if paths.insert(m.id(), path.clone()).is_none() {
-                        for (k, v) in m.entries().iter().filter(|(_, v)| container(v)) {
-                            pending.push((format!("{path}.{k}"), v.clone()));
-                        }
-                    }
+            let id = match &v {
+                Value::Map(m) => m.id(),
+                Value::List(l) => l.id(),
+                _ => continue,
+            };
+            if paths.insert(id, path.clone()).is_some() {
+                continue;
+            }
+            if let Value::Map(m) = &v {
+                for (k, v) in m.entries().iter().filter(|(_, v)| container(v)) {
+                    pending.push((format!("{path}.{k}"), v.clone()));
                 }
-                Value::List(l) => {
-                    if paths.insert(l.id(), path.clone()).is_none() {
-                        for (i, v) in l.items().iter().enumerate().filter(|(_, v)| container(v)) {
-                            pending.push((format!("{path}[{i}]"), v.clone()));
-                        }
-                    }
+            }
+            if let Value::List(l) = &v {
+                for (i, v) in l.items().iter().enumerate().filter(|(_, v)| container(v)) {
+                    pending.push((format!("{path}[{i}]"), v.clone()));
                 }
-                _ => {}
             }
         }
         Tracer {

@@ -227,6 +227,7 @@ impl Value {
     }
 
     /// `len(v)` for strings, slices and maps.
+    #[expect(clippy::len_without_is_empty, reason = "emptiness is Sprig's business and differs")]
     pub fn len(&self) -> Option<usize> {
         match self {
             Value::Str(s) | Value::Bytes(s) => Some(s.len()),
@@ -250,8 +251,8 @@ impl Value {
             Value::Float64(n) => *n != 0.0,
             Value::Complex128(re, im) => *re != 0.0 || *im != 0.0,
             Value::Str(s) | Value::Bytes(s) => !s.is_empty(),
-            Value::List(l) => l.len() > 0,
-            Value::Map(m) => m.len() > 0,
+            Value::List(l) => !l.is_empty(),
+            Value::Map(m) => !m.is_empty(),
             Value::Object(o) => o.inner().is_none_or(|v| v.truth()),
             Value::Ptr(_) => true,
         }

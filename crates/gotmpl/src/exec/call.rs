@@ -186,6 +186,12 @@ impl Renderer<'_> {
                     values.push(self.operand(s, dot, arg)?);
                 }
                 values.extend(last);
+                if b == Builtin::Call && args.is_empty() {
+                    // Go names the callee after its first written operand without looking for one.
+                    return Err(super::ExecError::panic(
+                        "runtime error: index out of range [0] with length 0",
+                    ));
+                }
                 let result = self.reflecting(b, &values, args);
                 return result.map_err(|e| failed(s, node, name, &e));
             }

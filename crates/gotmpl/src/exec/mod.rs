@@ -31,6 +31,8 @@ pub struct ExecError {
     text: String,
     limit: bool,
     located: bool,
+    /// A bug of Go's engine that Helm catches and reports.
+    panicked: bool,
 }
 
 impl ExecError {
@@ -41,6 +43,9 @@ impl ExecError {
 
     /// Helm's wording: what `fail` and `required` said, at the outermost place; else the whole text.
     pub fn helm_text(&self, file: &str) -> String {
+        if self.panicked {
+            return format!("rendering template failed: {}", self.text);
+        }
         if !self.located {
             return self.text.clone();
         }
@@ -60,7 +65,12 @@ impl ExecError {
     }
 
     fn plain(text: String) -> Box<Self> {
-        Box::new(ExecError { text, limit: false, located: false })
+        Box::new(ExecError { text, limit: false, located: false, panicked: false })
+    }
+
+    /// A runtime error of Go that its engine does not turn into a located one.
+    fn panic(text: &str) -> Box<Self> {
+        Box::new(ExecError { text: text.to_owned(), limit: false, located: false, panicked: true })
     }
 }
 
@@ -148,7 +158,7 @@ impl State<'_> {
                 format!("template: {file}:{line}:{column}: executing {name} at <{}>: {message}", self.at)
             }
         };
-        Box::new(ExecError { text, limit, located: true })
+        Box::new(ExecError { text, limit, located: true, panicked: false })
     }
 
     fn limit(&self, error: &FuncError) -> Box<ExecError> {
@@ -368,6 +378,7 @@ impl<'a> Renderer<'a> {
         index: Rv,
         element: Rv,
     ) -> Exec<Flow> {
+        self.ctx.work(1).map_err(|e| s.limit(&e))?;
         let decls = &b.pipe.decls;
         if b.pipe.assign {
             match decls.as_slice() {

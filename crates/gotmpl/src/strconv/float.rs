@@ -63,7 +63,12 @@ pub fn format_float(n: f64, verb: u8, precision: i32) -> String {
             }
             let exp = digits.point - 1;
             if exp < -4 || exp >= limit {
-                exponent_form(&mut out, &digits, precision.min(count) - 1, verb - b'g' + b'e');
+                exponent_form(
+                    &mut out,
+                    &digits,
+                    precision.min(count) - 1,
+                    if verb == b'G' { b'E' } else { b'e' },
+                );
             } else {
                 point_form(&mut out, &digits, (count - digits.point).max(0));
             }

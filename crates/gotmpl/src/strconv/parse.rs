@@ -18,12 +18,12 @@ pub fn parse_uint(s: &str, base: u32) -> Result<u64, NumError> {
     let lower = s.as_bytes().get(1).map(u8::to_ascii_lowercase);
     let (base, digits) = if !auto {
         (base, s)
-    } else if s.starts_with('0') {
+    } else if let Some(octal) = s.strip_prefix('0') {
         match lower {
             Some(b'b') if s.len() >= 3 => (2, &s[2..]),
             Some(b'o') if s.len() >= 3 => (8, &s[2..]),
             Some(b'x') if s.len() >= 3 => (16, &s[2..]),
-            _ => (8, &s[1..]),
+            _ => (8, octal),
         }
     } else {
         (10, s)

@@ -1,25 +1,6 @@
-//! Quote, Unquote and IsPrint.
+//! Quote and Unquote.
 
-/// Code points Unicode 15 (Go 1.23) had not assigned and the Unicode of this compiler has.
-const LATER: &[(u32, u32)] = &[];
-
-/// Go's `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII space.
-pub fn is_print(c: char) -> bool {
-    if c.is_ascii() {
-        return (' '..='~').contains(&c);
-    }
-    let n = u32::from(c);
-    if LATER.iter().any(|(from, to)| (*from..=*to).contains(&n)) {
-        return false;
-    }
-    // The standard library decides the same question when it escapes text for debugging; behind
-    // another character it does not escape combining marks for being marks.
-    let mut buf = [0; 5];
-    buf[0] = b'a';
-    let len = c.encode_utf8(&mut buf[1..]).len();
-    let text = std::str::from_utf8(&buf[..=len]).unwrap_or_default();
-    text.escape_debug().nth(1) == Some(c)
-}
+use super::unicode::is_print;
 
 /// Go's `strconv.Quote`.
 pub fn quote(s: &[u8]) -> Vec<u8> {
