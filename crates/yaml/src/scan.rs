@@ -12,8 +12,8 @@ use crate::error::{Origin, SyntaxError};
 /// A place in the text; lines and columns count from 0, columns and `index` count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    pub(crate) offset: usize,
-    pub(crate) index: usize,
+    pub(crate) offset: u32,
+    pub(crate) index: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
@@ -72,7 +72,7 @@ struct SimpleKey {
 }
 
 /// A key must meet its `:` within this many characters.
-const LONGEST_SIMPLE_KEY: usize = 1024;
+const LONGEST_SIMPLE_KEY: u32 = 1024;
 
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -101,7 +101,9 @@ type Result<T> = std::result::Result<T, Box<SyntaxError>>;
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str, max_depth: usize) -> Self {
-        let pos = if text.starts_with('\u{feff}') { 3 } else { 0 };
+        // One byte order mark belongs to the encoding, and Go skips one more at the start of the text.
+        let marks = text.chars().take(2).take_while(|c| *c == '\u{feff}').count();
+        let pos = marks * '\u{feff}'.len_utf8();
         Self {
             text,
             bytes: text.as_bytes(),
@@ -174,7 +176,12 @@ impl<'a> Scanner<'a> {
 
     fn mark(&self) -> Mark {
         let index = self.pos - self.continuation;
-        Mark { offset: self.pos, index, line: self.line, column: (index - self.line_index) as u32 }
+        Mark {
+            offset: self.pos as u32,
+            index: index as u32,
+            line: self.line,
+            column: (index - self.line_index) as u32,
+        }
     }
 
     fn column(&self) -> i64 {
@@ -335,7 +342,7 @@ impl<'a> Scanner<'a> {
                 self.skip_ascii(1);
             }
             if self.at(0) == b'#' {
-                self.skip_comment();
+                self.skip_line_content();
             }
             if !self.is_break(0) {
                 return;
@@ -345,14 +352,6 @@ impl<'a> Scanner<'a> {
                 self.simple_key_allowed = true;
             }
         }
-    }
-
-    fn skip_comment(&mut self) {
-        let mut end = self.pos;
-        while end < self.bytes.len() && self.break_at(end) == 0 {
-            end += 1;
-        }
-        self.skip(end - self.pos);
     }
 
     // Simple keys.
@@ -679,7 +678,7 @@ impl<'a> Scanner<'a> {
         let end = self.mark();
         self.skip_blanks();
         if self.at(0) == b'#' {
-            self.skip_comment();
+            self.skip_line_content();
         }
         if !self.is_break_or_end(0) {
             return Err(self.error(context, start, "did not find expected comment or line break"));
@@ -857,7 +856,7 @@ impl<'a> Scanner<'a> {
         }
         self.skip_blanks();
         if self.at(0) == b'#' {
-            self.skip_comment();
+            self.skip_line_content();
         }
         if !self.is_break_or_end(0) {
             return Err(self.error(context, start, "did not find expected comment or line break"));
@@ -1136,7 +1135,7 @@ impl<'a> Scanner<'a> {
                     text.push_str(&self.text[from..to]);
                 } else {
                     match &mut value {
-                        Cow::Borrowed(_) => value = Cow::Borrowed(&self.text[start.offset..to]),
+                        Cow::Borrowed(_) => value = Cow::Borrowed(&self.text[start.offset as usize..to]),
                         Cow::Owned(text) => text.push_str(&self.text[blanks_from..to]),
                     }
                 }
@@ -1181,6 +1180,8 @@ impl<'a> Scanner<'a> {
         loop {
             let Some(byte) = self.bytes.get(at) else { return at };
             match byte {
+                // A space between words is no end; what else may follow one is looked at outside.
+                b' ' if self.bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric) => {}
                 b' ' | b'\t' | b'\n' | b'\r' => return at,
                 b':' => match self.bytes.get(at + 1) {
                     None | Some(b' ' | b'\t' | b'\n' | b'\r') => return at,

@@ -10,6 +10,17 @@ use crate::error::YamlError;
 
 pub use order::KeyOrder;
 
+/// Whose quirks the writer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// go-yaml v2: no tabs in blocks.
+    Go2,
+    /// go-yaml v3: tabs in blocks, even in those that cannot be read back because they start with one.
+    Go3,
+    /// What every reader reads back as it was: tabs inside blocks, quotes around `<<` and `=`.
+    Safe,
+}
+
 /// Writes values as YAML; the default writes as Helm's `toYaml` and `kubectl -o yaml` do.
 #[derive(Clone, Debug)]
 pub struct Emitter {
@@ -17,7 +28,7 @@ pub struct Emitter {
     pub(crate) indent_sequences: bool,
     pub(crate) width: Option<usize>,
     pub(crate) through_json: bool,
-    pub(crate) tabs_in_blocks: bool,
+    pub(crate) dialect: Dialect,
 }
 
 impl Default for Emitter {
@@ -35,7 +46,7 @@ impl Emitter {
             indent_sequences: false,
             width: Some(80),
             through_json: true,
-            tabs_in_blocks: false,
+            dialect: Dialect::Go2,
         }
     }
 
@@ -46,7 +57,7 @@ impl Emitter {
             indent_sequences: true,
             width: None,
             through_json: false,
-            tabs_in_blocks: true,
+            dialect: Dialect::Go3,
         }
     }
 
@@ -62,7 +73,7 @@ impl Emitter {
             indent_sequences: false,
             width: None,
             through_json: false,
-            tabs_in_blocks: true,
+            dialect: Dialect::Safe,
         }
     }
 

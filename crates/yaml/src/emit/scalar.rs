@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use super::Dialect;
 use crate::resolve::{Scalar, Schema, is_base60, resolve};
 
 /// What a string allows.
@@ -55,16 +56,15 @@ pub(super) fn is_ambiguous(text: &str) -> bool {
     resolve(Schema::Yaml11, text) != Scalar::Str || is_base60(text)
 }
 
-/// Chooses the style of `text`, and says whether it spans lines. Older writers of Go's put text with tabs
-/// in double quotes even where a block could hold it.
-pub(super) fn choose(text: &str, tabs_in_blocks: bool) -> (Choice, bool) {
+/// Chooses the style of `text`, and says whether it spans lines.
+pub(super) fn choose(text: &str, dialect: Dialect) -> (Choice, bool) {
     if is_ordinary(text) {
         return (if is_ambiguous(text) { Choice::Double } else { Choice::Plain }, false);
     }
-    let analysis = analyse(text, tabs_in_blocks);
+    let analysis = analyse(text, dialect);
     let choice = if text.contains('\n') {
         if analysis.block { Choice::Literal } else { Choice::Double }
-    } else if is_ambiguous(text) {
+    } else if is_ambiguous(text) || (dialect == Dialect::Safe && matches!(text, "<<" | "=")) {
         Choice::Double
     } else if analysis.plain {
         Choice::Plain
@@ -76,8 +76,13 @@ pub(super) fn choose(text: &str, tabs_in_blocks: bool) -> (Choice, bool) {
     (choice, analysis.multiline)
 }
 
-fn analyse(text: &str, tabs_in_blocks: bool) -> Analysis {
+fn analyse(text: &str, dialect: Dialect) -> Analysis {
     let mut indicator = text.starts_with("---") || text.starts_with("...");
+    let allowed = match dialect {
+        Dialect::Go2 => false,
+        Dialect::Go3 => true,
+        Dialect::Safe => !text.starts_with('\t'),
+    };
     let (mut special, mut tab, mut multiline) = (false, false, false);
     let (mut break_space, mut space_break) = (false, false);
     let mut previous: Option<char> = None;
@@ -95,7 +100,7 @@ fn analyse(text: &str, tabs_in_blocks: bool) -> Analysis {
         } else {
             indicator |= (c == ':' && ends) || (c == '#' && after_blank);
         }
-        if c == '\t' && tabs_in_blocks {
+        if c == '\t' && allowed {
             tab = true;
         } else {
             special |= !is_printable(c);
