@@ -1,0 +1,332 @@
+//! Commands and calls: operands evaluated against Go signatures.
+
+use std::rc::Rc;
+
+use super::data::ValuesMethod;
+use super::rv::Rv;
+use super::{At, Exec, Renderer, State};
+use crate::builtin::Builtin;
+use crate::func::{Args, Code, Func, FuncError, Signature, Ty};
+use crate::object::Object;
+use crate::parse::ast::{Command, Expr, Number, Variable};
+use crate::value::{Kind, Map, MapKind, RED_ZONE, SEGMENT, Value};
+
+/// Something that can be called.
+pub(super) enum Callee<'f> {
+    Func(&'f Func),
+    Method(Rc<dyn Object>, Signature),
+    /// A method of chartutil.Values.
+    Values(&'f Map, ValuesMethod),
+}
+
+impl Callee<'_> {
+    fn signature(&self) -> Signature {
+        match self {
+            Callee::Func(f) => f.signature,
+            Callee::Method(_, signature) => *signature,
+            Callee::Values(_, method) => method.signature(),
+        }
+    }
+
+    fn builtin(&self) -> Option<Builtin> {
+        match self {
+            Callee::Func(Func { code: Code::Builtin(b), .. }) => Some(*b),
+            _ => None,
+        }
+    }
+}
+
+impl Renderer<'_> {
+    pub(super) fn command<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &Rv,
+        command: &'t Command,
+        last: Option<Rv>,
+    ) -> Exec<Rv> {
+        let args = command.args.as_slice();
+        let Some(first) = args.first() else { return Ok(Rv::Invalid) };
+        match first {
+            Expr::Field(_, names) => {
+                s.at = At::Expr(first);
+                return self.fields(s, dot, dot.clone(), At::Expr(first), names, args, last);
+            }
+            Expr::Chain(..) => return self.chain(s, dot, first, args, last),
+            Expr::Ident(_, name, func) => {
+                s.at = At::Expr(first);
+                return self.call(s, dot, &Callee::Func(func), At::Command(command), name, args, last);
+            }
+            Expr::Pipe(pipe) => {
+                not_a_function(s, args, last.as_ref())?;
+                return stacker::maybe_grow(RED_ZONE, SEGMENT, || self.pipeline(s, dot, pipe));
+            }
+            Expr::Variable(v) => return self.variable(s, dot, v, args, last),
+            _ => {}
+        }
+        s.at = At::Expr(first);
+        not_a_function(s, args, last.as_ref())?;
+        match first {
+            Expr::Dot(_) => Ok(dot.clone()),
+            Expr::Nil(_) => Err(s.fail("nil is not a command")),
+            literal => constant(s, literal),
+        }
+    }
+
+    fn variable<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &Rv,
+        v: &'t Variable,
+        args: &'t [Expr],
+        last: Option<Rv>,
+    ) -> Exec<Rv> {
+        s.at = At::Variable(v);
+        let value = self.var(s, &v.name)?;
+        if v.fields.is_empty() {
+            not_a_function(s, args, last.as_ref())?;
+            return Ok(value);
+        }
+        self.fields(s, dot, value, At::Variable(v), &v.fields, args, last)
+    }
+
+    fn chain<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &Rv,
+        chain: &'t Expr,
+        args: &'t [Expr],
+        last: Option<Rv>,
+    ) -> Exec<Rv> {
+        s.at = At::Expr(chain);
+        let Expr::Chain(_, base, names) = chain else { return Ok(Rv::Invalid) };
+        let base = self.operand(s, dot, base)?;
+        self.fields(s, dot, base, At::Expr(chain), names, args, last)
+    }
+
+    /// An operand of no particular type.
+    fn operand<'t>(&mut self, s: &mut State<'t>, dot: &Rv, e: &'t Expr) -> Exec<Rv> {
+        s.at = At::Expr(e);
+        match e {
+            Expr::Dot(_) => Ok(dot.clone()),
+            Expr::Nil(_) => Ok(Rv::Invalid),
+            Expr::Field(_, names) => self.fields(s, dot, dot.clone(), At::Expr(e), names, &[], None),
+            Expr::Variable(v) => self.variable(s, dot, v, &[], None),
+            Expr::Pipe(pipe) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.pipeline(s, dot, pipe)),
+            Expr::Ident(_, name, func) => {
+                self.call(s, dot, &Callee::Func(func), At::Expr(e), name, &[], None)
+            }
+            Expr::Chain(..) => self.chain(s, dot, e, &[], None),
+            literal => constant(s, literal),
+        }
+    }
+
+    /// An operand for a parameter of type `ty`.
+    fn argument<'t>(&mut self, s: &mut State<'t>, dot: &Rv, ty: Ty, e: &'t Expr) -> Exec<Value> {
+        match e {
+            Expr::Nil(_) => {
+                s.at = At::Expr(e);
+                if ty.can_be_nil() {
+                    Ok(ty.zero())
+                } else {
+                    Err(s.fail(format!("cannot assign nil to {ty}")))
+                }
+            }
+            Expr::Bool(..) | Expr::Number(_) | Expr::String(..) => {
+                s.at = At::Expr(e);
+                literal(s, ty, e)
+            }
+            _ => {
+                let v = self.operand(s, dot, e)?;
+                validate(s, v, ty)
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn call<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &Rv,
+        callee: &Callee<'_>,
+        node: At<'t>,
+        name: &str,
+        args: &'t [Expr],
+        last: Option<Rv>,
+    ) -> Exec<Rv> {
+        // The first one is the function itself.
+        let args = args.get(1..).unwrap_or_default();
+        let signature = callee.signature();
+        let fixed = signature.params.len();
+        let count = args.len() + usize::from(last.is_some());
+        if signature.variadic.is_some() {
+            if count < fixed {
+                return Err(s.fail(format!(
+                    "wrong number of args for {name}: want at least {fixed} got {}",
+                    args.len()
+                )));
+            }
+        } else if count != fixed {
+            return Err(s.fail(format!("wrong number of args for {name}: want {fixed} got {count}")));
+        }
+        let builtin = callee.builtin();
+        match builtin {
+            Some(b @ (Builtin::And | Builtin::Or)) => {
+                let mut value = Rv::Invalid;
+                for arg in args {
+                    value = self.operand(s, dot, arg)?;
+                    if value.truth() == (b == Builtin::Or) {
+                        return Ok(value);
+                    }
+                }
+                return Ok(last.unwrap_or(value));
+            }
+            Some(b) if b.takes_reflection() => {
+                let mut values = Vec::with_capacity(count);
+                for arg in args {
+                    values.push(self.operand(s, dot, arg)?);
+                }
+                values.extend(last);
+                if b == Builtin::Call && args.is_empty() {
+                    // Go names the callee after its first written operand without looking for one.
+                    return Err(super::ExecError::panic(
+                        "runtime error: index out of range [0] with length 0",
+                    ));
+                }
+                let result = self.reflecting(b, &values, args);
+                return result.map_err(|e| failed(s, node, name, &e));
+            }
+            _ => {}
+        }
+        let param = |i: usize| signature.params.get(i).copied().or(signature.variadic).unwrap_or(Ty::Any);
+        let mut values = Vec::with_capacity(count);
+        for (i, arg) in args.iter().enumerate() {
+            values.push(self.argument(s, dot, param(i), arg)?);
+        }
+        if let Some(last) = last {
+            values.push(validate(s, last, param(args.len()))?);
+        }
+        let result = match callee {
+            Callee::Func(Func { code: Code::Plain(body), .. }) => body(&mut self.ctx, Args(&values)),
+            Callee::Func(Func { code: Code::Builtin(b), .. }) => self.printing(*b, &values),
+            Callee::Method(o, _) => o.call(name, &mut self.ctx, Args(&values)),
+            Callee::Values(m, method) => self.values_method(m, *method, Args(&values)),
+        };
+        match result {
+            Ok(v) if signature.result == Ty::Any => Ok(Rv::Iface(v)),
+            Ok(v) => Ok(Rv::Val(v)),
+            Err(e) => Err(failed(s, node, name, &e)),
+        }
+    }
+}
+
+fn failed<'t>(s: &mut State<'t>, node: At<'t>, name: &str, e: &FuncError) -> Box<super::ExecError> {
+    s.at = node;
+    s.error(format!("error calling {name}: {}", e.message()), e.is_limit())
+}
+
+fn not_a_function(s: &State<'_>, args: &[Expr], last: Option<&Rv>) -> Exec<()> {
+    match args.first() {
+        Some(first) if args.len() > 1 || last.is_some() => {
+            let shown = match first {
+                Expr::Pipe(p) => p.to_string(),
+                e => e.to_string(),
+            };
+            Err(s.fail(format!("can't give argument to non-function {shown}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A literal where any type will do.
+fn constant<'t>(s: &mut State<'t>, e: &'t Expr) -> Exec<Rv> {
+    s.at = At::Expr(e);
+    Ok(match e {
+        Expr::Bool(_, b) => Rv::Val(Value::Bool(*b)),
+        Expr::String(_, text, _) => Rv::Val(Value::Str(text.clone())),
+        Expr::Number(n) => match ideal(n) {
+            Some(v) => Rv::of(v),
+            None => return Err(s.fail(format!("{} overflows int", n.text))),
+        },
+        _ => Rv::Invalid,
+    })
+}
+
+/// The type Go gives a numeric literal on its own; none if it is too large for an int.
+fn ideal(n: &Number) -> Option<Value> {
+    if let Some((re, im)) = n.complex {
+        return Some(Value::Complex128(re, im));
+    }
+    let hex = n.text.len() > 2
+        && n.text.as_bytes()[..2].eq_ignore_ascii_case(b"0x")
+        && !n.text.contains(['p', 'P']);
+    let rune = n.text.starts_with('\'');
+    if let Some(f) = n.float
+        && !hex
+        && !rune
+        && n.text.contains(['.', 'e', 'E', 'p', 'P'])
+    {
+        return Some(Value::Float64(f));
+    }
+    match (n.int, n.uint) {
+        (Some(i), _) => Some(Value::Int(i)),
+        (None, Some(_)) => None,
+        _ => Some(Value::Nil),
+    }
+}
+
+/// A literal for a parameter of type `ty`: numbers fit any numeric type that can hold them.
+fn literal<'t>(s: &mut State<'t>, ty: Ty, e: &'t Expr) -> Exec<Value> {
+    let number = match e {
+        Expr::Number(n) => Some(n),
+        _ => None,
+    };
+    let (value, expected) = match ty.kind() {
+        Kind::Interface => return constant(s, e).map(Rv::into_value),
+        Kind::Bool => {
+            let v = if let Expr::Bool(_, b) = e { Some(Value::Bool(*b)) } else { None };
+            (v, "bool")
+        }
+        Kind::String => {
+            let v = if let Expr::String(_, text, _) = e { Some(Value::Str(text.clone())) } else { None };
+            (v, "string")
+        }
+        Kind::Int => (number.and_then(|n| n.int).map(Value::Int), "integer"),
+        Kind::Int64 => (number.and_then(|n| n.int).map(Value::Int64), "integer"),
+        Kind::Int32 => (number.and_then(|n| n.int).map(|n| Value::Int32(n as i32)), "integer"),
+        Kind::Uint32 => (number.and_then(|n| n.uint).map(|n| Value::Uint32(n as u32)), "unsigned integer"),
+        Kind::Uint64 => (number.and_then(|n| n.uint).map(Value::Uint64), "unsigned integer"),
+        Kind::Float64 => (number.and_then(|n| n.float).map(Value::Float64), "float"),
+        _ => return Err(s.fail(format!("can't handle {e} for arg of type {ty}"))),
+    };
+    value.ok_or_else(|| s.fail(format!("expected {expected}; found {e}")))
+}
+
+/// Go's assignability of an evaluated operand to a parameter.
+fn validate(s: &State<'_>, v: Rv, ty: Ty) -> Exec<Value> {
+    let (value, addressable) = match v {
+        Rv::Invalid if ty.can_be_nil() => return Ok(ty.zero()),
+        Rv::Invalid => return Err(s.fail(format!("invalid value; expected {ty}"))),
+        Rv::Iface(v) if ty == Ty::Any => return Ok(v),
+        Rv::Iface(Value::Nil) => {
+            return Err(s.fail(format!("wrong type for value; expected {ty}; got interface {{}}")));
+        }
+        Rv::Iface(v) | Rv::Val(v) => (v, false),
+        Rv::Addr(v) => (v, true),
+    };
+    if ty.accepts(&value) {
+        return Ok(match (ty, value) {
+            // Assigned to a map parameter, chartutil.Values is a plain map.
+            (Ty::Map, Value::Map(m)) if m.kind() != MapKind::Any => Value::Map(m.with_kind(MapKind::Any)),
+            (_, v) => v,
+        });
+    }
+    match &value {
+        Value::Ptr(o) if o.type_name() == ty.name() => Ok(Value::Object(Rc::clone(o))),
+        Value::Object(o)
+            if addressable && ty.name().strip_prefix('*').is_some_and(|t| t == o.type_name()) =>
+        {
+            Ok(Value::Ptr(Rc::clone(o)))
+        }
+        v => Err(s.fail(format!("wrong type for value; expected {ty}; got {}", v.type_name()))),
+    }
+}

@@ -1,0 +1,337 @@
+//! The functions of text/template that look at values through reflection.
+
+use std::cmp::Ordering;
+
+use super::Renderer;
+use super::rv::Rv;
+use crate::builtin::Builtin;
+use crate::fmt;
+use crate::func::FuncError;
+use crate::parse::ast::Expr;
+use crate::value::{Kind, List, Map, Value};
+
+const INCOMPATIBLE: &str = "incompatible types for comparison";
+const BAD_TYPE: &str = "invalid type for comparison";
+
+/// The kinds comparison knows.
+#[derive(Clone, Copy, PartialEq)]
+enum Basic {
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Float(f64),
+    Complex(f64, f64),
+    Str,
+    Other,
+}
+
+fn basic(v: &Value) -> Basic {
+    match v {
+        Value::Bool(b) => Basic::Bool(*b),
+        Value::Float64(n) => Basic::Float(*n),
+        Value::Complex128(re, im) => Basic::Complex(*re, *im),
+        Value::Str(_) => Basic::Str,
+        Value::Object(o) => match o.inner() {
+            Some(inner) if !matches!(inner, Value::Str(_)) => basic(&inner),
+            _ => Basic::Other,
+        },
+        _ => match (v.as_int(), v.as_uint()) {
+            (Some(n), _) => Basic::Int(n),
+            (_, Some(n)) => Basic::Uint(n),
+            _ => Basic::Other,
+        },
+    }
+}
+
+fn text(v: &Value) -> &[u8] {
+    match v {
+        Value::Str(s) => s,
+        _ => &[],
+    }
+}
+
+impl Builtin {
+    /// Takes operands of any type, present or not.
+    pub(super) fn takes_reflection(self) -> bool {
+        use Builtin as B;
+        matches!(
+            self,
+            B::And
+                | B::Or
+                | B::Not
+                | B::Len
+                | B::Index
+                | B::Slice
+                | B::Call
+                | B::Eq
+                | B::Ne
+                | B::Lt
+                | B::Le
+                | B::Gt
+                | B::Ge
+        )
+    }
+}
+
+impl Renderer<'_> {
+    pub(super) fn reflecting(&mut self, b: Builtin, args: &[Rv], nodes: &[Expr]) -> Result<Rv, FuncError> {
+        let none = Rv::Invalid;
+        let arg = |i: usize| args.get(i).unwrap_or(&none);
+        let bool = |b: bool| Ok(Rv::Val(Value::Bool(b)));
+        match b {
+            Builtin::Not => bool(!arg(0).truth()),
+            Builtin::Len => len(arg(0)),
+            Builtin::Index => self.index(args),
+            Builtin::Slice => slice(args),
+            Builtin::Call => {
+                // Nothing a template can hold is a function.
+                let v = arg(0).clone().open();
+                if matches!(v, Rv::Invalid) {
+                    return Err("call of nil".into());
+                }
+                let name = nodes.first().map(ToString::to_string).unwrap_or_default();
+                Err(FuncError::new(format!("non-function {name} of type {}", v.type_name())))
+            }
+            Builtin::Eq => bool(self.equal(args)?),
+            Builtin::Ne => bool(!self.equal(args)?),
+            Builtin::Lt => bool(less(arg(0), arg(1))?),
+            Builtin::Le => bool(less(arg(0), arg(1))? || self.equal(args)?),
+            Builtin::Gt => bool(!(less(arg(0), arg(1))? || self.equal(args)?)),
+            Builtin::Ge => bool(!less(arg(0), arg(1))?),
+            _ => Ok(Rv::Invalid),
+        }
+    }
+
+    fn equal(&self, args: &[Rv]) -> Result<bool, FuncError> {
+        let Some((first, others)) = args.split_first() else {
+            return Err("missing argument for comparison".into());
+        };
+        if others.is_empty() {
+            return Err("missing argument for comparison".into());
+        }
+        let a = first.clone().into_value();
+        let ka = basic(&a);
+        for other in others {
+            let b = other.clone().into_value();
+            let truth = match (ka, basic(&b)) {
+                (Basic::Bool(a), Basic::Bool(b)) => a == b,
+                (Basic::Int(a), Basic::Int(b)) => a == b,
+                (Basic::Uint(a), Basic::Uint(b)) => a == b,
+                (Basic::Float(a), Basic::Float(b)) => a == b,
+                (Basic::Complex(a, b), Basic::Complex(c, d)) => a == c && b == d,
+                (Basic::Str, Basic::Str) => text(&a) == text(&b),
+                (Basic::Int(i), Basic::Uint(u)) | (Basic::Uint(u), Basic::Int(i)) => {
+                    u64::try_from(i).is_ok_and(|i| i == u)
+                }
+                (Basic::Other, Basic::Other) => self.same(&a, &b)?,
+                _ if a.is_nil() || b.is_nil() => false,
+                _ => return Err(INCOMPATIBLE.into()),
+            };
+            if truth {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Equality of what is neither number, string nor bool.
+    fn same(&self, a: &Value, b: &Value) -> Result<bool, FuncError> {
+        let max = self.ctx.limits().value_bytes;
+        let show = |v: &Value| {
+            let shown = fmt::sprintf(b"%s", std::slice::from_ref(v), max)?;
+            Ok::<_, FuncError>(String::from_utf8_lossy(&shown).into_owned())
+        };
+        if a.kind() != b.kind() && !a.is_nil() && !b.is_nil() {
+            return Err(FuncError::new(format!(
+                "non-comparable types {}: {}, {}: {}",
+                show(a)?,
+                a.type_name(),
+                b.type_name(),
+                {
+                    let shown = fmt::sprint_value(b, max)?;
+                    String::from_utf8_lossy(&shown).into_owned()
+                }
+            )));
+        }
+        let (nil_a, nil_b) = (nil(a), nil(b));
+        if nil_a || nil_b {
+            return Ok(nil_a == nil_b);
+        }
+        match b {
+            Value::Ptr(o) => Ok(matches!(a, Value::Ptr(p) if std::rc::Rc::ptr_eq(o, p))),
+            Value::Object(o) if o.kind() == Kind::Struct && comparable(b) => Ok(a.deep_equal(b)),
+            _ => Err(FuncError::new(format!("non-comparable type {}: {}", show(b)?, b.type_name()))),
+        }
+    }
+
+    fn index(&mut self, args: &[Rv]) -> Result<Rv, FuncError> {
+        let Some((item, indexes)) = args.split_first() else { return Ok(Rv::Invalid) };
+        let mut item = item.clone().open();
+        if matches!(item, Rv::Invalid) {
+            return Err("index of untyped nil".into());
+        }
+        for index in indexes {
+            let index = index.clone().into_value();
+            item = match item.indirect() {
+                Rv::Invalid => return Err("index of nil pointer".into()),
+                v => v,
+            };
+            let plain = item.clone().into_value();
+            item = match plain.kind() {
+                Kind::String => {
+                    let bytes = text(&plain);
+                    let at = index_arg(&index, bytes.len())?;
+                    match bytes.get(at) {
+                        Some(b) => Rv::Val(Value::Uint8(*b)),
+                        None => return Err("reflect: string index out of range".into()),
+                    }
+                }
+                Kind::Slice => {
+                    let l = plain.elements().unwrap_or_else(|| List::new(Vec::new()));
+                    let at = index_arg(&index, l.len())?;
+                    if let Some(trace) = &mut self.trace {
+                        trace.read(l.id(), &format!("[{at}]"));
+                    }
+                    match l.get(at) {
+                        Some(v) => Rv::element(l.kind(), v),
+                        None => return Err("reflect: slice index out of range".into()),
+                    }
+                }
+                Kind::Map => {
+                    let m = plain.entries().unwrap_or_default();
+                    let key = match &index {
+                        Value::Str(key) => key,
+                        Value::Nil => return Err("value is nil; should be of type string".into()),
+                        v => {
+                            return Err(FuncError::new(format!(
+                                "value has type {}; should be string",
+                                v.type_name()
+                            )));
+                        }
+                    };
+                    self.entry(&m, key)
+                }
+                _ => return Err(FuncError::new(format!("can't index item of type {}", item.type_name()))),
+            };
+        }
+        Ok(item)
+    }
+
+    fn entry(&mut self, m: &Map, key: &[u8]) -> Rv {
+        if let Some(trace) = &mut self.trace {
+            trace.read(m.id(), &String::from_utf8_lossy(key));
+        }
+        match m.get(key) {
+            Some(v) => Rv::entry(m.kind(), v),
+            None => Rv::missing(m.kind()),
+        }
+    }
+}
+
+/// Go's isNil: nil itself, nil maps and slices.
+fn nil(v: &Value) -> bool {
+    match v {
+        Value::Nil => true,
+        Value::List(l) => l.is_nil(),
+        Value::Map(m) => m.is_nil(),
+        _ => false,
+    }
+}
+
+/// A struct whose fields are all comparable.
+fn comparable(v: &Value) -> bool {
+    match v {
+        Value::List(_) | Value::Map(_) | Value::Bytes(_) => false,
+        Value::Object(o) => match o.kind() {
+            Kind::Struct => o.fields().iter().all(|(_, v)| comparable(v)),
+            Kind::Slice | Kind::Map => false,
+            _ => true,
+        },
+        _ => true,
+    }
+}
+
+fn less(a: &Rv, b: &Rv) -> Result<bool, FuncError> {
+    let (a, b) = (a.clone().into_value(), b.clone().into_value());
+    let (ka, kb) = (basic(&a), basic(&b));
+    if ka == Basic::Other || kb == Basic::Other {
+        return Err(BAD_TYPE.into());
+    }
+    Ok(match (ka, kb) {
+        (Basic::Bool(_), Basic::Bool(_)) | (Basic::Complex(..), Basic::Complex(..)) => {
+            return Err(BAD_TYPE.into());
+        }
+        (Basic::Int(a), Basic::Int(b)) => a < b,
+        (Basic::Uint(a), Basic::Uint(b)) => a < b,
+        (Basic::Float(a), Basic::Float(b)) => a < b,
+        (Basic::Str, Basic::Str) => text(&a).cmp(text(&b)) == Ordering::Less,
+        (Basic::Int(i), Basic::Uint(u)) => u64::try_from(i).map_or(true, |i| i < u),
+        (Basic::Uint(u), Basic::Int(i)) => u64::try_from(i).is_ok_and(|i| u < i),
+        _ => return Err(INCOMPATIBLE.into()),
+    })
+}
+
+fn len(v: &Rv) -> Result<Rv, FuncError> {
+    match v.clone() {
+        Rv::Iface(Value::Nil) => return Err("len of nil pointer".into()),
+        Rv::Invalid => return Err("reflect: call of reflect.Value.Type on zero Value".into()),
+        _ => {}
+    }
+    let v = v.clone().indirect().into_value();
+    match v.len() {
+        Some(n) => Ok(Rv::Val(Value::Int(i64::try_from(n).unwrap_or(i64::MAX)))),
+        None => Err(FuncError::new(format!("len of type {}", v.type_name()))),
+    }
+}
+
+fn index_arg(index: &Value, cap: usize) -> Result<usize, FuncError> {
+    let n = match (index, index.as_int(), index.as_uint()) {
+        (_, Some(n), _) => n,
+        (_, _, Some(n)) => n as i64,
+        (Value::Nil, ..) => return Err("cannot index slice/array with nil".into()),
+        _ => {
+            return Err(FuncError::new(format!("cannot index slice/array with type {}", index.type_name())));
+        }
+    };
+    match usize::try_from(n) {
+        Ok(at) if at <= cap => Ok(at),
+        _ => Err(FuncError::new(format!("index out of range: {n}"))),
+    }
+}
+
+fn slice(args: &[Rv]) -> Result<Rv, FuncError> {
+    let Some((item, indexes)) = args.split_first() else { return Ok(Rv::Invalid) };
+    let item = match item.clone().open() {
+        Rv::Invalid => return Err("slice of untyped nil".into()),
+        v => v.into_value(),
+    };
+    if indexes.len() > 3 {
+        return Err(FuncError::new(format!("too many slice indexes: {}", indexes.len())));
+    }
+    let string = item.kind() == Kind::String;
+    if !string && item.kind() != Kind::Slice {
+        return Err(FuncError::new(format!("can't slice item of type {}", item.type_name())));
+    }
+    if string && indexes.len() == 3 {
+        return Err("cannot 3-index slice a string".into());
+    }
+    let len = item.len().unwrap_or(0);
+    let mut at = [0, len, len];
+    for (i, index) in indexes.iter().enumerate() {
+        at[i] = index_arg(&index.clone().into_value(), len)?;
+    }
+    if at[0] > at[1] {
+        return Err(FuncError::new(format!("invalid slice index: {} > {}", at[0], at[1])));
+    }
+    if indexes.len() == 3 && at[1] > at[2] {
+        return Err(FuncError::new(format!("invalid slice index: {} > {}", at[1], at[2])));
+    }
+    Ok(Rv::Val(match &item {
+        Value::Str(s) => Value::str(&s[at[0]..at[1]]),
+        _ => {
+            let l = item.elements().unwrap_or_else(|| List::new(Vec::new()));
+            let items = l.items()[at[0]..at[1]].to_vec();
+            Value::List(List::of(l.kind(), items))
+        }
+    }))
+}

@@ -1,0 +1,119 @@
+//! Field access: methods, struct fields, map entries.
+
+use std::rc::Rc;
+
+use super::call::Callee;
+use super::data;
+use super::rv::Rv;
+use super::{At, Exec, Renderer, State};
+use crate::parse::ast::Expr;
+use crate::value::{Kind, MapKind, Value};
+
+impl Renderer<'_> {
+    /// `receiver.a.b.c`, the arguments going to the last one if it is a method.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn fields<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &Rv,
+        mut receiver: Rv,
+        node: At<'t>,
+        names: &'t [String],
+        args: &'t [Expr],
+        last: Option<Rv>,
+    ) -> Exec<Rv> {
+        let Some((end, init)) = names.split_last() else { return Ok(receiver) };
+        for name in init {
+            receiver = self.field(s, dot, name, node, &[], None, receiver)?;
+        }
+        self.field(s, dot, end, node, args, last, receiver)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn field<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        dot: &Rv,
+        name: &'t str,
+        node: At<'t>,
+        args: &'t [Expr],
+        last: Option<Rv>,
+        receiver: Rv,
+    ) -> Exec<Rv> {
+        let has_args = args.len() > 1 || last.is_some();
+        // What a message names is the static type, before following interface and pointer.
+        let (value, addressable, outer) = match receiver {
+            Rv::Invalid => return Ok(Rv::Invalid),
+            Rv::Iface(Value::Nil) => {
+                return Err(s.fail(format!("nil pointer evaluating interface {{}}.{name}")));
+            }
+            Rv::Iface(Value::Ptr(o)) => (Value::Object(o), true, Outer::Interface),
+            Rv::Iface(v) => (v, false, Outer::Interface),
+            Rv::Val(Value::Ptr(o)) | Rv::Addr(Value::Ptr(o)) => (Value::Object(o), true, Outer::Pointer),
+            Rv::Val(v) => (v, false, Outer::Same),
+            Rv::Addr(v) => (v, true, Outer::Same),
+        };
+        match &value {
+            Value::Map(m) => {
+                if m.kind() == MapKind::Values
+                    && let Some(method) = data::values_method(name)
+                {
+                    return self.call(s, dot, &Callee::Values(m, method), node, name, args, last);
+                }
+                if has_args {
+                    return Err(s.fail(format!("{name} is not a method but has arguments")));
+                }
+                if let Some(trace) = &mut self.trace {
+                    trace.read(m.id(), name);
+                }
+                return Ok(match m.get(name) {
+                    Some(v) => Rv::entry(m.kind(), v),
+                    None => Rv::missing(m.kind()),
+                });
+            }
+            Value::Object(o) => {
+                if let Some(signature) = o.method(name, addressable) {
+                    let callee = Callee::Method(Rc::clone(o), signature);
+                    return self.call(s, dot, &callee, node, name, args, last);
+                }
+                match o.kind() {
+                    Kind::Struct => {
+                        if let Some(v) = o.field(name) {
+                            if has_args {
+                                return Err(s.fail(format!(
+                                    "{name} has arguments but cannot be invoked as function"
+                                )));
+                            }
+                            return Ok(if addressable { Rv::Addr(v) } else { Rv::Val(v) });
+                        }
+                    }
+                    Kind::Map => {
+                        if let Some(m) = value.entries() {
+                            if has_args {
+                                return Err(s.fail(format!("{name} is not a method but has arguments")));
+                            }
+                            return Ok(match m.get(name) {
+                                Some(v) => Rv::entry(m.kind(), v),
+                                None => Rv::missing(m.kind()),
+                            });
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        let outer = match outer {
+            Outer::Interface => "interface {}".to_owned(),
+            Outer::Pointer => format!("*{}", value.type_name()),
+            Outer::Same => value.type_name().into_owned(),
+        };
+        Err(s.fail(format!("can't evaluate field {name} in type {outer}")))
+    }
+}
+
+enum Outer {
+    Interface,
+    Pointer,
+    Same,
+}

@@ -1,0 +1,505 @@
+//! Running trees: state, statements, pipelines.
+
+mod call;
+mod compare;
+mod data;
+mod escape;
+mod field;
+mod nested;
+pub(crate) mod rv;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::func::{Ctx, FuncError};
+use crate::host::{Host, Limits};
+use crate::parse::ast::{Branch, Call, Command, Expr, Node, Pipe, Pos, Tree, Variable};
+use crate::set::TemplateSet;
+use crate::str::Str;
+use crate::strconv;
+use crate::trace::{Segment, Tracer};
+use crate::value::{Kind, RED_ZONE, SEGMENT, Value};
+use nested::{ParsedText, Scope};
+use rv::Rv;
+
+/// Why a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct ExecError {
+    text: String,
+    limit: bool,
+    located: bool,
+    /// A bug of Go's engine that Helm catches and reports.
+    panicked: bool,
+}
+
+impl ExecError {
+    /// Stopped by a limit of ours rather than by the template itself.
+    pub fn is_limit(&self) -> bool {
+        self.limit
+    }
+
+    /// Helm's wording: what `fail` and `required` said, at the outermost place; else the whole text.
+    pub fn helm_text(&self, file: &str) -> String {
+        if self.panicked {
+            return format!("rendering template failed: {}", self.text);
+        }
+        if !self.located {
+            return self.text.clone();
+        }
+        let mut parts = self.text.splitn(3, ": ");
+        let (_, location, rest) = (parts.next(), parts.next(), parts.next());
+        let (Some(location), Some(rest)) = (location, rest) else {
+            return format!("execution error in ({file}): {}", self.text);
+        };
+        let inner = rest
+            .find(ERR_START)
+            .map(|at| at + ERR_START.len())
+            .and_then(|from| rest.rfind(ERR_END).filter(|to| *to >= from).map(|to| &rest[from..to]));
+        match inner {
+            Some(inner) => format!("execution error at ({location}): {inner}"),
+            None => self.text.clone(),
+        }
+    }
+
+    fn plain(text: String) -> Box<Self> {
+        Box::new(ExecError { text, limit: false, located: false, panicked: false })
+    }
+
+    /// A runtime error of Go that its engine does not turn into a located one.
+    fn panic(text: &str) -> Box<Self> {
+        Box::new(ExecError { text: text.to_owned(), limit: false, located: false, panicked: true })
+    }
+}
+
+/// Around the message of `fail` and `required`, so that it can be found at any nesting.
+pub(crate) const ERR_START: &str = "HELM_ERR_START";
+pub(crate) const ERR_END: &str = "HELM_ERR_END";
+
+type Exec<T> = Result<T, Box<ExecError>>;
+
+/// Executes templates of one set: the files of a chart share one, so that its limits span them all.
+pub struct Renderer<'a> {
+    set: &'a TemplateSet,
+    ctx: Ctx<'a>,
+    out: Vec<u8>,
+    /// How deep each name is included at the moment.
+    included: HashMap<String, usize>,
+    /// Templates defined by the texts of the `tpl` calls being executed.
+    scope: Option<Rc<Scope>>,
+    tpl_depth: usize,
+    texts: HashMap<Str, ParsedText>,
+    trace: Option<Box<Tracer>>,
+}
+
+/// Where an error would be reported.
+#[derive(Clone, Copy)]
+enum At<'t> {
+    Start,
+    Expr(&'t Expr),
+    Variable(&'t Variable),
+    Command(&'t Command),
+    Pipe(&'t Pipe),
+    Call(&'t Call),
+    Pos(Pos),
+}
+
+impl At<'_> {
+    fn pos(&self) -> Option<Pos> {
+        Some(match self {
+            At::Start => return None,
+            At::Expr(e) => e.pos(),
+            At::Variable(v) => v.pos,
+            At::Command(c) => c.pos,
+            At::Pipe(p) => p.pos,
+            At::Call(c) => c.pos,
+            At::Pos(p) => *p,
+        })
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Start | At::Pos(_) => Ok(()),
+            At::Expr(e) => e.fmt(f),
+            At::Variable(v) => v.fmt(f),
+            At::Command(c) => c.fmt(f),
+            At::Pipe(p) => p.fmt(f),
+            At::Call(c) => c.fmt(f),
+        }
+    }
+}
+
+/// The execution of one tree.
+struct State<'t> {
+    tree: &'t Tree,
+    /// Moves forward with evaluation and, as in Go, never back.
+    at: At<'t>,
+    vars: Vec<(&'t str, Rv)>,
+    depth: usize,
+}
+
+impl State<'_> {
+    fn fail(&self, message: impl fmt::Display) -> Box<ExecError> {
+        self.error(message, false)
+    }
+
+    fn error(&self, message: impl fmt::Display, limit: bool) -> Box<ExecError> {
+        let name = strconv::quote(self.tree.name.as_bytes());
+        let name = String::from_utf8_lossy(&name);
+        let text = match self.at.pos() {
+            None => format!("template: {}: {message}", self.tree.name),
+            Some(pos) => {
+                let (line, column) = self.tree.source.line_column(pos);
+                let file = &self.tree.source.name;
+                format!("template: {file}:{line}:{column}: executing {name} at <{}>: {message}", self.at)
+            }
+        };
+        Box::new(ExecError { text, limit, located: true, panicked: false })
+    }
+
+    fn limit(&self, error: &FuncError) -> Box<ExecError> {
+        self.error(error.message(), error.is_limit())
+    }
+}
+
+enum Flow {
+    Next,
+    Break,
+    Continue,
+}
+
+impl<'a> Renderer<'a> {
+    pub fn new(set: &'a TemplateSet, limits: &'a Limits, host: &'a dyn Host) -> Self {
+        Renderer {
+            set,
+            ctx: Ctx::new(limits, host),
+            out: Vec::new(),
+            included: HashMap::new(),
+            scope: None,
+            tpl_depth: 0,
+            texts: HashMap::new(),
+            trace: None,
+        }
+    }
+
+    /// Executes a template. The text still has Go's `<no value>`: see [`remove_no_value`].
+    pub fn execute(&mut self, name: &str, data: &Value) -> Result<Vec<u8>, ExecError> {
+        self.ctx.used.bytes = 0;
+        self.out.clear();
+        self.included.clear();
+        self.scope = None;
+        self.tpl_depth = 0;
+        match self.execute_named(name, data) {
+            Ok(()) => Ok(std::mem::take(&mut self.out)),
+            Err(e) => Err(*e),
+        }
+    }
+
+    /// Like [`Renderer::execute`], and tells which part of the text came from where.
+    pub fn execute_traced(&mut self, name: &str, data: &Value) -> Result<(Vec<u8>, Vec<Segment>), ExecError> {
+        self.trace = Some(Box::new(Tracer::new(data)));
+        let out = self.execute(name, data);
+        let segments = self.trace.take().map(|t| t.finish()).unwrap_or_default();
+        Ok((out?, segments))
+    }
+
+    fn lookup(&self, name: &str) -> Option<Arc<Tree>> {
+        if let Some(tree) = self.scope.as_ref().and_then(|s| s.find(name)) {
+            return Some(tree);
+        }
+        self.set.tree(name).cloned()
+    }
+
+    fn execute_named(&mut self, name: &str, data: &Value) -> Exec<()> {
+        match self.lookup(name) {
+            Some(tree) => self.run(&tree, Rv::of(data.clone())),
+            None => {
+                let quoted = strconv::quote(name.as_bytes());
+                Err(ExecError::plain(format!(
+                    "template: no template {} associated with template \"{}\"",
+                    String::from_utf8_lossy(&quoted),
+                    crate::set::ROOT
+                )))
+            }
+        }
+    }
+
+    /// Executes a tree with `data` as dot and `$`, appending to the output.
+    fn run(&mut self, tree: &Tree, data: Rv) -> Exec<()> {
+        let mut state = State { tree, at: At::Start, vars: vec![("$", data.clone())], depth: 0 };
+        self.list(&mut state, &data, &tree.root).map(drop)
+    }
+
+    fn list<'t>(&mut self, s: &mut State<'t>, dot: &Rv, nodes: &'t [Node]) -> Exec<Flow> {
+        stacker::maybe_grow(RED_ZONE, SEGMENT, || {
+            for node in nodes {
+                match self.walk(s, dot, node)? {
+                    Flow::Next => {}
+                    flow => return Ok(flow),
+                }
+            }
+            Ok(Flow::Next)
+        })
+    }
+
+    fn walk<'t>(&mut self, s: &mut State<'t>, dot: &Rv, node: &'t Node) -> Exec<Flow> {
+        self.ctx.work(1).map_err(|e| s.limit(&e))?;
+        match node {
+            Node::Text(pos, text) => {
+                self.write(s, text)?;
+                if let Some(trace) = &mut self.trace {
+                    trace.text(s.tree, *pos, self.out.len() - text.len(), self.out.len());
+                }
+            }
+            Node::Action(pos, pipe) => {
+                let start = self.out.len();
+                if let Some(trace) = &mut self.trace {
+                    trace.begin_action();
+                }
+                s.at = At::Pos(*pos);
+                let value = self.pipeline(s, dot, pipe)?;
+                if pipe.decls.is_empty() {
+                    self.print(s, value)?;
+                    if let Some(trace) = &mut self.trace {
+                        trace.action(s.tree, *pos, start, self.out.len());
+                    }
+                }
+            }
+            Node::If(b) => return self.branch(s, dot, b, false),
+            Node::With(b) => return self.branch(s, dot, b, true),
+            Node::Range(b) => {
+                let mark = s.vars.len();
+                let flow = self.range(s, dot, b);
+                s.vars.truncate(mark);
+                return flow;
+            }
+            Node::Template(call) => self.template(s, dot, call)?,
+            Node::Break => return Ok(Flow::Break),
+            Node::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Next)
+    }
+
+    fn write(&mut self, s: &State<'_>, text: &[u8]) -> Exec<()> {
+        let max = self.ctx.limits().value_bytes;
+        if self.out.len() + text.len() > max {
+            return Err(s.error(format!("the output is longer than the limit of {max} bytes"), true));
+        }
+        self.out.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn branch<'t>(&mut self, s: &mut State<'t>, dot: &Rv, b: &'t Branch, with: bool) -> Exec<Flow> {
+        let mark = s.vars.len();
+        if let Some(trace) = &mut self.trace {
+            trace.begin_action();
+        }
+        let value = self.pipeline(s, dot, &b.pipe)?;
+        let guard = self.trace.as_mut().map(|t| t.begin_guard());
+        let flow = if value.truth() {
+            self.list(s, if with { &value } else { dot }, &b.list)?
+        } else if let Some(list) = &b.otherwise {
+            self.list(s, dot, list)?
+        } else {
+            Flow::Next
+        };
+        if let (Some(trace), Some(guard)) = (&mut self.trace, guard) {
+            trace.end_guard(guard);
+        }
+        s.vars.truncate(mark);
+        Ok(flow)
+    }
+
+    fn range<'t>(&mut self, s: &mut State<'t>, dot: &Rv, b: &'t Branch) -> Exec<Flow> {
+        if let Some(trace) = &mut self.trace {
+            trace.begin_action();
+        }
+        let value = self.pipeline(s, dot, &b.pipe)?.indirect();
+        let guard = self.trace.as_mut().map(|t| t.begin_guard());
+        let flow = self.iterate(s, dot, b, value);
+        if let (Some(trace), Some(guard)) = (&mut self.trace, guard) {
+            trace.end_guard(guard);
+        }
+        flow
+    }
+
+    fn iterate<'t>(&mut self, s: &mut State<'t>, dot: &Rv, b: &'t Branch, value: Rv) -> Exec<Flow> {
+        let mark = s.vars.len();
+        let plain = value.clone().into_value();
+        match plain.kind() {
+            Kind::Slice => {
+                if let Some(l) = plain.elements().filter(|l| !l.is_empty()) {
+                    let mut i = 0;
+                    // The length may not change under us, the elements may.
+                    while let Some(v) = l.get(i) {
+                        let index = Rv::Val(Value::Int(i64::try_from(i).unwrap_or(i64::MAX)));
+                        let element = Rv::element(l.kind(), v);
+                        match self.turn(s, b, mark, index, element)? {
+                            Flow::Break => break,
+                            _ => i += 1,
+                        }
+                    }
+                    return Ok(Flow::Next);
+                }
+            }
+            Kind::Map => {
+                if let Some(m) = plain.entries().filter(|m| !m.is_empty()) {
+                    for (k, v) in m.to_vec() {
+                        let element = Rv::entry(m.kind(), v);
+                        if let Flow::Break = self.turn(s, b, mark, Rv::Val(Value::Str(k)), element)? {
+                            break;
+                        }
+                    }
+                    return Ok(Flow::Next);
+                }
+            }
+            Kind::Invalid => {}
+            _ => {
+                let shown =
+                    crate::fmt::sprint_value(&plain, self.ctx.limits().value_bytes).unwrap_or_default();
+                return Err(s.fail(format!("range can't iterate over {}", String::from_utf8_lossy(&shown))));
+            }
+        }
+        match &b.otherwise {
+            Some(list) => self.list(s, dot, list),
+            None => Ok(Flow::Next),
+        }
+    }
+
+    fn turn<'t>(
+        &mut self,
+        s: &mut State<'t>,
+        b: &'t Branch,
+        mark: usize,
+        index: Rv,
+        element: Rv,
+    ) -> Exec<Flow> {
+        self.ctx.work(1).map_err(|e| s.limit(&e))?;
+        let decls = &b.pipe.decls;
+        if b.pipe.assign {
+            match decls.as_slice() {
+                [value] => self.set_var(s, &value.name, element.clone())?,
+                [key, value, ..] => {
+                    self.set_var(s, &key.name, index)?;
+                    self.set_var(s, &value.name, element.clone())?;
+                }
+                [] => {}
+            }
+        } else if !decls.is_empty() {
+            // The pipeline pushed one variable for each declaration.
+            if decls.len() > 1 {
+                s.vars[mark - 2].1 = index;
+            }
+            s.vars[mark - 1].1 = element.clone();
+        }
+        let flow = self.list(s, &element, &b.list)?;
+        s.vars.truncate(mark);
+        Ok(flow)
+    }
+
+    fn template<'t>(&mut self, s: &mut State<'t>, dot: &Rv, call: &'t Call) -> Exec<()> {
+        s.at = At::Call(call);
+        let Some(tree) = self.lookup(&call.name) else {
+            let name = strconv::quote(call.name.as_bytes());
+            return Err(s.fail(format!("template {} not defined", String::from_utf8_lossy(&name))));
+        };
+        let max = self.ctx.limits().template_depth;
+        if s.depth >= max {
+            return Err(s.fail(format!("exceeded maximum template depth ({max})")));
+        }
+        let dot = match &call.pipe {
+            Some(pipe) => self.pipeline(s, dot, pipe)?,
+            None => Rv::Invalid,
+        };
+        let mut inner =
+            State { tree: &tree, at: At::Start, vars: vec![("$", dot.clone())], depth: s.depth + 1 };
+        self.list(&mut inner, &dot, &tree.root).map(drop)
+    }
+
+    fn pipeline<'t>(&mut self, s: &mut State<'t>, dot: &Rv, pipe: &'t Pipe) -> Exec<Rv> {
+        s.at = At::Pipe(pipe);
+        let mut value: Option<Rv> = None;
+        for command in &pipe.commands {
+            self.ctx.work(1).map_err(|e| s.limit(&e))?;
+            // An interface is opened after each command: nil inside one becomes no value at all.
+            value = Some(self.command(s, dot, command, value)?.open());
+        }
+        let value = value.unwrap_or(Rv::Invalid);
+        for v in &pipe.decls {
+            if pipe.assign {
+                self.set_var(s, &v.name, value.clone())?;
+            } else {
+                s.vars.push((&v.name, value.clone()));
+            }
+        }
+        Ok(value)
+    }
+
+    fn set_var(&self, s: &mut State<'_>, name: &str, value: Rv) -> Exec<()> {
+        match s.vars.iter_mut().rev().find(|(n, _)| *n == name) {
+            Some(var) => {
+                var.1 = value;
+                Ok(())
+            }
+            None => Err(s.fail(format!("undefined variable: {name}"))),
+        }
+    }
+
+    fn var(&self, s: &State<'_>, name: &str) -> Exec<Rv> {
+        match s.vars.iter().rev().find(|(n, _)| *n == name) {
+            Some((_, value)) => Ok(value.clone()),
+            None => Err(s.fail(format!("undefined variable: {name}"))),
+        }
+    }
+
+    /// `{{ value }}`
+    fn print(&mut self, s: &State<'_>, value: Rv) -> Exec<()> {
+        match value {
+            Rv::Invalid => self.write(s, b"<no value>"),
+            Rv::Val(Value::Str(text)) => self.write(s, &text),
+            value => {
+                let plain = match value.indirect() {
+                    // What is reached through a pointer shows the methods of the pointer too.
+                    Rv::Addr(Value::Object(o)) => match o.text(true) {
+                        Some(text) => return self.write(s, &text),
+                        None => Value::Object(o),
+                    },
+                    v => v.into_value(),
+                };
+                let max = self.ctx.limits().value_bytes;
+                let text = crate::fmt::sprint_value(&plain, max).map_err(|e| s.limit(&e))?;
+                self.write(s, &text)
+            }
+        }
+    }
+}
+
+/// Deletes every `<no value>`, as Helm does with the text of each file and of `tpl`.
+pub fn remove_no_value(text: Vec<u8>) -> Vec<u8> {
+    const MARK: &[u8] = b"<no value>";
+    let Some(first) = find(&text, MARK) else { return text };
+    let mut out = Vec::with_capacity(text.len());
+    out.extend_from_slice(&text[..first]);
+    let mut rest = &text[first + MARK.len()..];
+    while let Some(at) = find(rest, MARK) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + MARK.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = text[from..].iter().position(|b| *b == what[0]) {
+        if text[from + at..].starts_with(what) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}

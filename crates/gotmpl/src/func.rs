@@ -1,0 +1,430 @@
+//! Functions templates can call: their Go signatures, how they are registered, what they may use.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::host::{Host, Limits};
+use crate::str::Str;
+use crate::value::{Kind, List, Map, MapKind, Value};
+
+/// A parameter or result type, as far as the template engine looks at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ty {
+    /// `interface {}`
+    Any,
+    Bool,
+    String,
+    Int,
+    Int32,
+    Int64,
+    Uint32,
+    Uint64,
+    Float64,
+    /// `map[string]interface {}`
+    Map,
+    /// `map[string]string`
+    StrMap,
+    /// `[]interface {}`
+    List,
+    /// `[]string`
+    StrList,
+    /// `[]int`
+    IntList,
+    /// `[]uint8`
+    Bytes,
+    /// Any other named type: `time.Time`, `sprig.certificate`, `*semver.Version` …
+    Named(&'static str),
+}
+
+impl Ty {
+    /// The type as Go prints it in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ty::Any => "interface {}",
+            Ty::Bool => "bool",
+            Ty::String => "string",
+            Ty::Int => "int",
+            Ty::Int32 => "int32",
+            Ty::Int64 => "int64",
+            Ty::Uint32 => "uint32",
+            Ty::Uint64 => "uint64",
+            Ty::Float64 => "float64",
+            Ty::Map => "map[string]interface {}",
+            Ty::StrMap => "map[string]string",
+            Ty::List => "[]interface {}",
+            Ty::StrList => "[]string",
+            Ty::IntList => "[]int",
+            Ty::Bytes => "[]uint8",
+            Ty::Named(n) => n,
+        }
+    }
+
+    /// Whether Go's nil can stand for a value of this type.
+    pub fn can_be_nil(self) -> bool {
+        match self {
+            Ty::Any | Ty::Map | Ty::StrMap | Ty::List | Ty::StrList | Ty::IntList | Ty::Bytes => true,
+            Ty::Named(n) => n.starts_with('*'),
+            _ => false,
+        }
+    }
+
+    /// The zero value of a type that [can be nil](Ty::can_be_nil).
+    pub(crate) fn zero(self) -> Value {
+        use crate::value::ListKind;
+        match self {
+            Ty::Map => Value::Map(Map::nil(MapKind::Any)),
+            Ty::StrMap => Value::Map(Map::nil(MapKind::Strings)),
+            Ty::List => Value::List(List::nil(ListKind::Any)),
+            Ty::StrList => Value::List(List::nil(ListKind::String)),
+            Ty::IntList => Value::List(List::nil(ListKind::Int)),
+            Ty::Bytes => Value::Bytes(Str::default()),
+            _ => Value::Nil,
+        }
+    }
+
+    /// Go's assignability of a concrete value to this type.
+    pub(crate) fn accepts(self, v: &Value) -> bool {
+        match self {
+            Ty::Any => true,
+            // chartutil.Values has map[string]interface{} underneath, so it is assignable.
+            Ty::Map => matches!(v, Value::Map(m) if matches!(m.kind(), MapKind::Any | MapKind::Values)),
+            Ty::String => matches!(v, Value::Str(_)),
+            Ty::Int => matches!(v, Value::Int(_)),
+            Ty::Bool => matches!(v, Value::Bool(_)),
+            Ty::Float64 => matches!(v, Value::Float64(_)),
+            _ => v.type_name() == self.name(),
+        }
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Ty::Any => Kind::Interface,
+            Ty::Bool => Kind::Bool,
+            Ty::String => Kind::String,
+            Ty::Int => Kind::Int,
+            Ty::Int32 => Kind::Int32,
+            Ty::Int64 => Kind::Int64,
+            Ty::Uint32 => Kind::Uint32,
+            Ty::Uint64 => Kind::Uint64,
+            Ty::Float64 => Kind::Float64,
+            Ty::Map | Ty::StrMap => Kind::Map,
+            Ty::List | Ty::StrList | Ty::IntList | Ty::Bytes => Kind::Slice,
+            Ty::Named(_) => Kind::Struct,
+        }
+    }
+}
+
+impl fmt::Display for Ty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A Go function type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signature {
+    pub params: &'static [Ty],
+    /// The element type of a final `...T` parameter.
+    pub variadic: Option<Ty>,
+    pub result: Ty,
+}
+
+impl Signature {
+    pub const fn new(params: &'static [Ty], result: Ty) -> Self {
+        Signature { params, variadic: None, result }
+    }
+
+    pub const fn variadic(params: &'static [Ty], rest: Ty, result: Ty) -> Self {
+        Signature { params, variadic: Some(rest), result }
+    }
+}
+
+/// What a function gives back.
+pub type FuncResult = Result<Value, FuncError>;
+
+/// Why a function failed; the text follows `error calling NAME: `.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct FuncError {
+    message: String,
+    limit: bool,
+}
+
+impl FuncError {
+    /// An ordinary error, or a Go panic with its text.
+    pub fn new(message: impl Into<String>) -> Self {
+        FuncError { message: message.into(), limit: false }
+    }
+
+    /// Work or memory beyond [`Limits`]: no fallback value may hide this one.
+    pub fn limit(message: impl Into<String>) -> Self {
+        FuncError { message: message.into(), limit: true }
+    }
+
+    /// Go's text for following a nil pointer.
+    pub fn nil_dereference() -> Self {
+        Self::new("runtime error: invalid memory address or nil pointer dereference")
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub fn is_limit(&self) -> bool {
+        self.limit
+    }
+}
+
+impl From<String> for FuncError {
+    fn from(message: String) -> Self {
+        Self::new(message)
+    }
+}
+
+impl From<&str> for FuncError {
+    fn from(message: &str) -> Self {
+        Self::new(message)
+    }
+}
+
+/// Evaluated arguments that fit the function's [`Signature`].
+#[derive(Clone, Copy)]
+pub struct Args<'a>(pub &'a [Value]);
+
+impl<'a> Args<'a> {
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Argument `i`; nil if there is none.
+    pub fn get(self, i: usize) -> &'a Value {
+        const NIL: &Value = &Value::Nil;
+        self.0.get(i).unwrap_or(NIL)
+    }
+
+    /// The arguments from `i` on: the variadic ones.
+    pub fn rest(self, i: usize) -> &'a [Value] {
+        self.0.get(i..).unwrap_or_default()
+    }
+
+    // The engine has checked the types against the signature: the fallbacks below are never seen.
+
+    /// Argument `i` of type `string`.
+    pub fn str(self, i: usize) -> &'a [u8] {
+        match self.get(i) {
+            Value::Str(s) => s,
+            _ => &[],
+        }
+    }
+
+    /// Argument `i` of type `string`, shared.
+    pub fn string(self, i: usize) -> Str {
+        match self.get(i) {
+            Value::Str(s) => s.clone(),
+            _ => Str::default(),
+        }
+    }
+
+    /// Argument `i` of type `string`, U+FFFD for what is not UTF-8.
+    pub fn text(self, i: usize) -> std::borrow::Cow<'a, str> {
+        String::from_utf8_lossy(self.str(i))
+    }
+
+    /// Argument `i` of any integer type.
+    pub fn int(self, i: usize) -> i64 {
+        let v = self.get(i);
+        v.as_int().or_else(|| v.as_uint().and_then(|n| i64::try_from(n).ok())).unwrap_or_default()
+    }
+
+    /// Argument `i` of type `float64`.
+    pub fn float(self, i: usize) -> f64 {
+        match self.get(i) {
+            Value::Float64(n) => *n,
+            _ => 0.0,
+        }
+    }
+
+    /// Argument `i` of type `bool`.
+    pub fn bool(self, i: usize) -> bool {
+        matches!(self.get(i), Value::Bool(true))
+    }
+
+    /// Argument `i` of type `map[string]interface {}` (maybe nil).
+    pub fn map(self, i: usize) -> Map {
+        match self.get(i) {
+            Value::Map(m) => m.clone(),
+            _ => Map::nil(MapKind::Any),
+        }
+    }
+
+    /// Argument `i` of a slice type (maybe nil).
+    pub fn list(self, i: usize) -> List {
+        match self.get(i) {
+            Value::List(l) => l.clone(),
+            _ => List::nil(crate::value::ListKind::Any),
+        }
+    }
+}
+
+/// What a running function may ask of the engine.
+pub struct Ctx<'a> {
+    limits: &'a Limits,
+    host: &'a dyn Host,
+    pub(crate) used: Used,
+}
+
+/// What one execution has consumed so far.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Used {
+    pub(crate) steps: u64,
+    pub(crate) bytes: u64,
+}
+
+impl<'a> Ctx<'a> {
+    /// A context outside any template: for calling a function directly.
+    pub fn new(limits: &'a Limits, host: &'a dyn Host) -> Self {
+        Ctx { limits, host, used: Used::default() }
+    }
+
+    pub fn limits(&self) -> &'a Limits {
+        self.limits
+    }
+
+    pub fn host(&self) -> &'a dyn Host {
+        self.host
+    }
+
+    /// Call before building a string or list of `bytes` bytes whose size the template chose.
+    pub fn charge(&mut self, bytes: usize) -> Result<(), FuncError> {
+        if bytes > self.limits.value_bytes {
+            return Err(FuncError::limit(format!(
+                "the result would be {bytes} bytes long; the limit is {} bytes",
+                self.limits.value_bytes
+            )));
+        }
+        self.used.bytes = self.used.bytes.saturating_add(bytes as u64);
+        if self.used.bytes > self.limits.total_bytes {
+            return Err(FuncError::limit(format!(
+                "rendering used more than {} bytes of memory",
+                self.limits.total_bytes
+            )));
+        }
+        Ok(())
+    }
+
+    /// Call for work the template chose the amount of: one step is about one node evaluated.
+    pub fn work(&mut self, steps: u64) -> Result<(), FuncError> {
+        self.used.steps = self.used.steps.saturating_add(steps);
+        if self.used.steps > self.limits.steps {
+            return Err(FuncError::limit(format!("rendering took more than {} steps", self.limits.steps)));
+        }
+        Ok(())
+    }
+}
+
+/// A function's body.
+pub type Body = dyn Fn(&mut Ctx<'_>, Args<'_>) -> FuncResult + Send + Sync;
+
+pub(crate) enum Code {
+    /// Gets plain values of the types it declared.
+    Plain(Box<Body>),
+    /// Part of the engine: sees unevaluated or untyped operands.
+    Builtin(crate::builtin::Builtin),
+}
+
+/// A named function with its signature.
+pub struct Func {
+    pub(crate) name: String,
+    pub(crate) signature: Signature,
+    pub(crate) code: Code,
+}
+
+impl Func {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
+
+    /// Calls it with arguments that fit its signature; none for the engine's own functions.
+    pub fn call(&self, ctx: &mut Ctx<'_>, args: &[Value]) -> Option<FuncResult> {
+        match &self.code {
+            Code::Plain(body) => Some(body(ctx, Args(args))),
+            Code::Builtin(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Func {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "func {}{:?}", self.name, self.signature)
+    }
+}
+
+/// The functions known to a set of templates.
+#[derive(Clone, Default)]
+pub struct FuncMap {
+    map: HashMap<String, Arc<Func>>,
+}
+
+impl FuncMap {
+    /// No functions at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds or replaces `func name(params...) result`.
+    pub fn add<F>(&mut self, name: &str, params: &'static [Ty], result: Ty, body: F)
+    where
+        F: Fn(&mut Ctx<'_>, Args<'_>) -> FuncResult + Send + Sync + 'static,
+    {
+        self.define(name, Signature::new(params, result), Code::Plain(Box::new(body)));
+    }
+
+    /// Adds or replaces `func name(params..., rest...) result`.
+    pub fn add_variadic<F>(&mut self, name: &str, params: &'static [Ty], rest: Ty, result: Ty, body: F)
+    where
+        F: Fn(&mut Ctx<'_>, Args<'_>) -> FuncResult + Send + Sync + 'static,
+    {
+        self.define(name, Signature::variadic(params, rest, result), Code::Plain(Box::new(body)));
+    }
+
+    pub(crate) fn define(&mut self, name: &str, signature: Signature, code: Code) {
+        self.map.insert(name.to_owned(), Arc::new(Func { name: name.to_owned(), signature, code }));
+    }
+
+    /// Makes `alias` another name of `name`.
+    pub fn alias(&mut self, alias: &str, name: &str) {
+        let Some(f) = self.map.get(name) else { return };
+        // The message of a failing call names the function as the template wrote it; that name comes
+        // from the call, not from here, so the body can be shared.
+        self.map.insert(alias.to_owned(), Arc::clone(f));
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.map.remove(name);
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<Func>> {
+        self.map.get(name)
+    }
+
+    /// Adds every function of `other`, replacing those of the same name.
+    pub fn extend(&mut self, other: &FuncMap) {
+        self.map.extend(other.map.iter().map(|(k, v)| (k.clone(), Arc::clone(v))));
+    }
+
+    /// Every name, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.map.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+}

@@ -1,0 +1,470 @@
+//! JSON as Go's `encoding/json` writes and reads it.
+
+use std::collections::HashSet;
+
+use base64::Engine as _;
+
+use super::unicode::decode_rune;
+use crate::object::Json;
+use crate::str::Str;
+use crate::strconv;
+use crate::value::{List, MAX_VALUE_DEPTH, Map, RED_ZONE, SEGMENT, Value};
+
+/// How JSON is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// `<`, `>` and `&` are escaped.
+    pub html: bool,
+    /// Two spaces a level, one member a line.
+    pub pretty: bool,
+    /// Longest output.
+    pub max: usize,
+}
+
+/// Why a value has no JSON form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// JSON cannot express it; the text is Go's.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The text would be longer than allowed.
+    #[error("the JSON text would be longer than {0} bytes")]
+    TooLong(usize),
+}
+
+/// Writes a value.
+pub fn encode(value: &Value, style: Style) -> Result<Vec<u8>, EncodeError> {
+    let mut encoder = Encoder { out: Vec::new(), style, path: HashSet::new(), depth: 0 };
+    encoder.value(value)?;
+    Ok(encoder.out)
+}
+
+struct Encoder {
+    out: Vec<u8>,
+    style: Style,
+    /// Maps and lists being written, to find one that contains itself.
+    path: HashSet<usize>,
+    depth: usize,
+}
+
+impl Encoder {
+    fn value(&mut self, value: &Value) -> Result<(), EncodeError> {
+        if self.out.len() > self.style.max {
+            return Err(EncodeError::TooLong(self.style.max));
+        }
+        match value {
+            Value::Nil => self.out.extend_from_slice(b"null"),
+            Value::Bool(yes) => self.out.extend_from_slice(if *yes { b"true" } else { b"false" }),
+            Value::Float64(number) => {
+                let text = float(*number).ok_or_else(|| {
+                    let name = strconv::format_float(*number, b'g', -1);
+                    EncodeError::Unsupported(format!("json: unsupported value: {name}"))
+                })?;
+                self.out.extend_from_slice(text.as_bytes());
+            }
+            Value::Complex128(..) => {
+                return Err(EncodeError::Unsupported("json: unsupported type: complex128".to_owned()));
+            }
+            Value::Str(text) => self.string(text),
+            Value::Bytes(bytes) => {
+                self.out.push(b'"');
+                self.out
+                    .extend_from_slice(base64::engine::general_purpose::STANDARD.encode(bytes).as_bytes());
+                self.out.push(b'"');
+            }
+            Value::List(list) if list.is_nil() => self.out.extend_from_slice(b"null"),
+            Value::Map(map) if map.is_nil() => self.out.extend_from_slice(b"null"),
+            Value::List(list) => self.nested(value, list.id(), |encoder| {
+                let items = list.to_vec();
+                encoder.sequence(b'[', b']', items.len(), |encoder, at| encoder.value(&items[at]))
+            })?,
+            Value::Map(map) => self.nested(value, map.id(), |encoder| {
+                let entries = map.to_vec();
+                encoder.members(&entries)
+            })?,
+            Value::Object(object) | Value::Ptr(object) => match object.json() {
+                Json::Value(inner) => {
+                    let id = std::ptr::from_ref(object.as_ref()).addr();
+                    self.nested(value, id, |encoder| encoder.value(&inner))?;
+                }
+                Json::Error(text) => return Err(EncodeError::Unsupported(text)),
+                Json::Fields(fields) => {
+                    let id = std::ptr::from_ref(object.as_ref()).addr();
+                    self.nested(value, id, |encoder| encoder.members(&fields))?;
+                }
+            },
+            Value::Int(_)
+            | Value::Int32(_)
+            | Value::Int64(_)
+            | Value::Uint8(_)
+            | Value::Uint32(_)
+            | Value::Uint64(_) => {
+                let text = match (value.as_int(), value.as_uint()) {
+                    (Some(number), _) => number.to_string(),
+                    (_, number) => number.unwrap_or(0).to_string(),
+                };
+                self.out.extend_from_slice(text.as_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    fn nested(
+        &mut self,
+        value: &Value,
+        id: usize,
+        body: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        let fresh = self.path.insert(id);
+        if !fresh || self.depth > MAX_VALUE_DEPTH {
+            let name = value.type_name();
+            let text = format!("json: unsupported value: encountered a cycle via {name}");
+            return Err(EncodeError::Unsupported(text));
+        }
+        self.depth += 1;
+        let result = stacker::maybe_grow(RED_ZONE, SEGMENT, || body(self));
+        self.depth -= 1;
+        self.path.remove(&id);
+        result
+    }
+
+    fn members(&mut self, entries: &[(Str, Value)]) -> Result<(), EncodeError> {
+        self.sequence(b'{', b'}', entries.len(), |encoder, at| {
+            let (key, value) = &entries[at];
+            encoder.string(key);
+            encoder.out.extend_from_slice(if encoder.style.pretty { b": " } else { b":" });
+            encoder.value(value)
+        })
+    }
+
+    fn sequence(
+        &mut self,
+        open: u8,
+        close: u8,
+        len: usize,
+        mut item: impl FnMut(&mut Self, usize) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        self.out.push(open);
+        for at in 0..len {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            self.line(self.depth);
+            item(self, at)?;
+        }
+        if len > 0 {
+            self.line(self.depth - 1);
+        }
+        self.out.push(close);
+        Ok(())
+    }
+
+    fn line(&mut self, depth: usize) {
+        if self.style.pretty {
+            self.out.push(b'\n');
+            self.out.resize(self.out.len() + 2 * depth, b' ');
+        }
+    }
+
+    fn string(&mut self, text: &[u8]) {
+        self.out.push(b'"');
+        let mut at = 0;
+        while let Some((rune, width, valid)) = decode_rune(&text[at..]) {
+            let short = match rune {
+                '"' => b'"',
+                '\\' => b'\\',
+                '\n' => b'n',
+                '\r' => b'r',
+                '\t' => b't',
+                '\u{8}' => b'b',
+                '\u{c}' => b'f',
+                _ => 0,
+            };
+            if short != 0 {
+                self.out.extend_from_slice(&[b'\\', short]);
+            } else if !valid {
+                self.out.extend_from_slice(b"\\ufffd");
+            } else if rune < ' '
+                || matches!(rune, '\u{2028}' | '\u{2029}')
+                || (self.style.html && matches!(rune, '<' | '>' | '&'))
+            {
+                self.out.extend_from_slice(format!("\\u{:04x}", u32::from(rune)).as_bytes());
+            } else {
+                self.out.extend_from_slice(&text[at..at + width]);
+            }
+            at += width;
+        }
+        self.out.push(b'"');
+    }
+}
+
+/// A float as JSON has it; none for infinities and NaN.
+pub fn float(number: f64) -> Option<String> {
+    if !number.is_finite() {
+        return None;
+    }
+    let size = number.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        return Some(strconv::format_float(number, b'f', -1));
+    }
+    let text = strconv::format_float(number, b'e', -1);
+    // The exponent loses its leading zero: 1e-07 is 1e-7.
+    let bytes = text.as_bytes();
+    let len = bytes.len();
+    Some(if len >= 4 && &bytes[len - 4..len - 1] == b"e-0" {
+        format!("{}{}", &text[..len - 2], &text[len - 1..])
+    } else {
+        text
+    })
+}
+
+/// Deepest nesting of a text.
+const MAX_DEPTH: usize = 10_000;
+
+/// Reads one value; an error is Go's text.
+pub fn decode(text: &[u8]) -> Result<Value, String> {
+    let mut decoder = Decoder { text, at: 0, depth: 0, range: None };
+    let value = decoder.document()?;
+    match decoder.range {
+        Some(error) => Err(error),
+        None => Ok(value),
+    }
+}
+
+struct Decoder<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+    /// The first number out of range: the rest of the text is still checked.
+    range: Option<String>,
+}
+
+impl Decoder<'_> {
+    fn document(&mut self) -> Result<Value, String> {
+        let value = self.value()?;
+        self.space();
+        match self.peek() {
+            None => Ok(value),
+            Some(byte) => Err(invalid(byte, "after top-level value")),
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    fn next(&mut self) -> Result<u8, String> {
+        let byte = self.peek().ok_or("unexpected end of JSON input")?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    fn value(&mut self) -> Result<Value, String> {
+        self.space();
+        match self.next()? {
+            b'{' => self.enter(Self::object),
+            b'[' => self.enter(Self::array),
+            b'"' => self.string().map(Value::from),
+            b't' => self.literal("true", Value::Bool(true)),
+            b'f' => self.literal("false", Value::Bool(false)),
+            b'n' => self.literal("null", Value::Nil),
+            byte @ (b'-' | b'0'..=b'9') => self.number(byte),
+            byte => Err(invalid(byte, "looking for beginning of value")),
+        }
+    }
+
+    fn enter(&mut self, body: impl FnOnce(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err("exceeded max depth".to_owned());
+        }
+        let value = stacker::maybe_grow(RED_ZONE, SEGMENT, || body(self));
+        self.depth -= 1;
+        value
+    }
+
+    fn object(&mut self) -> Result<Value, String> {
+        let map = Map::new();
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(map.into());
+        }
+        loop {
+            self.space();
+            match self.next()? {
+                b'"' => {}
+                byte => return Err(invalid(byte, "looking for beginning of object key string")),
+            }
+            let key = self.string()?;
+            self.space();
+            match self.next()? {
+                b':' => {}
+                byte => return Err(invalid(byte, "after object key")),
+            }
+            map.insert(key, self.value()?);
+            self.space();
+            match self.next()? {
+                b',' => {}
+                b'}' => return Ok(map.into()),
+                byte => return Err(invalid(byte, "after object key:value pair")),
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<Value, String> {
+        let mut items = Vec::new();
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::List(List::new(items)));
+        }
+        loop {
+            items.push(self.value()?);
+            self.space();
+            match self.next()? {
+                b',' => {}
+                b']' => return Ok(Value::List(List::new(items))),
+                byte => return Err(invalid(byte, "after array element")),
+            }
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
+        for wanted in word.chars().skip(1) {
+            let byte = self.next()?;
+            if char::from(byte) != wanted {
+                return Err(invalid(byte, &format!("in literal {word} (expecting '{wanted}')")));
+            }
+        }
+        Ok(value)
+    }
+
+    fn number(&mut self, first: u8) -> Result<Value, String> {
+        let start = self.at - 1;
+        let first = if first == b'-' {
+            match self.next()? {
+                byte @ b'0'..=b'9' => byte,
+                byte => return Err(invalid(byte, "in numeric literal")),
+            }
+        } else {
+            first
+        };
+        if first != b'0' {
+            self.digits();
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            match self.next()? {
+                b'0'..=b'9' => self.digits(),
+                byte => return Err(invalid(byte, "after decimal point in numeric literal")),
+            }
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            let mut byte = self.next()?;
+            if matches!(byte, b'+' | b'-') {
+                byte = self.next()?;
+            }
+            if !byte.is_ascii_digit() {
+                return Err(invalid(byte, "in exponent of numeric literal"));
+            }
+            self.digits();
+        }
+        let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
+        let number: f64 = text.parse().unwrap_or(f64::INFINITY);
+        if number.is_infinite() && self.range.is_none() {
+            self.range = Some(format!("json: cannot unmarshal number {text} into Go value of type float64"));
+        }
+        Ok(number.into())
+    }
+
+    fn digits(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+    }
+
+    fn string(&mut self) -> Result<Vec<u8>, String> {
+        let mut out = Vec::new();
+        let mut surrogate: Option<u32> = None;
+        loop {
+            let byte = self.next()?;
+            let escaped = byte == b'\\';
+            if let (Some(_), false) = (surrogate, escaped) {
+                out.extend_from_slice("\u{fffd}".as_bytes());
+                surrogate = None;
+            }
+            match byte {
+                b'"' => return Ok(out),
+                b'\\' => {
+                    let code = match self.next()? {
+                        b'b' => 8,
+                        b'f' => 12,
+                        b'n' => 10,
+                        b'r' => 13,
+                        b't' => 9,
+                        byte @ (b'\\' | b'/' | b'"') => u32::from(byte),
+                        b'u' => self.hex4()?,
+                        byte => return Err(invalid(byte, "in string escape code")),
+                    };
+                    if let Some(high) = surrogate.take() {
+                        if (0xdc00..0xe000).contains(&code) {
+                            let rune = 0x1_0000 + ((high - 0xd800) << 10) + (code - 0xdc00);
+                            push(&mut out, rune);
+                            continue;
+                        }
+                        push(&mut out, 0xfffd);
+                    }
+                    if (0xd800..0xdc00).contains(&code) {
+                        surrogate = Some(code);
+                    } else {
+                        push(&mut out, code);
+                    }
+                }
+                0..=0x1f => return Err(invalid(byte, "in string literal")),
+                0x20..=0x7f => out.push(byte),
+                _ => {
+                    let from = self.at - 1;
+                    if let Some((rune, width, _)) = decode_rune(&self.text[from..]) {
+                        super::unicode::push_rune(&mut out, rune);
+                        self.at = from + width;
+                    }
+                }
+            }
+        }
+    }
+
+    fn hex4(&mut self) -> Result<u32, String> {
+        let mut code = 0;
+        for _ in 0..4 {
+            let byte = self.next()?;
+            let digit = char::from(byte).to_digit(16);
+            let digit = digit.ok_or_else(|| invalid(byte, "in \\u hexadecimal character escape"))?;
+            code = code << 4 | digit;
+        }
+        Ok(code)
+    }
+}
+
+fn push(out: &mut Vec<u8>, code: u32) {
+    super::unicode::push_rune(out, char::from_u32(code).unwrap_or('\u{fffd}'));
+}
+
+fn invalid(byte: u8, place: &str) -> String {
+    let shown = match byte {
+        b'\'' => r"'\''".to_owned(),
+        b'"' => r#"'"'"#.to_owned(),
+        _ => {
+            let quoted = strconv::quote(char::from(byte).encode_utf8(&mut [0; 4]).as_bytes());
+            format!("'{}'", String::from_utf8_lossy(&quoted[1..quoted.len() - 1]))
+        }
+    };
+    format!("invalid character {shown} {place}")
+}

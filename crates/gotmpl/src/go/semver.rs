@@ -1,0 +1,551 @@
+//! Versions and version constraints by the rules chart authors rely on (Masterminds semver 3).
+//!
+//! Looser than the semver specification: `v1.2` is a version, and `1.2 - 1.4 || ^2, !=2.3` a constraint.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Why a version or constraint cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SemverError {
+    /// The text does not have the shape of a version.
+    #[error("Invalid Semantic Version")]
+    Invalid,
+    /// Strict parsing of nothing.
+    #[error("Version string empty")]
+    Empty,
+    /// Strict parsing met a character that versions do not have.
+    #[error("Invalid characters in version")]
+    InvalidCharacters,
+    /// A numeric segment has a leading zero where that is not allowed.
+    #[error("Version segment starts with 0")]
+    LeadingZero,
+    /// A prerelease identifier is malformed.
+    #[error("Invalid Prerelease string")]
+    InvalidPrerelease,
+    /// Build metadata is malformed.
+    #[error("Invalid Metadata string")]
+    InvalidMetadata,
+    /// A number does not fit 64 bits.
+    #[error("Error parsing version segment: strconv.ParseUint: parsing \"{0}\": value out of range")]
+    OutOfRange(String),
+    /// The constraint does not follow the grammar.
+    #[error("improper constraint: {0}")]
+    ImproperConstraint(String),
+    /// A constraint's version cannot be parsed.
+    #[error("constraint parser error")]
+    ConstraintVersion,
+}
+
+/// One version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// First number.
+    pub major: u64,
+    /// Second number, zero when left out.
+    pub minor: u64,
+    /// Third number, zero when left out.
+    pub patch: u64,
+    /// What follows `-`.
+    pub prerelease: String,
+    /// What follows `+`.
+    pub metadata: String,
+    /// The text as given.
+    pub original: String,
+}
+
+struct Shape<'a> {
+    numbers: [Option<&'a str>; 3],
+    prerelease: Option<&'a str>,
+    metadata: Option<&'a str>,
+    /// Bytes used.
+    len: usize,
+}
+
+/// Reads `v?N(.N)?(.N)?(-pre)?(+meta)?` from the start, with `N` made of bytes that satisfy `part`.
+fn shape(text: &str, part: impl Fn(u8) -> bool) -> Option<Shape<'_>> {
+    let bytes = text.as_bytes();
+    let mut at = usize::from(bytes.first() == Some(&b'v'));
+    let mut numbers = [None; 3];
+    for (index, slot) in numbers.iter_mut().enumerate() {
+        let start = if index == 0 {
+            at
+        } else if bytes.get(at) == Some(&b'.') {
+            at + 1
+        } else {
+            break;
+        };
+        let end = start + bytes[start..].iter().take_while(|&&byte| part(byte)).count();
+        if end == start {
+            if index == 0 {
+                return None;
+            }
+            break;
+        }
+        *slot = Some(&text[start..end]);
+        at = end;
+    }
+    let mut tail = |mark: u8| {
+        if bytes.get(at) != Some(&mark) {
+            return None;
+        }
+        let start = at + 1;
+        let mut end = start;
+        loop {
+            let run =
+                bytes[end..].iter().take_while(|&&byte| byte.is_ascii_alphanumeric() || byte == b'-').count();
+            if run == 0 {
+                // A dot must be followed by an identifier: give it back.
+                end = end.saturating_sub(1).max(start);
+                break;
+            }
+            end += run;
+            if bytes.get(end) != Some(&b'.') {
+                break;
+            }
+            end += 1;
+        }
+        if end == start {
+            return None;
+        }
+        at = end;
+        Some(&text[start..end])
+    };
+    let prerelease = tail(b'-');
+    let metadata = tail(b'+');
+    Some(Shape { numbers, prerelease, metadata, len: at })
+}
+
+fn number(text: Option<&str>) -> Result<u64, SemverError> {
+    text.map_or(Ok(0), |text| text.parse().map_err(|_| SemverError::OutOfRange(text.to_owned())))
+}
+
+fn check_prerelease(text: &str) -> Result<(), SemverError> {
+    for part in text.split('.') {
+        if part.bytes().all(|byte| byte.is_ascii_digit()) {
+            if part.len() > 1 && part.starts_with('0') {
+                return Err(SemverError::LeadingZero);
+            }
+        } else if !part.bytes().all(is_identifier) {
+            return Err(SemverError::InvalidPrerelease);
+        }
+    }
+    Ok(())
+}
+
+fn is_identifier(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+impl Version {
+    /// Parses a version, filling in what is left out.
+    pub fn parse(text: &str) -> Result<Self, SemverError> {
+        let shape = shape(text, |byte| byte.is_ascii_digit()).ok_or(SemverError::Invalid)?;
+        if shape.len != text.len() {
+            return Err(SemverError::Invalid);
+        }
+        let version = Self {
+            major: number(shape.numbers[0])?,
+            minor: number(shape.numbers[1])?,
+            patch: number(shape.numbers[2])?,
+            prerelease: shape.prerelease.unwrap_or_default().to_owned(),
+            metadata: shape.metadata.unwrap_or_default().to_owned(),
+            original: text.to_owned(),
+        };
+        if !version.prerelease.is_empty() {
+            check_prerelease(&version.prerelease)?;
+        }
+        Ok(version)
+    }
+
+    /// Parses a version that must follow the semver specification to the letter.
+    pub fn parse_strict(text: &str) -> Result<Self, SemverError> {
+        if text.is_empty() {
+            return Err(SemverError::Empty);
+        }
+        let mut parts = text.splitn(3, '.');
+        let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(SemverError::Invalid);
+        };
+        let (rest, metadata) = match rest.split_once('+') {
+            Some((rest, metadata)) => (rest, Some(metadata)),
+            None => (rest, None),
+        };
+        let (patch, prerelease) = match rest.split_once('-') {
+            Some((patch, prerelease)) => (patch, Some(prerelease)),
+            None => (rest, None),
+        };
+        for part in [major, minor, patch] {
+            if !part.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(SemverError::InvalidCharacters);
+            }
+            if part.len() > 1 && part.starts_with('0') {
+                return Err(SemverError::LeadingZero);
+            }
+        }
+        let number = |text: &str| -> Result<u64, SemverError> {
+            if text.is_empty() {
+                return Err(SemverError::Invalid);
+            }
+            text.parse().map_err(|_| SemverError::OutOfRange(text.to_owned()))
+        };
+        if let Some(prerelease) = prerelease {
+            if prerelease.split('.').any(str::is_empty) {
+                return Err(SemverError::InvalidPrerelease);
+            }
+            check_prerelease(prerelease)?;
+        }
+        if let Some(metadata) = metadata
+            && !metadata.split('.').all(|part| !part.is_empty() && part.bytes().all(is_identifier))
+        {
+            return Err(SemverError::InvalidMetadata);
+        }
+        Ok(Self {
+            major: number(major)?,
+            minor: number(minor)?,
+            patch: number(patch)?,
+            prerelease: prerelease.unwrap_or_default().to_owned(),
+            metadata: metadata.unwrap_or_default().to_owned(),
+            original: text.to_owned(),
+        })
+    }
+
+    fn next(&self, major: u64, minor: u64, patch: u64) -> Self {
+        let mut next = Self {
+            major,
+            minor,
+            patch,
+            prerelease: String::new(),
+            metadata: String::new(),
+            original: String::new(),
+        };
+        next.original = self.with_prefix(&next);
+        next
+    }
+
+    fn with_prefix(&self, next: &Self) -> String {
+        if self.original.starts_with('v') { format!("v{next}") } else { next.to_string() }
+    }
+
+    /// The next major version.
+    pub fn inc_major(&self) -> Self {
+        self.next(self.major.wrapping_add(1), 0, 0)
+    }
+
+    /// The next minor version.
+    pub fn inc_minor(&self) -> Self {
+        self.next(self.major, self.minor.wrapping_add(1), 0)
+    }
+
+    /// The next patch version; of a prerelease, its release.
+    pub fn inc_patch(&self) -> Self {
+        let patch = if self.prerelease.is_empty() { self.patch.wrapping_add(1) } else { self.patch };
+        self.next(self.major, self.minor, patch)
+    }
+
+    /// The same version with another prerelease.
+    pub fn set_prerelease(&self, prerelease: &str) -> Result<Self, SemverError> {
+        if !prerelease.is_empty() {
+            check_prerelease(prerelease)?;
+        }
+        let mut next = Self { prerelease: prerelease.to_owned(), ..self.clone() };
+        next.original = self.with_prefix(&next);
+        Ok(next)
+    }
+
+    /// The same version with other build metadata.
+    pub fn set_metadata(&self, metadata: &str) -> Result<Self, SemverError> {
+        if !metadata.is_empty() && !metadata.bytes().all(|byte| is_identifier(byte) || byte == b'.') {
+            return Err(SemverError::InvalidMetadata);
+        }
+        let mut next = Self { metadata: metadata.to_owned(), ..self.clone() };
+        next.original = self.with_prefix(&next);
+        Ok(next)
+    }
+
+    /// Precedence by the semver specification; build metadata does not count.
+    pub fn compare(&self, other: &Self) -> Ordering {
+        (self.major, self.minor, self.patch)
+            .cmp(&(other.major, other.minor, other.patch))
+            .then_with(|| compare_prerelease(&self.prerelease, &other.prerelease))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}.{}.{}", self.major, self.minor, self.patch)?;
+        if !self.prerelease.is_empty() {
+            write!(out, "-{}", self.prerelease)?;
+        }
+        if !self.metadata.is_empty() {
+            write!(out, "+{}", self.metadata)?;
+        }
+        Ok(())
+    }
+}
+
+fn compare_prerelease(left: &str, right: &str) -> Ordering {
+    match (left.is_empty(), right.is_empty()) {
+        (true, true) => return Ordering::Equal,
+        (true, false) => return Ordering::Greater,
+        (false, true) => return Ordering::Less,
+        (false, false) => {}
+    }
+    let (mut left, mut right) = (left.split('.'), right.split('.'));
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => return Ordering::Less,
+            (Some(_), None) => return Ordering::Greater,
+            (Some(left), Some(right)) => {
+                let order = match (left.parse::<u64>(), right.parse::<u64>()) {
+                    (Ok(left), Ok(right)) => left.cmp(&right),
+                    (Ok(_), Err(_)) => Ordering::Less,
+                    (Err(_), Ok(_)) => Ordering::Greater,
+                    (Err(_), Err(_)) => left.cmp(right),
+                };
+                if order != Ordering::Equal {
+                    return order;
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    Less,
+    GreaterEqual,
+    LessEqual,
+    Tilde,
+    Caret,
+}
+
+#[derive(Clone, Debug)]
+struct Comparator {
+    operator: Operator,
+    version: Version,
+    /// Some part is missing or a wildcard.
+    dirty: bool,
+    minor_dirty: bool,
+    patch_dirty: bool,
+}
+
+/// A set of alternatives, each a list of comparators that must all hold.
+#[derive(Clone, Debug)]
+pub struct Constraints {
+    groups: Vec<Vec<Comparator>>,
+}
+
+fn is_constraint_part(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b'x' | b'X' | b'*' | b'|')
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c)
+}
+
+fn skip_space(text: &str, at: usize) -> usize {
+    at + text.as_bytes()[at..].iter().take_while(|&&byte| is_space(byte)).count()
+}
+
+fn operator(text: &str) -> (Operator, usize) {
+    const OPERATORS: [(&str, Operator); 11] = [
+        ("!=", Operator::NotEqual),
+        (">=", Operator::GreaterEqual),
+        ("=>", Operator::GreaterEqual),
+        ("<=", Operator::LessEqual),
+        ("=<", Operator::LessEqual),
+        ("~>", Operator::Tilde),
+        ("=", Operator::Equal),
+        (">", Operator::Greater),
+        ("<", Operator::Less),
+        ("~", Operator::Tilde),
+        ("^", Operator::Caret),
+    ];
+    OPERATORS
+        .iter()
+        .find(|(sign, _)| text.starts_with(sign))
+        .map_or((Operator::Equal, 0), |(sign, operator)| (*operator, sign.len()))
+}
+
+/// Rewrites every `A - B` to `>= A, <= B`.
+fn rewrite_ranges(text: &str) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    while at < text.len() {
+        let start = skip_space(text, at);
+        if let Some(low) = text.get(start..).and_then(|rest| shape(rest, is_constraint_part)) {
+            let low_end = start + low.len;
+            let dash = skip_space(text, low_end);
+            if dash > low_end && text.as_bytes().get(dash) == Some(&b'-') {
+                let high_start = skip_space(text, dash + 1);
+                if high_start > dash + 1
+                    && let Some(high) = shape(&text[high_start..], is_constraint_part)
+                {
+                    let high_end = high_start + high.len;
+                    let (low, high) = (&text[start..low_end], &text[high_start..high_end]);
+                    out.push_str(&format!(">= {low}, <= {high} "));
+                    at = skip_space(text, high_end);
+                    continue;
+                }
+            }
+            out.push_str(&text[at..low_end]);
+            at = low_end;
+            continue;
+        }
+        let next = text[at..].chars().next().map_or(1, char::len_utf8);
+        out.push_str(&text[at..at + next]);
+        at += next;
+    }
+    out
+}
+
+impl Comparator {
+    fn new(operator: Operator, shape: &Shape<'_>) -> Result<Self, SemverError> {
+        let wild = |part: Option<&str>| part.is_none_or(|part| matches!(part, "x" | "X" | "*"));
+        let (mut dirty, mut minor_dirty, mut patch_dirty) = (true, false, false);
+        let [major, minor, patch] = shape.numbers;
+        let (major, minor, patch) = (major.unwrap_or_default(), minor, patch);
+        let mut text = if wild(Some(major)) {
+            "0.0.0".to_owned()
+        } else if wild(minor) {
+            minor_dirty = true;
+            format!("{major}.0.0")
+        } else if wild(patch) {
+            patch_dirty = true;
+            format!("{major}.{}.0", minor.unwrap_or_default())
+        } else {
+            dirty = false;
+            format!("{major}.{}.{}", minor.unwrap_or_default(), patch.unwrap_or_default())
+        };
+        if let Some(prerelease) = shape.prerelease {
+            text.push('-');
+            text.push_str(prerelease);
+        }
+        if let (false, Some(metadata)) = (dirty, shape.metadata) {
+            text.push('+');
+            text.push_str(metadata);
+        }
+        let version = Version::parse(&text).map_err(|_| SemverError::ConstraintVersion)?;
+        Ok(Self { operator, version, dirty, minor_dirty, patch_dirty })
+    }
+
+    fn accepts(&self, version: &Version) -> bool {
+        let wanted = &self.version;
+        let prerelease_unwanted = !version.prerelease.is_empty() && wanted.prerelease.is_empty();
+        if prerelease_unwanted && (self.operator != Operator::NotEqual || self.dirty) {
+            return false;
+        }
+        let order = version.compare(wanted);
+        match self.operator {
+            Operator::Equal if self.dirty => self.accepts_tilde(version),
+            Operator::Equal => order.is_eq(),
+            Operator::NotEqual if !self.dirty => order.is_ne(),
+            Operator::NotEqual => {
+                if version.major != wanted.major {
+                    return true;
+                }
+                if self.minor_dirty {
+                    return false;
+                }
+                if version.minor != wanted.minor {
+                    return true;
+                }
+                if self.patch_dirty {
+                    return compare_prerelease(&version.prerelease, &wanted.prerelease).is_ne()
+                        && !(version.prerelease.is_empty() && wanted.prerelease.is_empty());
+                }
+                version.patch != wanted.patch || order.is_ne()
+            }
+            Operator::Greater if !self.dirty => order.is_gt(),
+            Operator::Greater => match version.major.cmp(&wanted.major) {
+                Ordering::Greater => true,
+                Ordering::Less => false,
+                Ordering::Equal if self.minor_dirty => false,
+                Ordering::Equal if self.patch_dirty => version.minor > wanted.minor,
+                Ordering::Equal => order.is_gt(),
+            },
+            Operator::Less => order.is_lt(),
+            Operator::GreaterEqual => order.is_ge(),
+            Operator::LessEqual if !self.dirty => order.is_le(),
+            Operator::LessEqual => {
+                version.major <= wanted.major
+                    && !(version.major == wanted.major && version.minor > wanted.minor && !self.minor_dirty)
+            }
+            Operator::Tilde => self.accepts_tilde(version),
+            Operator::Caret => {
+                if order.is_lt() {
+                    return false;
+                }
+                if wanted.major > 0 || self.minor_dirty {
+                    return version.major == wanted.major;
+                }
+                if version.major > 0 {
+                    return false;
+                }
+                if wanted.minor > 0 || self.patch_dirty {
+                    return version.minor == wanted.minor;
+                }
+                version.minor == 0 && version.patch == wanted.patch
+            }
+        }
+    }
+
+    fn accepts_tilde(&self, version: &Version) -> bool {
+        let wanted = &self.version;
+        if version.compare(wanted).is_lt() {
+            return false;
+        }
+        let any =
+            (wanted.major, wanted.minor, wanted.patch) == (0, 0, 0) && !self.minor_dirty && !self.patch_dirty;
+        any || (version.major == wanted.major && (version.minor == wanted.minor || self.minor_dirty))
+    }
+}
+
+impl Constraints {
+    /// Parses a constraint.
+    pub fn parse(text: &str) -> Result<Self, SemverError> {
+        let text = rewrite_ranges(text);
+        let groups = text.split("||").map(parse_group).collect::<Result<_, _>>()?;
+        Ok(Self { groups })
+    }
+
+    /// Whether the version satisfies some alternative.
+    pub fn check(&self, version: &Version) -> bool {
+        self.groups.iter().any(|group| group.iter().all(|comparator| comparator.accepts(version)))
+    }
+}
+
+fn parse_group(text: &str) -> Result<Vec<Comparator>, SemverError> {
+    let improper = || SemverError::ImproperConstraint(text.to_owned());
+    let mut out = Vec::new();
+    let mut at = skip_space(text, 0);
+    loop {
+        let (operator, len) = operator(&text[at..]);
+        at = skip_space(text, at + len);
+        let found = shape(&text[at..], is_constraint_part).ok_or_else(improper)?;
+        out.push((operator, at));
+        at += found.len;
+        let gap = skip_space(text, at);
+        if gap == text.len() {
+            break;
+        }
+        if text.as_bytes()[gap] == b',' {
+            at = skip_space(text, gap + 1);
+        } else if gap > at {
+            at = gap;
+        } else {
+            return Err(improper());
+        }
+    }
+    out.into_iter()
+        .map(|(operator, at)| {
+            let shape = shape(&text[at..], is_constraint_part).ok_or_else(improper)?;
+            Comparator::new(operator, &shape)
+        })
+        .collect()
+}

@@ -1,0 +1,187 @@
+//! Durations: `1h2m3.5s` in and out.
+
+use std::fmt;
+
+use super::quote;
+
+/// A signed number of nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Duration(pub i64);
+
+/// A text that is not a duration; prints as Go's message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("time: {0}")]
+pub struct DurationError(String);
+
+const SECOND: u64 = 1_000_000_000;
+const LIMIT: u64 = 1 << 63;
+
+impl Duration {
+    /// Parses a sequence of decimal numbers with units.
+    pub fn parse(text: &[u8]) -> Result<Self, DurationError> {
+        let invalid = || DurationError(format!("invalid duration {}", quote(text)));
+        let (negative, mut rest) = match text.first() {
+            Some(b'-') => (true, &text[1..]),
+            Some(b'+') => (false, &text[1..]),
+            _ => (false, text),
+        };
+        if rest == b"0" {
+            return Ok(Self(0));
+        }
+        if rest.is_empty() {
+            return Err(invalid());
+        }
+        let mut total = 0_u64;
+        while let Some(&first) = rest.first() {
+            if first != b'.' && !first.is_ascii_digit() {
+                return Err(invalid());
+            }
+            let (whole, digits) = leading_int(rest).ok_or_else(invalid)?;
+            rest = &rest[digits..];
+            let mut has_digits = digits > 0;
+            let (mut fraction, mut scale) = (0, 1.0);
+            if rest.first() == Some(&b'.') {
+                rest = &rest[1..];
+                let digits;
+                (fraction, scale, digits) = leading_fraction(rest);
+                has_digits |= digits > 0;
+                rest = &rest[digits..];
+            }
+            if !has_digits {
+                return Err(invalid());
+            }
+            let len = rest.iter().take_while(|&&byte| byte != b'.' && !byte.is_ascii_digit()).count();
+            if len == 0 {
+                return Err(DurationError(format!("missing unit in duration {}", quote(text))));
+            }
+            let unit = unit(&rest[..len]).ok_or_else(|| {
+                DurationError(format!("unknown unit {} in duration {}", quote(&rest[..len]), quote(text)))
+            })?;
+            rest = &rest[len..];
+            if whole > LIMIT / unit {
+                return Err(invalid());
+            }
+            let mut value = whole * unit;
+            if fraction > 0 {
+                #[expect(clippy::cast_precision_loss, reason = "Go computes the fraction in floats")]
+                let part = fraction as f64 * (unit as f64 / scale);
+                value = value.saturating_add(part as u64);
+            }
+            total = total.saturating_add(value);
+            if value > LIMIT || total > LIMIT {
+                return Err(invalid());
+            }
+        }
+        if negative {
+            return Ok(Self(0_i64.wrapping_sub_unsigned(total)));
+        }
+        i64::try_from(total).map(Self).map_err(|_| invalid())
+    }
+
+    /// The nearest multiple of `unit`, halves away from zero.
+    pub fn round(self, unit: Self) -> Self {
+        if unit.0 <= 0 {
+            return self;
+        }
+        let rest = self.0 % unit.0;
+        let down = self.0 - rest;
+        if rest.unsigned_abs() * 2 < unit.0.unsigned_abs() {
+            Self(down)
+        } else {
+            Self(down.saturating_add(if self.0 < 0 { -unit.0 } else { unit.0 }))
+        }
+    }
+}
+
+fn unit(name: &[u8]) -> Option<u64> {
+    Some(match name {
+        b"ns" => 1,
+        b"us" | b"\xc2\xb5s" | b"\xce\xbcs" => 1000,
+        b"ms" => 1_000_000,
+        b"s" => SECOND,
+        b"m" => 60 * SECOND,
+        b"h" => 3600 * SECOND,
+        _ => return None,
+    })
+}
+
+fn leading_int(text: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0_u64;
+    let mut digits = 0;
+    for &byte in text.iter().take_while(|byte| byte.is_ascii_digit()) {
+        if value > LIMIT / 10 {
+            return None;
+        }
+        value = value * 10 + u64::from(byte - b'0');
+        if value > LIMIT {
+            return None;
+        }
+        digits += 1;
+    }
+    Some((value, digits))
+}
+
+fn leading_fraction(text: &[u8]) -> (u64, f64, usize) {
+    let (mut value, mut scale, mut digits, mut full) = (0_u64, 1.0, 0, false);
+    for &byte in text.iter().take_while(|byte| byte.is_ascii_digit()) {
+        digits += 1;
+        if full {
+            continue;
+        }
+        if value > (LIMIT - 1) / 10 {
+            full = true;
+            continue;
+        }
+        let next = value * 10 + u64::from(byte - b'0');
+        if next > LIMIT {
+            full = true;
+            continue;
+        }
+        value = next;
+        scale *= 10.0;
+    }
+    (value, scale, digits)
+}
+
+impl fmt::Display for Duration {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.0.unsigned_abs();
+        if total == 0 {
+            return out.write_str("0s");
+        }
+        if self.0 < 0 {
+            out.write_str("-")?;
+        }
+        let (unit, suffix) = match total {
+            ..1000 => (1, "ns"),
+            1000..1_000_000 => (1000, "µs"),
+            1_000_000..SECOND => (1_000_000, "ms"),
+            _ => {
+                let seconds = total / SECOND;
+                if seconds >= 3600 {
+                    write!(out, "{}h", seconds / 3600)?;
+                }
+                if seconds >= 60 {
+                    write!(out, "{}m", seconds / 60 % 60)?;
+                }
+                write!(out, "{}", seconds % 60)?;
+                return write_fraction(out, total % SECOND, 9, "s");
+            }
+        };
+        write!(out, "{}", total / unit)?;
+        let width = match unit {
+            1 => 0,
+            1000 => 3,
+            _ => 6,
+        };
+        write_fraction(out, total % unit, width, suffix)
+    }
+}
+
+fn write_fraction(out: &mut fmt::Formatter<'_>, fraction: u64, width: usize, suffix: &str) -> fmt::Result {
+    if fraction > 0 {
+        let digits = format!("{fraction:0width$}");
+        write!(out, ".{}", digits.trim_end_matches('0'))?;
+    }
+    out.write_str(suffix)
+}

@@ -1,0 +1,653 @@
+//! Reading TOML 1.0 into values: integers are int64, dates are times.
+
+use std::collections::HashMap;
+
+use crate::go::time::{GoTime, Zone};
+use crate::sprig::Time;
+use crate::str::Str;
+use crate::strconv;
+use crate::value::{List, ListKind, Map, RED_ZONE, SEGMENT, Value};
+
+/// Deepest nesting of inline values and tables.
+const MAX_DEPTH: usize = 1000;
+
+/// Reads a document; an error is a line and what is wrong with it.
+pub fn decode(text: &[u8]) -> Result<Map, String> {
+    let Ok(text) = std::str::from_utf8(text) else {
+        let line = 1 + text.utf8_chunks().next().map_or(0, |chunk| chunk.valid().matches('\n').count());
+        return Err(format!("toml: line {line}: invalid UTF-8 byte"));
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut parser =
+        Parser { text, at: 0, last_key: Vec::new(), depth: 0, root: Map::new(), closed: HashMap::new() };
+    match parser.document() {
+        Ok(()) => Ok(parser.root),
+        Err(problem) => Err(parser.located(&problem)),
+    }
+}
+
+/// How a table came to be, which decides who may add to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// By a header or a dotted key on the way to something else.
+    Implicit,
+    /// By its own header.
+    Header,
+    /// By dotted keys under one header.
+    Dotted,
+    /// Written inline, complete.
+    Inline,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    last_key: Vec<Str>,
+    depth: usize,
+    root: Map,
+    /// Origin of tables by identity; the maps live as long as the root.
+    closed: HashMap<usize, Origin>,
+}
+
+type Parsed<T> = Result<T, String>;
+
+impl<'a> Parser<'a> {
+    fn located(&self, problem: &str) -> String {
+        let line = 1 + self.text[..self.at.min(self.text.len())].matches('\n').count();
+        if self.last_key.is_empty() {
+            return format!("toml: line {line}: {problem}");
+        }
+        format!("toml: line {line} (last key \"{}\"): {problem}", self.key_text(&self.last_key))
+    }
+
+    fn key_text(&self, key: &[Str]) -> String {
+        let parts: Vec<String> = key
+            .iter()
+            .map(|part| {
+                let bare = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+                if !part.is_empty() && part.iter().all(bare) {
+                    part.to_string()
+                } else {
+                    format!("\"{part}\"")
+                }
+            })
+            .collect();
+        parts.join(".")
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(' ' | '\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn comment(&mut self) -> Parsed<()> {
+        if self.peek() == Some('#') {
+            let end = self.rest().find('\n').unwrap_or(self.rest().len());
+            let text = &self.rest()[..end];
+            let text = text.strip_suffix('\r').unwrap_or(text);
+            if let Some(control) = text.chars().find(|&rune| is_control(rune)) {
+                return Err(control_problem(control));
+            }
+            self.at += end;
+        }
+        Ok(())
+    }
+
+    /// Skips blanks, comments and line ends.
+    fn lines(&mut self) -> Parsed<()> {
+        loop {
+            self.blanks();
+            self.comment()?;
+            if !self.eat("\n") && !self.eat("\r\n") {
+                return Ok(());
+            }
+        }
+    }
+
+    fn line_end(&mut self, after: &str) -> Parsed<()> {
+        self.blanks();
+        self.comment()?;
+        match self.peek() {
+            None => Ok(()),
+            Some(_) if self.rest().starts_with('\n') || self.rest().starts_with("\r\n") => Ok(()),
+            Some(rune) => Err(format!(
+                "expected a {after} to end with a newline, comment, or EOF, but got {} instead",
+                shown(rune)
+            )),
+        }
+    }
+
+    fn document(&mut self) -> Parsed<()> {
+        let mut table = self.root.clone();
+        let mut prefix: Vec<Str> = Vec::new();
+        loop {
+            self.lines()?;
+            match self.peek() {
+                None => return Ok(()),
+                Some('[') => {
+                    let many = self.eat("[[");
+                    if !many {
+                        self.at += 1;
+                    }
+                    self.blanks();
+                    if self.peek() == Some(']') {
+                        return Err("unexpected end of table name (table names cannot be empty)".to_owned());
+                    }
+                    let key = self.key(']')?;
+                    if !self.eat(if many { "]]" } else { "]" }) {
+                        return Err(match self.peek() {
+                            Some(rune) => format!(
+                                "expected '.' or ']' to end table name, but got {} instead",
+                                shown(rune)
+                            ),
+                            None => "unexpected EOF".to_owned(),
+                        });
+                    }
+                    self.line_end("top-level item")?;
+                    self.last_key.clone_from(&key);
+                    table = if many { self.push_table(&key)? } else { self.open_table(&key)? };
+                    prefix = key;
+                }
+                Some('=') => return Err("unexpected '=': key name appears blank".to_owned()),
+                Some(_) => {
+                    self.pair(&table, &prefix)?;
+                    self.line_end("top-level item")?;
+                }
+            }
+        }
+    }
+
+    fn pair(&mut self, table: &Map, prefix: &[Str]) -> Parsed<()> {
+        let key = self.key('=')?;
+        self.last_key = prefix.iter().chain(&key).cloned().collect();
+        match self.peek() {
+            Some('=') => self.at += 1,
+            Some(rune) => return Err(format!("expected '.' or '=', but got {} instead", shown(rune))),
+            None => return Err("unexpected EOF; expected key separator '='".to_owned()),
+        }
+        self.blanks();
+        let value = self.value()?;
+        let Some((last, path)) = key.split_last() else {
+            return Err("unexpected '=': key name appears blank".to_owned());
+        };
+        let mut table = table.clone();
+        for part in path {
+            table = match table.get(part) {
+                None => {
+                    let inner = Map::new();
+                    self.closed.insert(inner.id(), Origin::Dotted);
+                    table.insert(part.clone(), inner.clone().into());
+                    inner
+                }
+                Some(Value::Map(inner))
+                    if matches!(self.closed.get(&inner.id()), Some(Origin::Dotted | Origin::Implicit)) =>
+                {
+                    inner
+                }
+                Some(_) => return Err(self.defined()),
+            };
+        }
+        if table.contains(last) {
+            return Err(self.defined());
+        }
+        table.insert(last.clone(), value);
+        Ok(())
+    }
+
+    fn defined(&self) -> String {
+        format!("Key '{}' has already been defined.", self.key_text(&self.last_key))
+    }
+
+    /// The table a header's path leads to, up to its last part.
+    fn walk(&mut self, path: &[Str]) -> Parsed<Map> {
+        let mut table = self.root.clone();
+        if path.len() > MAX_DEPTH {
+            return Err("tables nest too deeply".to_owned());
+        }
+        for part in path {
+            table = match table.get(part) {
+                None => {
+                    let inner = Map::new();
+                    self.closed.insert(inner.id(), Origin::Implicit);
+                    table.insert(part.clone(), inner.clone().into());
+                    inner
+                }
+                Some(Value::Map(inner)) if self.closed.get(&inner.id()) != Some(&Origin::Inline) => inner,
+                Some(Value::List(list)) if list.kind() == TABLES => match list.items().last() {
+                    Some(Value::Map(inner)) => inner.clone(),
+                    _ => return Err(self.defined()),
+                },
+                Some(_) => return Err(self.defined()),
+            };
+        }
+        Ok(table)
+    }
+
+    fn open_table(&mut self, key: &[Str]) -> Parsed<Map> {
+        let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
+        let parent = self.walk(path)?;
+        let table = match parent.get(last) {
+            None => {
+                let table = Map::new();
+                parent.insert(last.clone(), table.clone().into());
+                table
+            }
+            Some(Value::Map(table)) if self.closed.get(&table.id()) == Some(&Origin::Implicit) => table,
+            Some(_) => return Err(self.defined()),
+        };
+        self.closed.insert(table.id(), Origin::Header);
+        Ok(table)
+    }
+
+    fn push_table(&mut self, key: &[Str]) -> Parsed<Map> {
+        let Some((last, path)) = key.split_last() else { return Err("unexpected EOF".to_owned()) };
+        let parent = self.walk(path)?;
+        let table = Map::new();
+        self.closed.insert(table.id(), Origin::Header);
+        match parent.get(last) {
+            None => {
+                let list = List::of(TABLES, vec![table.clone().into()]);
+                parent.insert(last.clone(), list.into());
+            }
+            Some(Value::List(list)) if list.kind() == TABLES => list.items_mut().push(table.clone().into()),
+            Some(_) => return Err(self.defined()),
+        }
+        Ok(table)
+    }
+
+    fn key(&mut self, end: char) -> Parsed<Vec<Str>> {
+        let mut parts = Vec::new();
+        loop {
+            self.blanks();
+            let part = match self.peek() {
+                Some('"') => {
+                    if self.rest().starts_with("\"\"\"") {
+                        return Err("expected '.' or '=', but got '\"' instead".to_owned());
+                    }
+                    self.at += 1;
+                    self.basic(false)?
+                }
+                Some('\'') => {
+                    self.at += 1;
+                    self.literal(false)?
+                }
+                Some('.') => return Err("unexpected '.': keys cannot start with a '.'".to_owned()),
+                _ => {
+                    let len = self
+                        .rest()
+                        .bytes()
+                        .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+                        .count();
+                    if len == 0 {
+                        return Err(match self.peek() {
+                            Some(rune) => format!("bare keys cannot contain {}", shown(rune)),
+                            None => format!("unexpected EOF; expected key separator '{end}'"),
+                        });
+                    }
+                    let part = Str::from(&self.rest()[..len]);
+                    self.at += len;
+                    part
+                }
+            };
+            parts.push(part);
+            self.blanks();
+            if !self.eat(".") {
+                return Ok(parts);
+            }
+            if parts.len() > MAX_DEPTH {
+                return Err("tables nest too deeply".to_owned());
+            }
+        }
+    }
+
+    fn value(&mut self) -> Parsed<Value> {
+        match self.peek() {
+            Some('"') => {
+                let many = self.eat("\"\"\"");
+                if !many {
+                    self.at += 1;
+                }
+                self.basic(many).map(Value::Str)
+            }
+            Some('\'') => {
+                let many = self.eat("'''");
+                if !many {
+                    self.at += 1;
+                }
+                self.literal(many).map(Value::Str)
+            }
+            Some('[') => self.nested(Self::array),
+            Some('{') => self.nested(Self::inline),
+            Some(rune @ ('\n' | '\r')) => Err(format!("expected value but found {} instead", shown(rune))),
+            Some(_) => self.scalar(),
+            None => Err("unexpected EOF; expected value".to_owned()),
+        }
+    }
+
+    fn nested(&mut self, body: impl FnOnce(&mut Self) -> Parsed<Value>) -> Parsed<Value> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err("values nest too deeply".to_owned());
+        }
+        let value = stacker::maybe_grow(RED_ZONE, SEGMENT, || body(self));
+        self.depth -= 1;
+        value
+    }
+
+    fn array(&mut self) -> Parsed<Value> {
+        self.at += 1;
+        let mut items = Vec::new();
+        loop {
+            self.lines()?;
+            if self.eat("]") {
+                return Ok(Value::list(items));
+            }
+            if self.peek() == Some(',') {
+                return Err("unexpected comma".to_owned());
+            }
+            items.push(self.value()?);
+            self.lines()?;
+            if self.eat(",") {
+                continue;
+            }
+            if !self.eat("]") {
+                return Err(match self.peek() {
+                    Some(rune) => {
+                        format!("expected a comma (',') or array terminator (']'), but got {}", shown(rune))
+                    }
+                    None => {
+                        "expected a comma (',') or array terminator (']'), but got end of file".to_owned()
+                    }
+                });
+            }
+            return Ok(Value::list(items));
+        }
+    }
+
+    fn inline(&mut self) -> Parsed<Value> {
+        self.at += 1;
+        let table = Map::new();
+        self.closed.insert(table.id(), Origin::Dotted);
+        let outer = self.last_key.clone();
+        let mut first = true;
+        loop {
+            self.blanks();
+            match self.peek() {
+                Some('}') if first => break,
+                Some('}') => return Err("trailing comma not allowed in inline tables".to_owned()),
+                Some('\n' | '\r') => return Err("newlines not allowed within inline tables".to_owned()),
+                Some(',') => return Err("unexpected comma".to_owned()),
+                _ => {}
+            }
+            first = false;
+            self.pair(&table, &outer)?;
+            self.blanks();
+            match self.peek() {
+                Some(',') => self.at += 1,
+                Some('}') => break,
+                Some('\n' | '\r') => return Err("newlines not allowed within inline tables".to_owned()),
+                Some(rune) => {
+                    return Err(format!(
+                        "expected a comma or an inline table terminator '}}', but got {} instead",
+                        shown(rune)
+                    ));
+                }
+                None => {
+                    return Err(
+                        "expected a comma or an inline table terminator '}', but got end of file instead"
+                            .to_owned(),
+                    );
+                }
+            }
+        }
+        self.at += 1;
+        self.close_inline(&table);
+        self.last_key = outer;
+        Ok(table.into())
+    }
+
+    fn close_inline(&mut self, table: &Map) {
+        let mut pending = vec![table.clone()];
+        while let Some(table) = pending.pop() {
+            self.closed.insert(table.id(), Origin::Inline);
+            pending.extend(table.entries().values().filter_map(|value| value.as_map().cloned()));
+        }
+    }
+
+    fn basic(&mut self, many: bool) -> Parsed<Str> {
+        let mut out = String::new();
+        if many && !self.eat("\n") {
+            self.eat("\r\n");
+        }
+        loop {
+            let Some(rune) = self.peek() else { return Err("unexpected EOF; expected '\"'".to_owned()) };
+            if many && self.eat("\"\"\"") {
+                // Up to two quotes may stand before the closing three.
+                for _ in 0..2 {
+                    if self.eat("\"") {
+                        out.push('"');
+                    }
+                }
+                return Ok(out.into());
+            }
+            self.at += rune.len_utf8();
+            match rune {
+                '"' if !many => return Ok(out.into()),
+                '\n' if !many => return Err("strings cannot contain newlines".to_owned()),
+                '\r' if many && self.rest().starts_with('\n') => {}
+                '\\' => self.escape(&mut out, many)?,
+                '\n' => out.push('\n'),
+                rune if is_control(rune) => return Err(control_problem(rune)),
+                rune => out.push(rune),
+            }
+        }
+    }
+
+    fn escape(&mut self, out: &mut String, many: bool) -> Parsed<()> {
+        let Some(rune) = self.peek() else { return Err("unexpected EOF; expected '\"'".to_owned()) };
+        if many && (matches!(rune, ' ' | '\t' | '\n' | '\r')) {
+            let start = self.at;
+            self.blanks();
+            if self.rest().starts_with('\n') || self.rest().starts_with("\r\n") {
+                while matches!(self.peek(), Some(' ' | '\t' | '\n' | '\r')) {
+                    self.at += 1;
+                }
+                return Ok(());
+            }
+            self.at = start;
+        }
+        self.at += rune.len_utf8();
+        let plain = match rune {
+            'b' => '\u{8}',
+            't' => '\t',
+            'n' => '\n',
+            'f' => '\u{c}',
+            'r' => '\r',
+            '"' => '"',
+            '\\' => '\\',
+            'u' | 'U' => {
+                let len = if rune == 'u' { 4 } else { 8 };
+                let digits =
+                    self.rest().get(..len).filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+                let Some(digits) = digits else {
+                    let name = if len == 4 { "four" } else { "eight" };
+                    return Err(format!(
+                        "expected {name} hexadecimal digits after '\\{rune}', but got {:?} instead",
+                        self.rest().chars().take(len).collect::<String>()
+                    ));
+                };
+                self.at += len;
+                let code = u32::from_str_radix(digits, 16).unwrap_or(u32::MAX);
+                char::from_u32(code)
+                    .ok_or_else(|| format!("Escaped character '\\{rune}{digits}' is not valid UTF-8."))?
+            }
+            rune => {
+                return Err(format!(
+                    "invalid escape character {}; only the following escape characters are allowed: \\b, \\t, \\n, \\f, \\r, \\\", \\\\, \\uXXXX, and \\UXXXXXXXX",
+                    shown(rune)
+                ));
+            }
+        };
+        out.push(plain);
+        Ok(())
+    }
+
+    fn literal(&mut self, many: bool) -> Parsed<Str> {
+        if many && !self.eat("\n") {
+            self.eat("\r\n");
+        }
+        let mut out = String::new();
+        loop {
+            let Some(rune) = self.peek() else { return Err("unexpected EOF; expected \"'\"".to_owned()) };
+            if many && self.eat("'''") {
+                for _ in 0..2 {
+                    if self.eat("'") {
+                        out.push('\'');
+                    }
+                }
+                return Ok(out.into());
+            }
+            self.at += rune.len_utf8();
+            match rune {
+                '\'' if !many => return Ok(out.into()),
+                '\n' if !many => return Err("strings cannot contain newlines".to_owned()),
+                '\r' if many && self.rest().starts_with('\n') => {}
+                '\n' => out.push('\n'),
+                rune if is_control(rune) => return Err(control_problem(rune)),
+                rune => out.push(rune),
+            }
+        }
+    }
+
+    fn scalar(&mut self) -> Parsed<Value> {
+        let start = self.at;
+        let word_end =
+            |text: &str| text.find([',', ']', '}', '#', '\n', '\r', ' ', '\t']).unwrap_or(text.len());
+        let mut end = word_end(self.rest());
+        let word = &self.rest()[..end];
+        // A date and a time may have a space between them.
+        let bytes = word.as_bytes();
+        if bytes.len() == 10 && bytes[4] == b'-' && self.rest()[end..].starts_with(' ') {
+            let after = &self.rest()[end + 1..];
+            if after.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+                end += 1 + word_end(after);
+            }
+        }
+        let word = &self.rest()[..end];
+        let value = match word {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            "inf" | "+inf" => f64::INFINITY.into(),
+            "-inf" => f64::NEG_INFINITY.into(),
+            "nan" | "+nan" | "-nan" => f64::NAN.into(),
+            _ => {
+                let first = word.chars().next().unwrap_or('\n');
+                if !first.is_ascii_digit() && !matches!(first, '+' | '-') {
+                    return Err(format!("expected value but found {} instead", found(word, first)));
+                }
+                let dated = bytes.get(4) == Some(&b'-') || bytes.get(2) == Some(&b':');
+                if dated && first.is_ascii_digit() { datetime(word)? } else { number(word)? }
+            }
+        };
+        self.at = start + end;
+        Ok(value)
+    }
+}
+
+const TABLES: ListKind = ListKind::Of("map[string]interface {}");
+
+fn found(word: &str, first: char) -> String {
+    if word.len() > 1 && first.is_ascii_alphabetic() { format!("{word:?}") } else { shown(first) }
+}
+
+fn is_control(rune: char) -> bool {
+    matches!(rune, '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}' | '\n')
+}
+
+fn control_problem(rune: char) -> String {
+    format!(
+        "control characters are not allowed inside strings: '0x{:02x}', use '\\u{:04x}' instead",
+        u32::from(rune),
+        u32::from(rune)
+    )
+}
+
+fn shown(rune: char) -> String {
+    String::from_utf8_lossy(&strconv::quote_rune(rune)).into_owned()
+}
+
+fn number(word: &str) -> Parsed<Value> {
+    let unsigned = word.trim_start_matches(['+', '-']);
+    let prefixed = ["0x", "0o", "0b"].iter().any(|prefix| word.starts_with(prefix));
+    let bytes = unsigned.as_bytes();
+    let misplaced = |at: usize| {
+        let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+        bytes[at] == b'_' && (at == 0 || !digit(at - 1) || !digit(at + 1))
+    };
+    if word.len() - unsigned.len() > 1 || (0..bytes.len()).any(misplaced) {
+        return Err(format!("Invalid integer {word:?}: underscores must be surrounded by digits"));
+    }
+    let clean = word.replace('_', "");
+    if prefixed {
+        return strconv::parse_int(&clean, 0)
+            .map(Value::Int64)
+            .map_err(|_| format!("Invalid integer {word:?}"));
+    }
+    let is_float = clean.contains(['.', 'e', 'E']);
+    let digits = clean.trim_start_matches(['+', '-']);
+    let whole: String = digits.chars().take_while(char::is_ascii_digit).collect();
+    if whole.len() > 1 && whole.starts_with('0') {
+        let kind = if is_float { "float" } else { "integer" };
+        return Err(format!("Invalid {kind} {word:?}: cannot have leading zeroes"));
+    }
+    if !is_float {
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            let bad = digits.chars().find(|rune| !rune.is_ascii_digit()).unwrap_or('\n');
+            return Err(format!("expected a digit but got {}", shown(bad)));
+        }
+        return clean.parse().map(Value::Int64).map_err(|_| format!("{word} is out of range for int64"));
+    }
+    let dot_ok = clean.find('.').is_none_or(|at| {
+        at > 0
+            && clean.as_bytes()[at - 1].is_ascii_digit()
+            && clean.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit)
+    });
+    match clean.parse::<f64>() {
+        Ok(number) if dot_ok && !whole.is_empty() && number.is_finite() => Ok(number.into()),
+        Ok(number) if dot_ok && number.is_infinite() => Err(format!("{word} is out of range for float64")),
+        _ => Err(format!("Invalid float value: {word:?}")),
+    }
+}
+
+fn datetime(word: &str) -> Parsed<Value> {
+    let text = word.replacen(['T', 't', ' '], "T", 1).replace('z', "Z");
+    let local = |name: &str| Zone::Fixed { name: name.to_owned(), offset: 0 };
+    let layouts: [(&str, Zone); 4] = [
+        ("2006-01-02T15:04:05.999999999Z07:00", Zone::Utc),
+        ("2006-01-02T15:04:05.999999999", local("datetime-local")),
+        ("2006-01-02", local("date-local")),
+        ("15:04:05.999999999", local("time-local")),
+    ];
+    layouts
+        .iter()
+        .find_map(|(layout, zone)| crate::go::time::parse(layout.as_bytes(), text.as_bytes(), zone).ok())
+        .map(|time: GoTime| Value::object(Time(time)))
+        .ok_or_else(|| format!("Invalid TOML Datetime: {word:?}."))
+}

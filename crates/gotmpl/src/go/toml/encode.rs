@@ -1,0 +1,279 @@
+//! Writing TOML: plain keys first, then tables, both sorted, nested tables indented.
+
+use crate::object::Json;
+use crate::sprig::Time;
+use crate::str::Str;
+use crate::strconv;
+use crate::value::{MAX_VALUE_DEPTH, RED_ZONE, SEGMENT, Value};
+
+/// Writes a value, at most `max` bytes; an error is Go's text.
+pub fn encode(value: &Value, max: usize) -> Result<Vec<u8>, String> {
+    let mut encoder = Encoder { out: Vec::new(), max, depth: 0 };
+    encoder.encode(&[], value)?;
+    Ok(encoder.out)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Nil,
+    Plain,
+    Table,
+    Tables,
+}
+
+struct Encoder {
+    out: Vec<u8>,
+    max: usize,
+    depth: usize,
+}
+
+/// The members of what becomes a table.
+fn members(value: &Value) -> Option<Vec<(Str, Value)>> {
+    match value {
+        Value::Map(map) => Some(map.to_vec()),
+        Value::Object(object) | Value::Ptr(object) => match (object.inner(), object.json()) {
+            (Some(inner), _) => members(&inner),
+            // Go's TOML names struct fields as Go does.
+            (None, Json::Fields(_)) => {
+                Some(object.fields().into_iter().map(|(name, value)| (Str::from(name), value)).collect())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_nil(value: &Value) -> bool {
+    match value {
+        Value::Nil => true,
+        Value::Map(map) => map.is_nil(),
+        Value::List(list) => list.is_nil(),
+        _ => false,
+    }
+}
+
+fn shape(value: &Value) -> Result<Shape, String> {
+    if is_nil(value) {
+        return Ok(Shape::Nil);
+    }
+    if members(value).is_some() {
+        return Ok(Shape::Table);
+    }
+    let Value::List(list) = value else { return Ok(Shape::Plain) };
+    let mut all_tables = !list.is_empty();
+    for item in list.to_vec() {
+        match stacker::maybe_grow(RED_ZONE, SEGMENT, || shape(&item))? {
+            Shape::Nil => return Err("toml: cannot encode array with nil element".to_owned()),
+            Shape::Table => {}
+            _ => all_tables = false,
+        }
+    }
+    Ok(if all_tables { Shape::Tables } else { Shape::Plain })
+}
+
+impl Encoder {
+    fn deeper<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+        if self.depth > MAX_VALUE_DEPTH {
+            return Err("the value nests too deeply or contains itself".to_owned());
+        }
+        if self.out.len() > self.max {
+            return Err(format!("the TOML text would be longer than {} bytes", self.max));
+        }
+        self.depth += 1;
+        let result = stacker::maybe_grow(RED_ZONE, SEGMENT, || body(self));
+        self.depth -= 1;
+        result
+    }
+
+    fn put(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    fn line(&mut self) {
+        if !self.out.is_empty() {
+            self.out.push(b'\n');
+        }
+    }
+
+    fn indent(&mut self, path: &[Str]) {
+        let width = 2 * path.len().saturating_sub(1);
+        self.out.resize(self.out.len() + width, b' ');
+    }
+
+    fn encode(&mut self, path: &[Str], value: &Value) -> Result<(), String> {
+        if let Some(entries) = (!is_nil(value)).then(|| members(value)).flatten() {
+            if path.len() == 1 {
+                self.line();
+            }
+            if !path.is_empty() {
+                self.header(path, "[", "]");
+            }
+            return self.table(path, &entries);
+        }
+        match value {
+            _ if is_nil(value) => Ok(()),
+            Value::List(list) if shape(value)? == Shape::Tables => {
+                if path.is_empty() {
+                    return Err("toml: top-level values must be Go maps or structs".to_owned());
+                }
+                for item in list.to_vec() {
+                    self.line();
+                    self.header(path, "[[", "]]");
+                    self.table(path, &members(&item).unwrap_or_default())?;
+                }
+                Ok(())
+            }
+            _ => self.pair(path, value, false),
+        }
+    }
+
+    fn header(&mut self, path: &[Str], open: &str, close: &str) {
+        self.indent(path);
+        self.put(open);
+        for (at, key) in path.iter().enumerate() {
+            if at > 0 {
+                self.put(".");
+            }
+            self.key(key);
+        }
+        self.put(close);
+        self.line();
+    }
+
+    fn table(&mut self, path: &[Str], entries: &[(Str, Value)]) -> Result<(), String> {
+        self.deeper(|encoder| {
+            for (key, value) in in_order(entries)? {
+                if is_nil(value) {
+                    continue;
+                }
+                let path: Vec<Str> = path.iter().cloned().chain([key.clone()]).collect();
+                encoder.encode(&path, value)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn pair(&mut self, path: &[Str], value: &Value, inline: bool) -> Result<(), String> {
+        let Some(key) = path.last() else { return self.element(value) };
+        self.indent(path);
+        self.key(key);
+        self.put(" = ");
+        self.element(value)?;
+        if !inline {
+            self.line();
+        }
+        Ok(())
+    }
+
+    fn element(&mut self, value: &Value) -> Result<(), String> {
+        if let Some(entries) = members(value) {
+            return self.deeper(|encoder| {
+                encoder.put("{");
+                let entries = in_order(&entries)?;
+                let len = entries.len();
+                for (at, (key, value)) in entries.into_iter().enumerate() {
+                    if is_nil(value) {
+                        continue;
+                    }
+                    encoder.pair(std::slice::from_ref(key), value, true)?;
+                    if at + 1 != len {
+                        encoder.put(", ");
+                    }
+                }
+                encoder.put("}");
+                Ok(())
+            });
+        }
+        match value {
+            Value::Str(text) => self.string(text),
+            Value::Bool(yes) => self.put(if *yes { "true" } else { "false" }),
+            Value::Float64(number) => self.put(&float(*number)),
+            Value::Object(object) if object.downcast::<Time>().is_some() => {
+                let text = object.downcast::<Time>().map(|time| time.0.rfc3339()).unwrap_or_default();
+                self.put(&text);
+            }
+            Value::Object(object) | Value::Ptr(object) => match (object.inner(), object.json()) {
+                (Some(inner), _) => return self.element(&inner),
+                (None, Json::Value(inner)) => return self.element(&inner),
+                _ => return Err(format!("unexpected type: {}", value.type_name())),
+            },
+            _ => match (value.elements(), value.as_int(), value.as_uint()) {
+                (Some(list), ..) => {
+                    return self.deeper(|encoder| {
+                        encoder.put("[");
+                        for (at, item) in list.to_vec().iter().enumerate() {
+                            if at > 0 {
+                                encoder.put(", ");
+                            }
+                            encoder.element(item)?;
+                        }
+                        encoder.put("]");
+                        Ok(())
+                    });
+                }
+                (_, Some(number), _) => self.put(&number.to_string()),
+                (_, _, Some(number)) => self.put(&number.to_string()),
+                _ => return Err(format!("unexpected type: {}", value.type_name())),
+            },
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, key: &[u8]) {
+        let bare = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if !key.is_empty() && key.iter().all(bare) {
+            self.out.extend_from_slice(key);
+        } else {
+            self.string(key);
+        }
+    }
+
+    fn string(&mut self, text: &[u8]) {
+        self.out.push(b'"');
+        for &byte in text {
+            let short = match byte {
+                b'"' | b'\\' => byte,
+                8 => b'b',
+                b'\t' => b't',
+                b'\n' => b'n',
+                12 => b'f',
+                b'\r' => b'r',
+                0..=0x1f | 0x7f => {
+                    self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                    continue;
+                }
+                _ => {
+                    self.out.push(byte);
+                    continue;
+                }
+            };
+            self.out.extend_from_slice(&[b'\\', short]);
+        }
+        self.out.push(b'"');
+    }
+}
+
+/// Plain members first, then tables; maps are sorted already.
+fn in_order(entries: &[(Str, Value)]) -> Result<Vec<&(Str, Value)>, String> {
+    let mut plain = Vec::new();
+    let mut tables = Vec::new();
+    for entry in entries {
+        match shape(&entry.1)? {
+            Shape::Table | Shape::Tables => tables.push(entry),
+            _ => plain.push(entry),
+        }
+    }
+    plain.append(&mut tables);
+    Ok(plain)
+}
+
+fn float(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let text = strconv::format_float(number, b'f', -1);
+    if text.contains('.') { text } else { format!("{text}.0") }
+}

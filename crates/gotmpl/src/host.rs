@@ -1,0 +1,86 @@
+//! What a template can reach outside itself, and how much it may consume.
+
+use std::time::SystemTime;
+
+use crate::func::FuncError;
+use crate::value::{Map, Value};
+
+/// The world outside the templates. The default gives what `helm template` gives: nothing.
+pub trait Host {
+    /// Helm's `lookup`: one object, a list when `name` is empty, an empty map when there is none.
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, FuncError> {
+        let _ = (api_version, kind, namespace, name);
+        Ok(Value::Map(Map::new()))
+    }
+
+    /// The address `getHostByName` gives.
+    fn resolve(&self, host: &str) -> Option<String> {
+        let _ = host;
+        None
+    }
+
+    /// The time `now` gives.
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// The IANA name of the local time zone; none is UTC.
+    fn local_zone(&self) -> Option<String> {
+        None
+    }
+
+    /// Random bytes for passwords, keys and identifiers.
+    fn fill_random(&self, bytes: &mut [u8]) {
+        rand::Rng::fill_bytes(&mut rand::rng(), bytes);
+    }
+
+    /// Whether [`Host::fill_random`] repeats itself: then keys are made from it alone, which is slower.
+    fn is_seeded(&self) -> bool {
+        false
+    }
+
+    /// Lint mode: `required` and `fail` report here and go on, if this returns true.
+    fn tolerate(&self, message: &str) -> bool {
+        let _ = message;
+        false
+    }
+}
+
+/// A host with nothing behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {}
+
+/// Bounds on what one rendering may consume, so that a hostile chart fails instead of hanging.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes evaluated, loop turns and the like.
+    pub steps: u64,
+    /// Bytes of one output, string or list.
+    pub value_bytes: usize,
+    /// Bytes of everything built while rendering one file.
+    pub total_bytes: u64,
+    /// Nesting of `{{template}}` (Go's own limit).
+    pub template_depth: usize,
+    /// Nesting of `include` of one name (Helm's own limit).
+    pub include_depth: usize,
+    /// Nesting of `tpl` (Helm overflows its stack instead).
+    pub tpl_depth: usize,
+    /// Nesting of parentheses and blocks in the text of a template.
+    pub parse_depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            steps: 200_000_000,
+            value_bytes: 256 << 20,
+            total_bytes: 8 << 30,
+            template_depth: 100_000,
+            include_depth: 1000,
+            tpl_depth: 1000,
+            parse_depth: 2000,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The tree of a template, and its parts printed as Go prints them in error messages.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::func::Func;
+use crate::str::Str;
+
+/// A byte offset in the text of the file.
+pub(crate) type Pos = usize;
+
+/// The text a tree was parsed from.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: Arc<[u8]>,
+}
+
+impl Source {
+    /// Line from 1 and byte column from 0, as Go counts them.
+    pub(crate) fn line_column(&self, pos: Pos) -> (usize, usize) {
+        let before = &self.text[..pos.min(self.text.len())];
+        let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+        let column = match before.iter().rposition(|b| *b == b'\n') {
+            Some(at) => before.len() - at - 1,
+            None => before.len(),
+        };
+        (line, column)
+    }
+}
+
+/// One named template.
+pub(crate) struct Tree {
+    pub(crate) name: String,
+    pub(crate) source: Arc<Source>,
+    pub(crate) root: Vec<Node>,
+}
+
+impl Tree {
+    /// Only space: such a body never replaces another of its name.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.root.iter().all(|n| matches!(n, Node::Text(_, text) if is_space(text)))
+    }
+}
+
+/// Go's TrimSpace leaves nothing?
+fn is_space(text: &[u8]) -> bool {
+    match std::str::from_utf8(text) {
+        Ok(text) => text.trim().is_empty(),
+        Err(_) => false,
+    }
+}
+
+pub(crate) enum Node {
+    Text(Pos, Arc<[u8]>),
+    Action(Pos, Pipe),
+    If(Branch),
+    With(Branch),
+    Range(Branch),
+    Template(Box<Call>),
+    Break,
+    Continue,
+}
+
+pub(crate) struct Branch {
+    pub(crate) pipe: Pipe,
+    pub(crate) list: Vec<Node>,
+    pub(crate) otherwise: Option<Vec<Node>>,
+}
+
+/// `{{template "name" pipe}}`
+pub(crate) struct Call {
+    pub(crate) pos: Pos,
+    pub(crate) name: String,
+    pub(crate) pipe: Option<Pipe>,
+}
+
+pub(crate) struct Pipe {
+    pub(crate) pos: Pos,
+    pub(crate) decls: Vec<Variable>,
+    pub(crate) assign: bool,
+    pub(crate) commands: Vec<Command>,
+}
+
+pub(crate) struct Command {
+    pub(crate) pos: Pos,
+    pub(crate) args: Vec<Expr>,
+}
+
+pub(crate) struct Variable {
+    pub(crate) pos: Pos,
+    /// With its `$`.
+    pub(crate) name: String,
+    pub(crate) fields: Vec<String>,
+}
+
+pub(crate) enum Expr {
+    Ident(Pos, String, Arc<Func>),
+    Variable(Variable),
+    Field(Pos, Vec<String>),
+    Chain(Pos, Box<Expr>, Vec<String>),
+    Dot(Pos),
+    Nil(Pos),
+    Bool(Pos, bool),
+    Number(Box<Number>),
+    /// The value and the literal it was written as.
+    String(Pos, Str, Str),
+    Pipe(Box<Pipe>),
+}
+
+/// A numeric literal and everything it could be.
+pub(crate) struct Number {
+    pub(crate) pos: Pos,
+    pub(crate) text: String,
+    pub(crate) int: Option<i64>,
+    pub(crate) uint: Option<u64>,
+    pub(crate) float: Option<f64>,
+    pub(crate) complex: Option<(f64, f64)>,
+}
+
+impl Expr {
+    pub(crate) fn pos(&self) -> Pos {
+        match self {
+            Expr::Ident(p, ..)
+            | Expr::Field(p, _)
+            | Expr::Chain(p, ..)
+            | Expr::Dot(p)
+            | Expr::Nil(p)
+            | Expr::Bool(p, _)
+            | Expr::String(p, ..) => *p,
+            Expr::Variable(v) => v.pos,
+            Expr::Number(n) => n.pos,
+            Expr::Pipe(p) => p.pos,
+        }
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.fields.iter().try_for_each(|x| write!(f, ".{x}"))
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expr::Ident(_, name, _) => f.write_str(name),
+            Expr::Variable(v) => v.fmt(f),
+            Expr::Field(_, fields) => fields.iter().try_for_each(|x| write!(f, ".{x}")),
+            Expr::Chain(_, base, fields) => {
+                match base.as_ref() {
+                    Expr::Pipe(p) => write!(f, "({p})")?,
+                    e => e.fmt(f)?,
+                }
+                fields.iter().try_for_each(|x| write!(f, ".{x}"))
+            }
+            Expr::Dot(_) => f.write_str("."),
+            Expr::Nil(_) => f.write_str("nil"),
+            Expr::Bool(_, b) => write!(f, "{b}"),
+            Expr::Number(n) => f.write_str(&n.text),
+            Expr::String(_, _, written) => f.write_str(&written.lossy()),
+            Expr::Pipe(p) => p.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, arg) in self.args.iter().enumerate() {
+            if i > 0 {
+                f.write_str(" ")?;
+            }
+            match arg {
+                Expr::Pipe(p) => write!(f, "({p})")?,
+                e => e.fmt(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, v) in self.decls.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            v.fmt(f)?;
+        }
+        if !self.decls.is_empty() {
+            f.write_str(if self.assign { " = " } else { " := " })?;
+        }
+        for (i, c) in self.commands.iter().enumerate() {
+            if i > 0 {
+                f.write_str(" | ")?;
+            }
+            c.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = crate::strconv::quote(self.name.as_bytes());
+        write!(f, "{{{{template {}", String::from_utf8_lossy(&name))?;
+        if let Some(pipe) = &self.pipe {
+            write!(f, " {pipe}")?;
+        }
+        f.write_str("}}")
+    }
+}

@@ -1,0 +1,565 @@
+//! Tokens to trees, with Go's look-ahead so that its line numbers come out.
+
+use std::sync::Arc;
+
+use super::ParseError;
+use super::ast::{Branch, Call, Command, Expr, Node, Number, Pipe, Pos, Source, Tree, Variable};
+use super::lex::{Kind, Lexer, Token};
+use crate::func::FuncMap;
+use crate::strconv;
+use crate::value::{RED_ZONE, SEGMENT};
+
+type Result<T> = std::result::Result<T, ParseError>;
+
+/// Parses a file: the tree of the file itself and one for each template it defines, in order of
+/// their ends.
+pub(crate) fn parse(
+    name: &str,
+    text: Arc<[u8]>,
+    funcs: &FuncMap,
+    max_depth: usize,
+) -> Result<Vec<Arc<Tree>>> {
+    let source = Arc::new(Source { name: name.to_owned(), text: Arc::clone(&text) });
+    let mut shared =
+        Shared { lexer: Lexer::new(&text), source: &source, funcs, trees: Vec::new(), depth: 0, max_depth };
+    let mut parser = Parser::new(&mut shared);
+    let root = parser.file()?;
+    parser.add(name.to_owned(), root)?;
+    Ok(shared.trees)
+}
+
+struct Shared<'a> {
+    lexer: Lexer<'a>,
+    source: &'a Arc<Source>,
+    funcs: &'a FuncMap,
+    trees: Vec<Arc<Tree>>,
+    depth: usize,
+    max_depth: usize,
+}
+
+/// Parses one tree. Definitions inside a file get a parser of their own over the same tokens.
+struct Parser<'p, 'a> {
+    shared: &'p mut Shared<'a>,
+    tokens: [Token; 3],
+    peeked: usize,
+    vars: Vec<String>,
+    action_line: usize,
+    ranges: usize,
+}
+
+/// What ended a list.
+enum End {
+    End,
+    Else,
+}
+
+enum Item {
+    Node(Node),
+    End(End),
+}
+
+impl End {
+    fn show(&self) -> &'static str {
+        match self {
+            End::End => "{{end}}",
+            End::Else => "{{else}}",
+        }
+    }
+}
+
+impl<'p, 'a> Parser<'p, 'a> {
+    fn new(shared: &'p mut Shared<'a>) -> Self {
+        let none = || Token { kind: Kind::Error, start: 0, end: 0, line: 0, message: None };
+        Parser {
+            shared,
+            tokens: [none(), none(), none()],
+            peeked: 0,
+            vars: vec!["$".into()],
+            action_line: 0,
+            ranges: 0,
+        }
+    }
+
+    // Tokens.
+
+    fn next(&mut self) -> Token {
+        if self.peeked > 0 {
+            self.peeked -= 1;
+        } else {
+            self.tokens[0] = self.shared.lexer.next_token();
+        }
+        self.tokens[self.peeked].clone()
+    }
+
+    fn backup(&mut self) {
+        self.peeked += 1;
+    }
+
+    fn backup2(&mut self, first: Token) {
+        self.tokens[1] = first;
+        self.peeked = 2;
+    }
+
+    fn backup3(&mut self, first: Token, second: Token) {
+        self.tokens[1] = second;
+        self.tokens[2] = first;
+        self.peeked = 3;
+    }
+
+    fn peek(&mut self) -> &Token {
+        if self.peeked == 0 {
+            self.peeked = 1;
+            self.tokens[0] = self.shared.lexer.next_token();
+        }
+        &self.tokens[self.peeked - 1]
+    }
+
+    fn next_nonspace(&mut self) -> Token {
+        loop {
+            let token = self.next();
+            if token.kind != Kind::Space {
+                return token;
+            }
+        }
+    }
+
+    fn peek_nonspace(&mut self) -> Token {
+        let token = self.next_nonspace();
+        self.backup();
+        token
+    }
+
+    fn text(&self, token: &Token) -> &'a [u8] {
+        &self.shared.lexer.input()[token.start..token.end]
+    }
+
+    fn string(&self, token: &Token) -> String {
+        String::from_utf8_lossy(self.text(token)).into_owned()
+    }
+
+    // Errors.
+
+    fn fail<T>(&self, message: impl AsRef<str>) -> Result<T> {
+        let line = self.tokens[0].line;
+        let text = format!("template: {}:{line}: {}", self.shared.source.name, message.as_ref());
+        Err(ParseError { text, line })
+    }
+
+    fn unexpected<T>(&self, token: &Token, context: &str) -> Result<T> {
+        let shown = token.show(self.shared.lexer.input());
+        if token.kind != Kind::Error {
+            return self.fail(format!("unexpected {shown} in {context}"));
+        }
+        let mut extra = String::new();
+        if self.action_line != 0 && self.action_line != token.line {
+            let place = format!(" started at {}:{}", self.shared.source.name, self.action_line);
+            extra = if shown.ends_with(" action") { place } else { format!(" in action{place}") };
+        }
+        self.fail(format!("{shown}{extra}"))
+    }
+
+    fn expect(&mut self, kind: Kind, context: &str) -> Result<Token> {
+        let token = self.next_nonspace();
+        if token.kind != kind {
+            return self.unexpected(&token, context);
+        }
+        Ok(token)
+    }
+
+    fn nested<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.shared.depth >= self.shared.max_depth {
+            let limit = self.shared.max_depth;
+            return self.fail(format!("template nests more than {limit} levels deep"));
+        }
+        self.shared.depth += 1;
+        let out = stacker::maybe_grow(RED_ZONE, SEGMENT, || f(self));
+        self.shared.depth -= 1;
+        out
+    }
+
+    // Structure.
+
+    fn add(&mut self, name: String, root: Vec<Node>) -> Result<()> {
+        let tree = Arc::new(Tree { name, source: Arc::clone(self.shared.source), root });
+        match self.shared.trees.iter_mut().find(|t| t.name == tree.name) {
+            None => self.shared.trees.push(tree),
+            Some(old) if old.is_empty() => *old = tree,
+            Some(_) if tree.is_empty() => {}
+            Some(_) => {
+                let name = strconv::quote(tree.name.as_bytes());
+                let name = String::from_utf8_lossy(&name);
+                return self.fail(format!("template: multiple definition of template {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self) -> Result<Vec<Node>> {
+        let mut root = Vec::new();
+        while self.peek().kind != Kind::Eof {
+            if self.peek().kind == Kind::LeftDelim {
+                let delim = self.next();
+                if self.next_nonspace().kind == Kind::Define {
+                    Parser::new(self.shared).definition()?;
+                    continue;
+                }
+                self.backup2(delim);
+            }
+            match self.text_or_action()? {
+                Item::Node(node) => root.push(node),
+                Item::End(end) => return self.fail(format!("unexpected {}", end.show())),
+            }
+        }
+        Ok(root)
+    }
+
+    fn definition(mut self) -> Result<()> {
+        const CONTEXT: &str = "define clause";
+        let token = self.next_nonspace();
+        let name = self.template_name(&token, CONTEXT)?;
+        self.expect(Kind::RightDelim, CONTEXT)?;
+        let (root, end) = self.list()?;
+        if !matches!(end, End::End) {
+            return self.fail(format!("unexpected {} in {CONTEXT}", end.show()));
+        }
+        self.add(name, root)
+    }
+
+    fn list(&mut self) -> Result<(Vec<Node>, End)> {
+        self.nested(|p| {
+            let mut list = Vec::new();
+            while p.peek_nonspace().kind != Kind::Eof {
+                match p.text_or_action()? {
+                    Item::Node(node) => list.push(node),
+                    Item::End(end) => return Ok((list, end)),
+                }
+            }
+            p.fail("unexpected EOF")
+        })
+    }
+
+    fn text_or_action(&mut self) -> Result<Item> {
+        let token = self.next_nonspace();
+        match token.kind {
+            Kind::Text => Ok(Item::Node(Node::Text(token.start, self.text(&token).into()))),
+            Kind::LeftDelim => {
+                self.action_line = token.line;
+                let item = self.action()?;
+                self.action_line = 0;
+                Ok(item)
+            }
+            _ => self.unexpected(&token, "input"),
+        }
+    }
+
+    fn action(&mut self) -> Result<Item> {
+        let token = self.next_nonspace();
+        Ok(Item::Node(match token.kind {
+            Kind::Block => self.block()?,
+            Kind::Break => {
+                self.loop_exit("{{break}}")?;
+                Node::Break
+            }
+            Kind::Continue => {
+                self.loop_exit("{{continue}}")?;
+                Node::Continue
+            }
+            Kind::Else => {
+                if !matches!(self.peek_nonspace().kind, Kind::If | Kind::With) {
+                    self.expect(Kind::RightDelim, "else")?;
+                }
+                return Ok(Item::End(End::Else));
+            }
+            Kind::End => {
+                self.expect(Kind::RightDelim, "end")?;
+                return Ok(Item::End(End::End));
+            }
+            Kind::If => Node::If(self.control("if")?),
+            Kind::With => Node::With(self.control("with")?),
+            Kind::Range => Node::Range(self.control("range")?),
+            Kind::Template => self.call()?,
+            _ => {
+                self.backup();
+                let pos = self.peek().start;
+                Node::Action(pos, self.pipeline("command", Kind::RightDelim)?)
+            }
+        }))
+    }
+
+    fn loop_exit(&mut self, what: &str) -> Result<()> {
+        let token = self.next_nonspace();
+        if token.kind != Kind::RightDelim {
+            return self.unexpected(&token, what);
+        }
+        if self.ranges == 0 {
+            return self.fail(format!("{what} outside {{{{range}}}}"));
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, context: &'static str) -> Result<Branch> {
+        self.nested(|p| p.branch(context))
+    }
+
+    fn branch(&mut self, context: &'static str) -> Result<Branch> {
+        let scope = self.vars.len();
+        let pipe = self.pipeline(context, Kind::RightDelim)?;
+        let ranging = usize::from(context == "range");
+        self.ranges += ranging;
+        let (list, end) = self.list()?;
+        self.ranges -= ranging;
+        let otherwise = match end {
+            End::End => None,
+            // `{{else if}}` is `{{else}}{{if}}` whose one `{{end}}` closes both.
+            End::Else if context == "if" && self.peek().kind == Kind::If => {
+                self.next();
+                Some(vec![Node::If(self.control("if")?)])
+            }
+            End::Else if context == "with" && self.peek().kind == Kind::With => {
+                self.next();
+                Some(vec![Node::With(self.control("with")?)])
+            }
+            End::Else => {
+                let (list, end) = self.list()?;
+                if !matches!(end, End::End) {
+                    return self.fail(format!("expected end; found {}", end.show()));
+                }
+                Some(list)
+            }
+        };
+        self.vars.truncate(scope);
+        Ok(Branch { pipe, list, otherwise })
+    }
+
+    fn template_name(&mut self, token: &Token, context: &str) -> Result<String> {
+        if !matches!(token.kind, Kind::String | Kind::RawString) {
+            return self.unexpected(token, context);
+        }
+        match strconv::unquote(self.text(token)) {
+            Some(name) => Ok(String::from_utf8_lossy(&name).into_owned()),
+            None => self.fail("invalid syntax"),
+        }
+    }
+
+    fn call(&mut self) -> Result<Node> {
+        const CONTEXT: &str = "template clause";
+        let token = self.next_nonspace();
+        let name = self.template_name(&token, CONTEXT)?;
+        let mut pipe = None;
+        if self.next_nonspace().kind != Kind::RightDelim {
+            self.backup();
+            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+        }
+        Ok(Node::Template(Box::new(Call { pos: token.start, name, pipe })))
+    }
+
+    fn block(&mut self) -> Result<Node> {
+        const CONTEXT: &str = "block clause";
+        let token = self.next_nonspace();
+        let name = self.template_name(&token, CONTEXT)?;
+        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        let mut body = Parser::new(self.shared);
+        let (root, end) = body.list()?;
+        if !matches!(end, End::End) {
+            return self.fail(format!("unexpected {} in {CONTEXT}", end.show()));
+        }
+        body.add(name.clone(), root)?;
+        Ok(Node::Template(Box::new(Call { pos: token.start, name, pipe: Some(pipe) })))
+    }
+
+    // Expressions.
+
+    fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe> {
+        let pos = self.peek_nonspace().start;
+        let mut pipe = Pipe { pos, decls: Vec::new(), assign: false, commands: Vec::new() };
+        self.declarations(&mut pipe, context)?;
+        loop {
+            let token = self.next_nonspace();
+            match token.kind {
+                k if k == end => {
+                    self.check(&pipe, context)?;
+                    return Ok(pipe);
+                }
+                Kind::Bool
+                | Kind::CharConstant
+                | Kind::Complex
+                | Kind::Dot
+                | Kind::Field
+                | Kind::Identifier
+                | Kind::Number
+                | Kind::Nil
+                | Kind::RawString
+                | Kind::String
+                | Kind::Variable
+                | Kind::LeftParen => {
+                    self.backup();
+                    pipe.commands.push(self.command()?);
+                }
+                _ => return self.unexpected(&token, context),
+            }
+        }
+    }
+
+    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Result<()> {
+        loop {
+            let var = self.peek_nonspace();
+            if var.kind != Kind::Variable {
+                return Ok(());
+            }
+            self.next();
+            // `$x foo` and `$x := foo` differ only at the third token.
+            let after = self.peek().clone();
+            let next = self.peek_nonspace();
+            let declare = |p: &mut Self, pipe: &mut Pipe| {
+                p.next_nonspace();
+                let name = p.string(&var);
+                pipe.decls.push(Variable { pos: var.start, name: name.clone(), fields: Vec::new() });
+                p.vars.push(name);
+            };
+            match next.kind {
+                Kind::Assign | Kind::Declare => {
+                    pipe.assign = next.kind == Kind::Assign;
+                    declare(self, pipe);
+                }
+                Kind::Char if self.text(&next) == b"," => {
+                    declare(self, pipe);
+                    if context == "range" && pipe.decls.len() < 2 {
+                        if matches!(
+                            self.peek_nonspace().kind,
+                            Kind::Variable | Kind::RightDelim | Kind::RightParen
+                        ) {
+                            continue;
+                        }
+                        return self.fail("range can only initialize variables");
+                    }
+                    return self.fail(format!("too many declarations in {context}"));
+                }
+                _ if after.kind == Kind::Space => self.backup3(var, after),
+                _ => self.backup2(var),
+            }
+            return Ok(());
+        }
+    }
+
+    fn check(&self, pipe: &Pipe, context: &str) -> Result<()> {
+        if pipe.commands.is_empty() {
+            return self.fail(format!("missing value for {context}"));
+        }
+        for (i, c) in pipe.commands.iter().enumerate().skip(1) {
+            if matches!(
+                c.args[0],
+                Expr::Bool(..) | Expr::Dot(_) | Expr::Nil(_) | Expr::Number(_) | Expr::String(..)
+            ) {
+                return self.fail(format!("non executable command in pipeline stage {}", i + 1));
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self) -> Result<Command> {
+        let mut command = Command { pos: self.peek_nonspace().start, args: Vec::new() };
+        loop {
+            self.peek_nonspace();
+            if let Some(operand) = self.operand()? {
+                command.args.push(operand);
+            }
+            let token = self.next();
+            match token.kind {
+                Kind::Space => continue,
+                Kind::RightDelim | Kind::RightParen => self.backup(),
+                Kind::Pipe => {}
+                _ => return self.unexpected(&token, "operand"),
+            }
+            break;
+        }
+        if command.args.is_empty() {
+            return self.fail("empty command");
+        }
+        Ok(command)
+    }
+
+    fn operand(&mut self) -> Result<Option<Expr>> {
+        let Some(node) = self.term()? else { return Ok(None) };
+        if self.peek().kind != Kind::Field {
+            return Ok(Some(node));
+        }
+        let pos = self.peek().start;
+        let mut fields = Vec::new();
+        while self.peek().kind == Kind::Field {
+            let token = self.next();
+            fields.push(self.field(&token));
+        }
+        Ok(Some(match node {
+            Expr::Field(_, mut first) => {
+                first.append(&mut fields);
+                Expr::Field(pos, first)
+            }
+            Expr::Variable(mut v) => {
+                v.pos = pos;
+                v.fields = fields;
+                Expr::Variable(v)
+            }
+            Expr::Bool(..) | Expr::String(..) | Expr::Number(_) | Expr::Nil(_) | Expr::Dot(_) => {
+                let shown = strconv::quote(node.to_string().as_bytes());
+                return self.fail(format!("unexpected . after term {}", String::from_utf8_lossy(&shown)));
+            }
+            _ => Expr::Chain(pos, Box::new(node), fields),
+        }))
+    }
+
+    /// A field token without its dot.
+    fn field(&self, token: &Token) -> String {
+        let text = self.string(token);
+        text.strip_prefix('.').map(str::to_owned).unwrap_or(text)
+    }
+
+    fn term(&mut self) -> Result<Option<Expr>> {
+        let token = self.next_nonspace();
+        let pos: Pos = token.start;
+        Ok(Some(match token.kind {
+            Kind::Identifier => {
+                let name = self.string(&token);
+                match self.shared.funcs.get(&name) {
+                    Some(f) => Expr::Ident(pos, name, Arc::clone(f)),
+                    None => {
+                        let name = strconv::quote(name.as_bytes());
+                        return self.fail(format!("function {} not defined", String::from_utf8_lossy(&name)));
+                    }
+                }
+            }
+            Kind::Dot => Expr::Dot(pos),
+            Kind::Nil => Expr::Nil(pos),
+            Kind::Variable => {
+                let name = self.string(&token);
+                if !self.vars.contains(&name) {
+                    let name = strconv::quote(name.as_bytes());
+                    return self.fail(format!("undefined variable {}", String::from_utf8_lossy(&name)));
+                }
+                Expr::Variable(Variable { pos, name, fields: Vec::new() })
+            }
+            Kind::Field => Expr::Field(pos, vec![self.field(&token)]),
+            Kind::Bool => Expr::Bool(pos, self.text(&token) == b"true"),
+            Kind::CharConstant | Kind::Complex | Kind::Number => {
+                match Number::read(pos, &self.string(&token), token.kind) {
+                    Ok(n) => Expr::Number(Box::new(n)),
+                    Err(text) => return self.fail(text),
+                }
+            }
+            Kind::LeftParen => {
+                let pipe = self.nested(|p| p.pipeline("parenthesized pipeline", Kind::RightParen))?;
+                Expr::Pipe(Box::new(pipe))
+            }
+            Kind::String | Kind::RawString => {
+                let written = self.text(&token);
+                match strconv::unquote(written) {
+                    Some(s) => Expr::String(pos, s.into(), written.into()),
+                    None => return self.fail("invalid syntax"),
+                }
+            }
+            _ => {
+                self.backup();
+                return Ok(None);
+            }
+        }))
+    }
+}

@@ -1,0 +1,513 @@
+//! Bytes to tokens.
+
+use super::ast::Pos;
+use crate::strconv;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Error,
+    Bool,
+    Char,
+    CharConstant,
+    Complex,
+    Assign,
+    Declare,
+    Eof,
+    Field,
+    Identifier,
+    LeftDelim,
+    LeftParen,
+    Number,
+    Pipe,
+    RawString,
+    RightDelim,
+    RightParen,
+    Space,
+    String,
+    Text,
+    Variable,
+    Block,
+    Break,
+    Continue,
+    Dot,
+    Define,
+    Else,
+    End,
+    If,
+    Nil,
+    Range,
+    Template,
+    With,
+}
+
+impl Kind {
+    fn keyword(word: &[u8]) -> Option<Kind> {
+        Some(match word {
+            b"block" => Kind::Block,
+            b"break" => Kind::Break,
+            b"continue" => Kind::Continue,
+            b"define" => Kind::Define,
+            b"else" => Kind::Else,
+            b"end" => Kind::End,
+            b"if" => Kind::If,
+            b"range" => Kind::Range,
+            b"nil" => Kind::Nil,
+            b"template" => Kind::Template,
+            b"with" => Kind::With,
+            _ => return None,
+        })
+    }
+
+    fn is_keyword(self) -> bool {
+        matches!(
+            self,
+            Kind::Block
+                | Kind::Break
+                | Kind::Continue
+                | Kind::Dot
+                | Kind::Define
+                | Kind::Else
+                | Kind::End
+                | Kind::If
+                | Kind::Nil
+                | Kind::Range
+                | Kind::Template
+                | Kind::With
+        )
+    }
+}
+
+/// A token: its text is `input[start..end]`, or `message` for an error.
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) start: Pos,
+    pub(super) end: Pos,
+    pub(super) line: usize,
+    pub(super) message: Option<Box<str>>,
+}
+
+impl Token {
+    /// As Go prints it in `unexpected …`.
+    pub(super) fn show(&self, input: &[u8]) -> String {
+        let text = &input[self.start..self.end];
+        let quoted = |t: &[u8]| String::from_utf8_lossy(&strconv::quote(t)).into_owned();
+        match self.kind {
+            Kind::Eof => "EOF".into(),
+            Kind::Error => self.message.as_deref().unwrap_or_default().into(),
+            k if k.is_keyword() => format!("<{}>", String::from_utf8_lossy(text)),
+            _ if text.len() > 10 => {
+                let mut end = 0;
+                for _ in 0..10 {
+                    if end < text.len() {
+                        end += strconv::decode(&text[end..]).1;
+                    }
+                }
+                format!("{}...", quoted(&text[..end]))
+            }
+            _ => quoted(text),
+        }
+    }
+}
+
+pub(super) struct Lexer<'a> {
+    input: &'a [u8],
+    pos: Pos,
+    start: Pos,
+    line: usize,
+    start_line: usize,
+    inside: bool,
+    parens: isize,
+    failed: bool,
+}
+
+fn is_space(b: u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// Go's IsLetter or IsDigit or `_`.
+fn is_alphanumeric(c: Option<char>) -> bool {
+    c.is_some_and(|c| c == '_' || strconv::is_letter_or_digit(c))
+}
+
+fn left_trim(rest: &[u8]) -> bool {
+    rest.first() == Some(&b'-') && rest.get(1).is_some_and(|b| is_space(*b))
+}
+
+fn right_trim(rest: &[u8]) -> bool {
+    rest.first().is_some_and(|b| is_space(*b)) && rest.get(1) == Some(&b'-')
+}
+
+/// `%#U`
+fn unicode(c: char) -> String {
+    if strconv::is_print(c) {
+        format!("U+{:04X} '{c}'", u32::from(c))
+    } else {
+        format!("U+{:04X}", u32::from(c))
+    }
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(input: &'a [u8]) -> Self {
+        Lexer { input, pos: 0, start: 0, line: 1, start_line: 1, inside: false, parens: 0, failed: false }
+    }
+
+    pub(super) fn input(&self) -> &'a [u8] {
+        self.input
+    }
+
+    pub(super) fn next_token(&mut self) -> Token {
+        if self.failed {
+            return self.error("unclosed action");
+        }
+        loop {
+            let token = if self.inside { Some(self.inside_action()) } else { self.text() };
+            if let Some(token) = token {
+                return token;
+            }
+        }
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        &self.input[self.pos..]
+    }
+
+    fn take(&mut self, kind: Kind) -> Token {
+        let token = Token { kind, start: self.start, end: self.pos, line: self.start_line, message: None };
+        self.start = self.pos;
+        self.start_line = self.line;
+        token
+    }
+
+    fn ignore(&mut self) {
+        self.line += newlines(&self.input[self.start..self.pos]);
+        self.start = self.pos;
+        self.start_line = self.line;
+    }
+
+    fn error(&mut self, message: impl Into<Box<str>>) -> Token {
+        self.failed = true;
+        Token {
+            kind: Kind::Error,
+            start: self.start,
+            end: self.start,
+            line: self.start_line,
+            message: Some(message.into()),
+        }
+    }
+
+    fn peek(&self) -> Option<char> {
+        let rest = self.rest();
+        if rest.is_empty() { None } else { Some(strconv::decode(rest).0) }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let rest = self.rest();
+        if rest.is_empty() {
+            return None;
+        }
+        let (c, len) = strconv::decode(rest);
+        self.pos += len;
+        if c == '\n' {
+            self.line += 1;
+        }
+        Some(c)
+    }
+
+    fn text(&mut self) -> Option<Token> {
+        match self.rest().windows(2).position(|w| w == b"{{") {
+            Some(at) => {
+                if at > 0 {
+                    self.pos += at;
+                    let text = &self.input[self.start..self.pos];
+                    let mut kept = text.len();
+                    if left_trim(&self.input[self.pos + 2..]) {
+                        while kept > 0 && is_space(text[kept - 1]) {
+                            kept -= 1;
+                        }
+                    }
+                    let end = self.pos;
+                    self.pos = self.start + kept;
+                    self.line += newlines(&text[..kept]);
+                    let token = self.take(Kind::Text);
+                    self.pos = end;
+                    self.ignore();
+                    if kept > 0 {
+                        return Some(token);
+                    }
+                }
+                self.left_delim()
+            }
+            None => {
+                self.pos = self.input.len();
+                if self.pos > self.start {
+                    self.line += newlines(&self.input[self.start..self.pos]);
+                    return Some(self.take(Kind::Text));
+                }
+                Some(self.take(Kind::Eof))
+            }
+        }
+    }
+
+    fn left_delim(&mut self) -> Option<Token> {
+        self.pos += 2;
+        let skip = if left_trim(self.rest()) { 2 } else { 0 };
+        if self.input[self.pos + skip..].starts_with(b"/*") {
+            self.pos += skip;
+            self.ignore();
+            return self.comment();
+        }
+        let token = self.take(Kind::LeftDelim);
+        self.inside = true;
+        self.pos += skip;
+        self.ignore();
+        self.parens = 0;
+        Some(token)
+    }
+
+    fn comment(&mut self) -> Option<Token> {
+        let Some(len) = self.input[self.pos + 2..].windows(2).position(|w| w == b"*/") else {
+            return Some(self.error("unclosed comment"));
+        };
+        self.pos += len + 4;
+        let Some(trim) = self.at_right_delim() else {
+            return Some(self.error("comment ends before closing delimiter"));
+        };
+        // Go 1.23 forgets to count the lines of a comment, and its parse errors show it.
+        self.take(Kind::Text);
+        self.close(trim);
+        self.ignore();
+        None
+    }
+
+    /// Skips the closing delimiter and what it trims.
+    fn close(&mut self, trim: bool) {
+        self.pos += if trim { 4 } else { 2 };
+        if trim {
+            while self.rest().first().is_some_and(|b| is_space(*b)) {
+                self.pos += 1;
+            }
+        }
+    }
+
+    /// At `}}` or ` -}}`? The value says whether it trims.
+    fn at_right_delim(&self) -> Option<bool> {
+        let rest = self.rest();
+        if right_trim(rest) && rest[2..].starts_with(b"}}") {
+            return Some(true);
+        }
+        rest.starts_with(b"}}").then_some(false)
+    }
+
+    fn right_delim(&mut self, trim: bool) -> Token {
+        if trim {
+            self.pos += 2;
+            self.ignore();
+        }
+        self.pos += 2;
+        let token = self.take(Kind::RightDelim);
+        if trim {
+            while self.rest().first().is_some_and(|b| is_space(*b)) {
+                self.pos += 1;
+            }
+            self.ignore();
+        }
+        self.inside = false;
+        token
+    }
+
+    fn inside_action(&mut self) -> Token {
+        if let Some(trim) = self.at_right_delim() {
+            if self.parens == 0 {
+                return self.right_delim(trim);
+            }
+            return self.error("unclosed left paren");
+        }
+        let at = self.pos;
+        let Some(c) = self.next() else { return self.error("unclosed action") };
+        match c {
+            ' ' | '\t' | '\r' | '\n' => self.space(),
+            '=' => self.take(Kind::Assign),
+            ':' => {
+                if self.next() != Some('=') {
+                    return self.error("expected :=");
+                }
+                self.take(Kind::Declare)
+            }
+            '|' => self.take(Kind::Pipe),
+            '"' => self.quoted('"', "unterminated quoted string", Kind::String),
+            '\'' => self.quoted('\'', "unterminated character constant", Kind::CharConstant),
+            '`' => loop {
+                match self.next() {
+                    None => break self.error("unterminated raw quoted string"),
+                    Some('`') => break self.take(Kind::RawString),
+                    Some(_) => {}
+                }
+            },
+            '$' => self.name(Kind::Variable, Kind::Variable),
+            '.' if self.rest().first().is_none_or(|b| !b.is_ascii_digit()) && !self.rest().is_empty() => {
+                self.name(Kind::Field, Kind::Dot)
+            }
+            '.' | '+' | '-' | '0'..='9' => {
+                self.pos = at;
+                self.number()
+            }
+            _ if is_alphanumeric(Some(c)) => {
+                self.pos = at;
+                self.identifier()
+            }
+            '(' => {
+                self.parens += 1;
+                self.take(Kind::LeftParen)
+            }
+            ')' => {
+                self.parens -= 1;
+                if self.parens < 0 {
+                    return self.error("unexpected right paren");
+                }
+                self.take(Kind::RightParen)
+            }
+            '!'..='~' => self.take(Kind::Char),
+            _ => self.error(format!("unrecognized character in action: {}", unicode(c))),
+        }
+    }
+
+    /// The first space is taken already.
+    fn space(&mut self) -> Token {
+        let mut count = 1;
+        while self.rest().first().is_some_and(|b| is_space(*b)) {
+            self.next();
+            count += 1;
+        }
+        // The last space may belong to a trimming delimiter.
+        let last = &self.input[self.pos - 1..];
+        if right_trim(last) && last[2..].starts_with(b"}}") {
+            self.pos -= 1;
+            if self.input[self.pos] == b'\n' {
+                self.line -= 1;
+            }
+            if count == 1 {
+                // Straight to the delimiter: an open parenthesis goes unnoticed here.
+                return self.right_delim(true);
+            }
+        }
+        self.take(Kind::Space)
+    }
+
+    fn quoted(&mut self, mark: char, unterminated: &str, kind: Kind) -> Token {
+        loop {
+            match self.next() {
+                Some('\\') => {
+                    if matches!(self.next(), None | Some('\n')) {
+                        return self.error(unterminated);
+                    }
+                }
+                None | Some('\n') => return self.error(unterminated),
+                Some(c) if c == mark => return self.take(kind),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn at_terminator(&self) -> bool {
+        match self.peek() {
+            None | Some(' ' | '\t' | '\r' | '\n' | '.' | ',' | '|' | ':' | ')' | '(') => true,
+            Some(_) => self.rest().starts_with(b"}}"),
+        }
+    }
+
+    /// The rest of a `.field` or `$variable` after its first character.
+    fn name(&mut self, kind: Kind, alone: Kind) -> Token {
+        if self.at_terminator() {
+            return self.take(alone);
+        }
+        while is_alphanumeric(self.peek()) {
+            self.next();
+        }
+        if !self.at_terminator() {
+            let c = self.peek().unwrap_or_default();
+            return self.error(format!("bad character {}", unicode(c)));
+        }
+        self.take(kind)
+    }
+
+    fn identifier(&mut self) -> Token {
+        while is_alphanumeric(self.peek()) {
+            self.next();
+        }
+        if !self.at_terminator() {
+            let c = self.peek().unwrap_or_default();
+            return self.error(format!("bad character {}", unicode(c)));
+        }
+        let word = &self.input[self.start..self.pos];
+        let kind = match word {
+            b"true" | b"false" => Kind::Bool,
+            _ => Kind::keyword(word).unwrap_or(Kind::Identifier),
+        };
+        self.take(kind)
+    }
+
+    fn accept(&mut self, set: &[u8]) -> bool {
+        let ok = self.rest().first().is_some_and(|b| set.contains(b));
+        if ok {
+            self.pos += 1;
+        }
+        ok
+    }
+
+    fn accept_run(&mut self, set: &[u8]) {
+        while self.accept(set) {}
+    }
+
+    fn number(&mut self) -> Token {
+        if !self.scan_number() {
+            return self.bad_number();
+        }
+        if matches!(self.peek(), Some('+' | '-')) {
+            if !self.scan_number() || self.input[self.pos - 1] != b'i' {
+                return self.bad_number();
+            }
+            return self.take(Kind::Complex);
+        }
+        self.take(Kind::Number)
+    }
+
+    fn bad_number(&mut self) -> Token {
+        let text = strconv::quote(&self.input[self.start..self.pos]);
+        self.error(format!("bad number syntax: {}", String::from_utf8_lossy(&text)))
+    }
+
+    fn scan_number(&mut self) -> bool {
+        const DECIMAL: &[u8] = b"0123456789_";
+        const HEX: &[u8] = b"0123456789abcdefABCDEF_";
+        self.accept(b"+-");
+        let mut digits = DECIMAL;
+        if self.accept(b"0") {
+            if self.accept(b"xX") {
+                digits = HEX;
+            } else if self.accept(b"oO") {
+                digits = b"01234567_";
+            } else if self.accept(b"bB") {
+                digits = b"01_";
+            }
+        }
+        self.accept_run(digits);
+        if self.accept(b".") {
+            self.accept_run(digits);
+        }
+        if digits == DECIMAL && self.accept(b"eE") || digits == HEX && self.accept(b"pP") {
+            self.accept(b"+-");
+            self.accept_run(DECIMAL);
+        }
+        self.accept(b"i");
+        if is_alphanumeric(self.peek()) {
+            self.next();
+            return false;
+        }
+        true
+    }
+}
+
+fn newlines(text: &[u8]) -> usize {
+    text.iter().filter(|b| **b == b'\n').count()
+}

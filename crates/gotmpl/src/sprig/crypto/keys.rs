@@ -1,0 +1,350 @@
+//! Private keys: making them, reading them from PEM, signing with them.
+
+use aws_lc_rs::encoding::AsDer as _;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
+    EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+};
+use num_bigint::BigUint;
+
+use super::super::random;
+use super::{der, primes};
+use crate::func::{Ctx, FuncError, FuncResult};
+
+pub(super) const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+const SHA256_WITH_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
+const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+
+/// An elliptic curve keys are made on.
+#[derive(Clone, Copy)]
+pub(super) struct Curve {
+    oid: &'static [u8],
+    /// Signature algorithm: ECDSA with the hash of the curve's size.
+    signature: &'static [u8],
+    signing: &'static EcdsaSigningAlgorithm,
+    exchange: &'static aws_lc_rs::agreement::Algorithm,
+    /// Bytes of a private key.
+    size: usize,
+}
+
+static CURVES: [Curve; 3] = [
+    Curve {
+        oid: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
+        signature: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02],
+        signing: &ECDSA_P256_SHA256_ASN1_SIGNING,
+        exchange: &aws_lc_rs::agreement::ECDH_P256,
+        size: 32,
+    },
+    Curve {
+        oid: &[0x2b, 0x81, 0x04, 0x00, 0x22],
+        signature: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x03],
+        signing: &ECDSA_P384_SHA384_ASN1_SIGNING,
+        exchange: &aws_lc_rs::agreement::ECDH_P384,
+        size: 48,
+    },
+    Curve {
+        oid: &[0x2b, 0x81, 0x04, 0x00, 0x23],
+        signature: &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04],
+        signing: &ECDSA_P521_SHA512_ASN1_SIGNING,
+        exchange: &aws_lc_rs::agreement::ECDH_P521,
+        size: 66,
+    },
+];
+
+/// A private key that can be written, and mostly sign.
+pub(super) enum PrivateKey {
+    Rsa {
+        pair: RsaKeyPair,
+        /// The key in PKCS #1.
+        der: Vec<u8>,
+    },
+    Ecdsa {
+        pair: EcdsaKeyPair,
+        curve: Curve,
+        scalar: Vec<u8>,
+    },
+    Ed25519 {
+        pair: Ed25519KeyPair,
+        seed: Vec<u8>,
+    },
+    /// Certificates cannot be signed with DSA.
+    Dsa,
+}
+
+fn failed(what: &str) -> FuncError {
+    FuncError::new(format!("failed to generate private key: {what}"))
+}
+
+/// A new key in PEM; an unknown kind is told in the result.
+pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
+    let key = match kind {
+        b"" | b"rsa" => {
+            ctx.work(1_000_000)?;
+            rsa(ctx, 4096)?
+        }
+        b"ecdsa" => ecdsa(ctx)?,
+        b"ed25519" => ed25519(&random::array(ctx))?,
+        b"dsa" => {
+            ctx.work(1_000_000)?;
+            return Ok(dsa_pem(ctx).into());
+        }
+        _ => return Ok([b"Unknown type ", kind].concat().into()),
+    };
+    Ok(key.to_pem().into())
+}
+
+/// A new RSA key; with a seeded host, from the seed.
+pub(super) fn rsa(ctx: &Ctx<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
+    let der = if ctx.host().is_seeded() {
+        rsa_from_primes(ctx, bits)
+    } else {
+        let size = if bits == 4096 { KeySize::Rsa4096 } else { KeySize::Rsa2048 };
+        let pair = RsaKeyPair::generate(size).map_err(|_| failed("RSA"))?;
+        let pkcs8 = pair.as_der().map_err(|_| failed("RSA"))?;
+        let info = pkcs8_parts(pkcs8.as_ref()).ok_or_else(|| failed("RSA"))?;
+        info.1.to_vec()
+    };
+    rsa_from_der(der).ok_or_else(|| failed("RSA"))
+}
+
+fn rsa_from_der(der: Vec<u8>) -> Option<PrivateKey> {
+    RsaKeyPair::from_der(&der).ok().map(|pair| PrivateKey::Rsa { pair, der })
+}
+
+fn rsa_from_primes(ctx: &Ctx<'_>, bits: u64) -> Vec<u8> {
+    let one = BigUint::from(1_u8);
+    let exponent = BigUint::from(65_537_u32);
+    loop {
+        let (p, q) = (primes::prime(ctx, bits / 2), primes::prime(ctx, bits / 2));
+        let (p, q) = if p > q { (p, q) } else { (q, p) };
+        let (less_p, less_q) = (&p - &one, &q - &one);
+        let (Some(d), Some(inverse)) = (exponent.modinv(&(&less_p * &less_q)), q.modinv(&p)) else {
+            continue;
+        };
+        let modulus = &p * &q;
+        if modulus.bits() != bits {
+            continue;
+        }
+        return der::sequence(&[
+            der::integer(&[0]),
+            der::number(&modulus),
+            der::number(&exponent),
+            der::number(&d),
+            der::number(&p),
+            der::number(&q),
+            der::number(&(&d % &less_p)),
+            der::number(&(&d % &less_q)),
+            der::number(&inverse),
+        ]);
+    }
+}
+
+fn ecdsa(ctx: &Ctx<'_>) -> Result<PrivateKey, FuncError> {
+    let curve = CURVES[0];
+    // Nearly every number of the curve's size is a valid key.
+    for _ in 0..64 {
+        if let Some(key) = ecdsa_from_scalar(curve, random::bytes(ctx, curve.size)) {
+            return Ok(key);
+        }
+    }
+    Err(failed("ECDSA"))
+}
+
+fn ecdsa_from_scalar(curve: Curve, scalar: Vec<u8>) -> Option<PrivateKey> {
+    let private = aws_lc_rs::agreement::PrivateKey::from_private_key(curve.exchange, &scalar).ok()?;
+    let public = private.compute_public_key().ok()?;
+    let pair = EcdsaKeyPair::from_private_key_and_public_key(curve.signing, &scalar, public.as_ref()).ok()?;
+    Some(PrivateKey::Ecdsa { pair, curve, scalar })
+}
+
+fn ed25519(seed: &[u8; 32]) -> Result<PrivateKey, FuncError> {
+    let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| failed("Ed25519"))?;
+    Ok(PrivateKey::Ed25519 { pair, seed: seed.to_vec() })
+}
+
+fn dsa_pem(ctx: &Ctx<'_>) -> Vec<u8> {
+    let (p, q, g) = primes::dsa_parameters(ctx);
+    let one = BigUint::from(1_u8);
+    let x = BigUint::from_bytes_be(&random::bytes(ctx, 40)) % (&q - &one) + &one;
+    let y = g.modpow(&x, &p);
+    let parts = [
+        der::integer(&[0]),
+        der::number(&p),
+        der::number(&q),
+        der::number(&g),
+        der::number(&y),
+        der::number(&x),
+    ];
+    der::pem("DSA PRIVATE KEY", &der::sequence(&parts))
+}
+
+fn algorithm(oid: &[u8], parameters: &[u8]) -> Vec<u8> {
+    der::sequence(&[der::element(der::OID, oid), parameters.to_vec()])
+}
+
+/// Algorithm and key of a PKCS #8 structure: (content of the algorithm, key).
+fn pkcs8_parts(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (info, _) = der::expect(bytes, der::SEQUENCE)?;
+    let (_, rest) = der::expect(info, der::INTEGER)?;
+    let (algorithm, rest) = der::expect(rest, der::SEQUENCE)?;
+    let (key, _) = der::expect(rest, der::OCTET_STRING)?;
+    Some((algorithm, key))
+}
+
+fn curve_of(oid: &[u8]) -> Option<Curve> {
+    CURVES.iter().find(|curve| curve.oid == oid).copied()
+}
+
+/// Reads a SEC 1 key; its curve may be known from outside.
+fn sec1(bytes: &[u8], known: Option<Curve>) -> Option<PrivateKey> {
+    let (content, _) = der::expect(bytes, der::SEQUENCE)?;
+    let (_, rest) = der::expect(content, der::INTEGER)?;
+    let (scalar, rest) = der::expect(rest, der::OCTET_STRING)?;
+    let named =
+        der::expect(rest, 0xa0).and_then(|(inner, _)| der::expect(inner, der::OID)).map(|(oid, _)| oid);
+    let curve = known.or_else(|| curve_of(named?))?;
+    let mut padded = vec![0; curve.size.checked_sub(scalar.len())?];
+    padded.extend_from_slice(scalar);
+    ecdsa_from_scalar(curve, padded)
+}
+
+fn pkcs8(bytes: &[u8]) -> Option<PrivateKey> {
+    let (algorithm, key) = pkcs8_parts(bytes)?;
+    let (oid, parameters) = der::expect(algorithm, der::OID)?;
+    match oid {
+        RSA_ENCRYPTION => rsa_from_der(key.to_vec()),
+        EC_PUBLIC_KEY => {
+            let (curve, _) = der::expect(parameters, der::OID)?;
+            sec1(key, curve_of(curve))
+        }
+        ED25519 => {
+            let (seed, _) = der::expect(key, der::OCTET_STRING)?;
+            ed25519(&seed.try_into().ok()?).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Go's words for bytes that are not the structure `name`.
+fn structure_error(bytes: &[u8], name: &str) -> String {
+    match der::read(bytes) {
+        None => "asn1: syntax error: data truncated".to_owned(),
+        Some((tag, ..)) if tag != der::SEQUENCE => {
+            let (class, number, compound) = (tag >> 6, tag & 0x1f, tag & 0x20 != 0);
+            let len = der::read(bytes).map_or(0, |(_, content, _)| content.len());
+            format!(
+                "asn1: structure error: tags don't match (16 vs {{class:{class} tag:{number} length:{len} isCompound:{compound}}}) \
+                 {{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> \
+                 stringType:0 timeType:0 set:false omitEmpty:false}} {name} @2"
+            )
+        }
+        Some(_) => format!("asn1: structure error: malformed {name}"),
+    }
+}
+
+impl PrivateKey {
+    /// Reads a key in PEM.
+    pub(super) fn from_pem(text: &[u8]) -> Result<Self, String> {
+        let (kind, bytes) = der::from_pem(text).ok_or("no PEM data in input")?;
+        match kind.as_str() {
+            "PRIVATE KEY" => pkcs8(&bytes)
+                .ok_or_else(|| format!("decoding PEM as PKCS#8: {}", structure_error(&bytes, "pkcs8"))),
+            "RSA PRIVATE KEY" => rsa_from_der(bytes.clone()).ok_or_else(|| {
+                format!("parsing RSA private key from PEM: {}", structure_error(&bytes, "pkcs1PrivateKey"))
+            }),
+            "EC PRIVATE KEY" => sec1(&bytes, None).ok_or_else(|| {
+                let error = structure_error(&bytes, "ecPrivateKey");
+                format!("parsing EC private key from PEM: x509: failed to parse EC private key: {error}")
+            }),
+            "DSA PRIVATE KEY" => {
+                let numbers =
+                    der::expect(&bytes, der::SEQUENCE).and_then(|(content, _)| der::elements(content));
+                match numbers {
+                    Some(numbers)
+                        if numbers.len() == 6 && numbers.iter().all(|(tag, _)| *tag == der::INTEGER) =>
+                    {
+                        Ok(Self::Dsa)
+                    }
+                    _ => {
+                        let error = structure_error(&bytes, "DSAKeyFormat");
+                        Err(format!("parsing DSA private key from PEM: {error}"))
+                    }
+                }
+            }
+            _ => Err(format!("no private key data in PEM block of type {kind}")),
+        }
+    }
+
+    /// The key in PEM, in the form usual for its kind.
+    pub(super) fn to_pem(&self) -> Vec<u8> {
+        match self {
+            Self::Rsa { der, .. } => der::pem("RSA PRIVATE KEY", der),
+            Self::Ecdsa { pair, curve, scalar } => {
+                let parts = [
+                    der::integer(&[1]),
+                    der::element(der::OCTET_STRING, scalar),
+                    der::element(0xa0, &der::element(der::OID, curve.oid)),
+                    der::element(0xa1, &der::bits(pair.public_key().as_ref())),
+                ];
+                der::pem("EC PRIVATE KEY", &der::sequence(&parts))
+            }
+            Self::Ed25519 { seed, .. } => {
+                let inner = der::element(der::OCTET_STRING, seed);
+                let parts =
+                    [der::integer(&[0]), algorithm(ED25519, &[]), der::element(der::OCTET_STRING, &inner)];
+                der::pem("PRIVATE KEY", &der::sequence(&parts))
+            }
+            Self::Dsa => Vec::new(),
+        }
+    }
+
+    /// The public key's bits, as a certificate's key holds them.
+    pub(super) fn public_bits(&self) -> Vec<u8> {
+        match self {
+            Self::Rsa { pair, .. } => pair.public_key().as_ref().to_vec(),
+            Self::Ecdsa { pair, .. } => pair.public_key().as_ref().to_vec(),
+            Self::Ed25519 { pair, .. } => pair.public_key().as_ref().to_vec(),
+            Self::Dsa => Vec::new(),
+        }
+    }
+
+    /// The public key with its algorithm.
+    pub(super) fn public_info(&self) -> Vec<u8> {
+        let kind = match self {
+            Self::Rsa { .. } => algorithm(RSA_ENCRYPTION, &der::element(der::NULL, &[])),
+            Self::Ecdsa { curve, .. } => algorithm(EC_PUBLIC_KEY, &der::element(der::OID, curve.oid)),
+            Self::Ed25519 { .. } | Self::Dsa => algorithm(ED25519, &[]),
+        };
+        der::sequence(&[kind, der::bits(&self.public_bits())])
+    }
+
+    /// The algorithm of this key's signatures.
+    pub(super) fn signature_algorithm(&self) -> Vec<u8> {
+        match self {
+            Self::Rsa { .. } => algorithm(SHA256_WITH_RSA, &der::element(der::NULL, &[])),
+            Self::Ecdsa { curve, .. } => algorithm(curve.signature, &[]),
+            Self::Ed25519 { .. } | Self::Dsa => algorithm(ED25519, &[]),
+        }
+    }
+
+    /// Signs a message.
+    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
+        let random = SystemRandom::new();
+        let failed = || "x509: signing failed".to_owned();
+        match self {
+            Self::Rsa { pair, .. } => {
+                let mut signature = vec![0; pair.public_modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map_err(|_| failed())?;
+                Ok(signature)
+            }
+            Self::Ecdsa { pair, .. } => {
+                pair.sign(&random, message).map(|signature| signature.as_ref().to_vec()).map_err(|_| failed())
+            }
+            Self::Ed25519 { pair, .. } => Ok(pair.sign(message).as_ref().to_vec()),
+            Self::Dsa => Err("x509: certificate private key does not implement crypto.Signer".to_owned()),
+        }
+    }
+}

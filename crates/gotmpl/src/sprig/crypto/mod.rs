@@ -1,0 +1,100 @@
+//! Passwords, ciphers, keys and certificates.
+
+#[cfg(feature = "crypto")]
+mod cipher;
+#[cfg(feature = "crypto")]
+mod der;
+#[cfg(feature = "crypto")]
+mod keys;
+#[cfg(feature = "crypto")]
+mod password;
+#[cfg(feature = "crypto")]
+mod primes;
+#[cfg(feature = "crypto")]
+mod x509;
+
+use std::borrow::Cow;
+
+use crate::func::{FuncMap, Ty};
+use crate::object::Object;
+use crate::str::Str;
+use crate::value::Value;
+
+const CERTIFICATE: Ty = Ty::Named("sprig.certificate");
+
+/// What `genCA` and its relatives give: a certificate and its key in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The certificate.
+    pub cert: Str,
+    /// Its private key.
+    pub key: Str,
+}
+
+impl Object for Certificate {
+    fn type_name(&self) -> Cow<'static, str> {
+        "sprig.certificate".into()
+    }
+
+    fn fields(&self) -> Vec<(&'static str, Value)> {
+        vec![("Cert", self.cert.clone().into()), ("Key", self.key.clone().into())]
+    }
+}
+
+const S: Ty = Ty::String;
+const I: Ty = Ty::Int;
+const L: Ty = Ty::List;
+
+/// Name, parameters and result of every function here.
+const SIGNATURES: [(&str, &[Ty], Ty); 13] = [
+    ("bcrypt", &[S], S),
+    ("htpasswd", &[S, S], S),
+    ("derivePassword", &[Ty::Uint32, S, S, S, S], S),
+    ("encryptAES", &[S, S], S),
+    ("decryptAES", &[S, S], S),
+    ("genPrivateKey", &[S], S),
+    ("buildCustomCert", &[S, S], CERTIFICATE),
+    ("genCA", &[S, I], CERTIFICATE),
+    ("genCAWithKey", &[S, I, S], CERTIFICATE),
+    ("genSelfSignedCert", &[S, L, L, I], CERTIFICATE),
+    ("genSelfSignedCertWithKey", &[S, L, L, I, S], CERTIFICATE),
+    ("genSignedCert", &[S, L, L, I, CERTIFICATE], CERTIFICATE),
+    ("genSignedCertWithKey", &[S, L, L, I, CERTIFICATE, S], CERTIFICATE),
+];
+
+#[cfg(not(feature = "crypto"))]
+pub(super) fn add(map: &mut FuncMap) {
+    for (name, params, result) in SIGNATURES {
+        map.add(name, params, result, move |_, _| {
+            Err(crate::func::FuncError::new(format!("{name} is not available: built without cryptography")))
+        });
+    }
+}
+
+#[cfg(feature = "crypto")]
+pub(super) fn add(map: &mut FuncMap) {
+    use crate::func::{Args, Ctx, FuncResult};
+
+    let bodies: [fn(&mut Ctx<'_>, Args<'_>) -> FuncResult; 13] = [
+        |ctx, args| Ok(password::bcrypt(ctx, args.str(0)).into()),
+        |ctx, args| Ok(password::htpasswd(ctx, args.str(0), args.str(1)).into()),
+        |_, args| password::derive(args),
+        |ctx, args| cipher::encrypt(ctx, args.str(0), args.str(1)),
+        |_, args| cipher::decrypt(args.str(0), args.str(1)),
+        |ctx, args| keys::generate_pem(ctx, args.str(0)),
+        |_, args| x509::build_custom(args.str(0), args.str(1)),
+        |ctx, args| x509::authority(ctx, args.str(0), args.int(1), None),
+        |ctx, args| x509::authority(ctx, args.str(0), args.int(1), Some(args.str(2))),
+        |ctx, args| x509::self_signed(ctx, args, None),
+        |ctx, args| x509::self_signed(ctx, args, Some(args.str(4))),
+        |ctx, args| x509::signed(ctx, args, None),
+        |ctx, args| x509::signed(ctx, args, Some(args.str(5))),
+    ];
+    for ((name, params, result), body) in SIGNATURES.into_iter().zip(bodies) {
+        // Any of these takes as long as many thousand template nodes.
+        map.add(name, params, result, move |ctx, args| {
+            ctx.work(20_000)?;
+            body(ctx, args)
+        });
+    }
+}

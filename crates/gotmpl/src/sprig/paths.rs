@@ -1,0 +1,73 @@
+//! Paths, URLs and host names.
+
+use super::{quoted, strings::quote_for_message};
+use crate::func::{FuncError, FuncMap, Ty};
+use crate::go::path;
+use crate::go::url::Url;
+use crate::value::{Map, Value};
+
+const S: Ty = Ty::String;
+
+pub(super) fn add(map: &mut FuncMap) {
+    let all: [(&str, &str, fn(&[u8]) -> Vec<u8>); 4] = [
+        ("base", "osBase", path::base),
+        ("dir", "osDir", path::dir),
+        ("clean", "osClean", path::clean),
+        ("ext", "osExt", path::ext),
+    ];
+    for (name, os, body) in all {
+        map.add(name, &[S], S, move |_, args| Ok(body(args.str(0)).into()));
+        map.alias(os, name);
+    }
+    map.add("isAbs", &[S], Ty::Bool, |_, args| Ok(path::is_abs(args.str(0)).into()));
+    map.alias("osIsAbs", "isAbs");
+    map.add("urlParse", &[S], Ty::Map, |_, args| {
+        let url = Url::parse(args.str(0), quote_for_message)
+            .map_err(|error| FuncError::new(format!("unable to parse url: {error}")))?;
+        let entries = [
+            ("fragment", url.fragment.clone()),
+            ("host", url.host.clone()),
+            ("hostname", url.hostname()),
+            ("opaque", url.opaque.clone()),
+            ("path", url.path.clone()),
+            ("query", url.raw_query.clone()),
+            ("scheme", url.scheme.clone().into_bytes()),
+            ("userinfo", url.user.as_ref().map(crate::go::url::User::to_bytes).unwrap_or_default()),
+        ];
+        Ok(entries.into_iter().map(|(key, value)| (key, Value::from(value))).collect::<Map>().into())
+    });
+    map.add("urlJoin", &[Ty::Map], S, |_, args| {
+        let dict = args.map(0);
+        let part = |key: &str| match dict.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Str(text)) => Ok(text.to_vec()),
+            Some(Value::Nil) => Err(FuncError::nil_dereference()),
+            Some(other) => {
+                let kind = other.kind();
+                Err(FuncError::new(format!(
+                    "unable to parse {key} key, must be of type string, but {kind} found"
+                )))
+            }
+        };
+        let mut url = Url {
+            scheme: String::from_utf8_lossy(&part("scheme")?).into_owned(),
+            host: part("host")?,
+            path: part("path")?,
+            raw_query: part("query")?,
+            opaque: part("opaque")?,
+            fragment: part("fragment")?,
+            ..Url::default()
+        };
+        let user = part("userinfo")?;
+        if !user.is_empty() {
+            let text = [b"proto://", user.as_slice(), b"@host"].concat();
+            let parsed = Url::parse(&text, quoted)
+                .map_err(|error| FuncError::new(format!("unable to parse userinfo in dict: {error}")))?;
+            url.user = parsed.user;
+        }
+        Ok(url.to_bytes().into())
+    });
+    map.add("getHostByName", &[S], S, |ctx, args| {
+        Ok(ctx.host().resolve(&args.text(0)).unwrap_or_default().into())
+    });
+}

@@ -1,0 +1,101 @@
+//! Go's string: immutable bytes, usually but not necessarily UTF-8, cheap to clone.
+
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A Go string. Cutting a string in the middle of a character is legal in Go, so these are bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Str(Arc<[u8]>);
+
+impl Str {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text, if it is UTF-8.
+    pub fn utf8(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// The text with U+FFFD for whatever is not UTF-8.
+    pub fn lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
+
+impl Deref for Str {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Str {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+// `[u8]` and `Str` order and hash alike, so maps keyed by `Str` can be asked by bytes.
+impl Borrow<[u8]> for Str {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&str> for Str {
+    fn from(s: &str) -> Self {
+        Str(s.as_bytes().into())
+    }
+}
+
+impl From<&[u8]> for Str {
+    fn from(s: &[u8]) -> Self {
+        Str(s.into())
+    }
+}
+
+impl From<String> for Str {
+    fn from(s: String) -> Self {
+        Str(s.into_bytes().into())
+    }
+}
+
+impl From<Vec<u8>> for Str {
+    fn from(s: Vec<u8>) -> Self {
+        Str(s.into())
+    }
+}
+
+impl From<Cow<'_, str>> for Str {
+    fn from(s: Cow<'_, str>) -> Self {
+        Str(s.as_bytes().into())
+    }
+}
+
+impl PartialEq<str> for Str {
+    fn eq(&self, other: &str) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for Str {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl fmt::Display for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lossy())
+    }
+}
+
+impl fmt::Debug for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.lossy())
+    }
+}

@@ -1,0 +1,10 @@
+//! One binary for every integration test of the crate.
+
+mod helm;
+mod limits;
+mod numbers;
+mod robust;
+mod trace;
+mod values;
+mod vectors;
+mod world;
