@@ -50,32 +50,33 @@ impl Accumulator<'_> {
             self.add(component);
         }
         let quirks = self.quirks;
-        self.step("PatchStrategicMergeTransformer", &relative_file, !strategic_patches.is_empty(), |all| {
+        self.step("PatchStrategicMergeTransformer", &relative_file, usize::from(!strategic_patches.is_empty()), |all| {
             patch::apply(&mut all.resources, &strategic_patches, quirks, all.problems);
         });
-        self.step("PatchTransformer", &relative_file, !patches.is_empty(), |all| {
+        self.step("PatchTransformer", &relative_file, patches.len(), |all| {
             patch::apply(&mut all.resources, &patches, quirks, all.problems);
         });
         let given = kustomization.namespace.filter(|namespace| !namespace.value.is_empty());
         if let Some(At { value, at }) = given {
-            self.step("NamespaceTransformer", &relative_file, true, |all| {
+            self.step("NamespaceTransformer", &relative_file, 1, |all| {
                 namespace::apply(&mut all.resources, &value, &all.config.namespace, &at, all.problems);
             });
         }
         if let Some(At { value, at }) = kustomization.name_prefix {
-            self.step("PrefixTransformer", &relative_file, true, |all| {
+            self.step("PrefixTransformer", &relative_file, 1, |all| {
                 let fields = &all.config.name_prefix;
                 names::apply(&mut all.resources, &value, End::Prefix, fields, &at, all.problems);
             });
         }
         if let Some(At { value, at }) = kustomization.name_suffix {
-            self.step("SuffixTransformer", &relative_file, true, |all| {
+            self.step("SuffixTransformer", &relative_file, 1, |all| {
                 let fields = &all.config.name_suffix;
                 names::apply(&mut all.resources, &value, End::Suffix, fields, &at, all.problems);
             });
         }
+        let has_labels = !kustomization.labels.is_empty();
         for entry in kustomization.labels {
-            self.step("LabelTransformer", &relative_file, true, |all| {
+            self.step("LabelTransformer", &relative_file, 1, |all| {
                 let labels = [FieldSpec::new(Gvk::default(), "metadata/labels", true)];
                 let config = &all.config;
                 let selectors = entry.include_selectors.then_some(&config.common_labels);
@@ -90,22 +91,25 @@ impl Accumulator<'_> {
             });
         }
         if let Some(At { value, at }) = kustomization.common_labels {
-            self.step("LabelTransformer", &relative_file, true, |all| {
+            self.step("LabelTransformer", &relative_file, 1, |all| {
                 let fields = all.config.common_labels.iter();
                 metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
             });
+        } else {
+            // The step for `commonLabels` runs, without effect, whenever there are labels at all.
+            self.step("LabelTransformer", &relative_file, usize::from(has_labels), |_| {});
         }
         if let Some(At { value, at }) = kustomization.common_annotations {
-            self.step("AnnotationsTransformer", &relative_file, true, |all| {
+            self.step("AnnotationsTransformer", &relative_file, 1, |all| {
                 let fields = all.config.common_annotations.iter();
                 metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
             });
         }
-        self.step("PatchJson6902Transformer", &relative_file, !json_patches.is_empty(), |all| {
+        self.step("PatchJson6902Transformer", &relative_file, json_patches.len(), |all| {
             patch::apply(&mut all.resources, &json_patches, quirks, all.problems);
         });
         for replica in kustomization.replicas {
-            self.step("ReplicaCountTransformer", &relative_file, true, |all| {
+            self.step("ReplicaCountTransformer", &relative_file, 1, |all| {
                 let fields = &all.config.replicas;
                 replicas::apply(
                     &mut all.resources,
@@ -118,34 +122,28 @@ impl Accumulator<'_> {
             });
         }
         for image in kustomization.images {
-            self.step("ImageTagTransformer", &relative_file, true, |all| {
+            self.step("ImageTagTransformer", &relative_file, 1, |all| {
                 images::apply(&mut all.resources, &image, &all.config.images, all.problems);
             });
         }
-        self.step("ReplacementTransformer", &relative_file, !replacements.is_empty(), |all| {
+        self.step("ReplacementTransformer", &relative_file, usize::from(!replacements.is_empty()), |all| {
             for replacement in &replacements {
                 replacements::apply(&mut all.resources, replacement, all.problems);
             }
         });
     }
 
-    /// Runs one transformer and, if asked for, notes what it changed.
-    fn step(&mut self, kind: &'static str, file: &str, runs: bool, transform: impl FnOnce(&mut Self)) {
-        if !runs {
+    /// Runs one transformer and, if asked for, notes in every object that it ran.
+    fn step(&mut self, kind: &'static str, file: &str, times: usize, transform: impl FnOnce(&mut Self)) {
+        if times == 0 {
             return;
         }
-        if !self.build_metadata.transformers {
-            transform(self);
-            return;
-        }
-        let before: Vec<Map<String, Value>> =
-            self.resources.iter().map(|resource| resource.value.clone()).collect();
-        let count = before.len();
         transform(self);
-        for (at, resource) in self.resources.iter_mut().enumerate() {
-            if count != before.len() || before.get(at) != Some(&resource.value) {
-                resource.transformed_by.push((file.to_owned(), kind));
-            }
+        if !self.build_metadata.transformers {
+            return;
+        }
+        for resource in &mut self.resources {
+            resource.transformed_by.extend(std::iter::repeat_n((file.to_owned(), kind), times));
         }
     }
 

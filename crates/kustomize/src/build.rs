@@ -1,5 +1,6 @@
 //! The whole build: load, accumulate, and what is done once at the end.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -102,6 +103,7 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
         }
     }
     references::fix(&mut resources, &config, options.quirks, &mut problems);
+    report_doubles(&resources, &mut problems);
     resources.retain(|resource| !resource.is_local_config());
     order.sort(&mut resources);
     let objects = resources.into_iter().map(|resource| finish(resource, build_metadata)).collect();
@@ -120,6 +122,21 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
         return Err(problems);
     }
     Ok(Build { objects, warnings: problems.into_iter().collect(), files })
+}
+
+/// Patches and replacements can give two objects one name.
+fn report_doubles(resources: &[Resource], problems: &mut Problems) {
+    let mut seen = HashMap::with_capacity(resources.len());
+    for resource in resources {
+        let id = resource.current();
+        if let Some(first) = seen.insert(id.key(), &resource.at) {
+            problems.push(
+                Problem::error(format!("there are two objects called `{id}`"))
+                    .at(resource.at.clone())
+                    .hint(format!("the other is at {first}; a patch or replacement gave them one name")),
+            );
+        }
+    }
 }
 
 /// The object as it is printed.
@@ -159,15 +176,21 @@ fn origin_text(origin: &Origin) -> String {
     }
 }
 
+/// What becomes of an annotation that is no text.
+pub(crate) fn annotation_text(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        other => scalar_text(other).unwrap_or_default(),
+    }
+}
+
 /// Annotations are text, whatever a patch put there; none at all leave no trace.
 fn stringify_annotations(metadata: &mut Map<String, Value>) {
     match metadata.get_mut("annotations") {
         Some(Value::Object(annotations)) if !annotations.is_empty() => {
             for value in annotations.values_mut() {
-                if value.is_null() {
-                    *value = Value::String("null".to_owned());
-                } else if let Some(text) = scalar_text(value) {
-                    *value = Value::String(text);
+                if !value.is_string() {
+                    *value = Value::String(annotation_text(value));
                 }
             }
         }

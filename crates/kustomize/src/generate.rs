@@ -76,6 +76,7 @@ pub(crate) fn generate(
     if kind == Generated::Secret {
         let secret_type = if generator.secret_type.is_empty() { "Opaque" } else { &generator.secret_type };
         object.insert("type".to_owned(), Value::String(secret_type.to_owned()));
+        object.insert("data".to_owned(), Value::Object(Map::new()));
     }
     let mut keys = std::collections::HashSet::new();
     for At { value: (key, bytes), at } in pairs {

@@ -15,7 +15,7 @@ use crate::kustomization::{
     At, Behavior, FILE_NAMES, Kind, Kustomization, PatchEntry, ReplacementEntry, read_configuration,
     read_replacements,
 };
-use crate::patch::{self, Patch};
+use crate::patch::{self, MetadataOf, Patch};
 use crate::resource::{Origin, Resource};
 use crate::transform::replacements::Replacement;
 
@@ -188,7 +188,7 @@ impl<'a> Loader<'a> {
             .collect();
         let json_patches = std::mem::take(&mut kustomization.patches_json)
             .into_iter()
-            .filter_map(|entry| self.patch(directory, entry))
+            .filter_map(|entry| self.json_patch(directory, entry))
             .collect();
         let mut replacements = Vec::new();
         for entry in std::mem::take(&mut kustomization.replacements) {
@@ -279,17 +279,23 @@ impl<'a> Loader<'a> {
             || entry.value.contains(": ")
             || entry.value.trim_start().starts_with('{');
         let (path, patch) = if inline { (None, Some(entry.clone())) } else { (Some(entry.clone()), None) };
-        self.patch(
-            directory,
-            PatchEntry {
-                path,
-                patch,
-                target: None,
-                allow_name_change: false,
-                allow_kind_change: false,
-                at: entry.at,
-            },
-        )
+        let entry =
+            PatchEntry { path, patch, target: None, allow_name_change: false, allow_kind_change: false, at: entry.at };
+        let patch = self.patch(directory, entry)?;
+        Some(Patch { metadata: MetadataOf::Copies, ..patch })
+    }
+
+    /// An entry of `patchesJson6902` has to name one object.
+    fn json_patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {
+        if !entry.target.as_ref().is_some_and(|target| target.name.is_given()) {
+            self.problems.push(
+                Problem::error("an entry of `patchesJson6902` needs `target.name`")
+                    .at(entry.at)
+                    .hint("move it to `patches`, whose targets can leave the name out"),
+            );
+            return None;
+        }
+        self.patch(directory, entry)
     }
 
     fn patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {

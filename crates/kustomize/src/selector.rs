@@ -18,6 +18,10 @@ impl Pattern {
         compiled.map(|regex| Self(Some(regex))).map_err(|_| format!("`{text}` is not a regular expression"))
     }
 
+    pub(crate) fn is_given(&self) -> bool {
+        self.0.is_some()
+    }
+
     fn matches(&self, text: &str) -> bool {
         self.0.as_ref().is_none_or(|regex| regex.is_match(text))
     }

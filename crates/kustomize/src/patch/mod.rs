@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::build::Quirks;
+use crate::build::{Quirks, annotation_text};
 use crate::id::Id;
 use crate::kustomization::PatchEntry;
 use crate::load;
@@ -23,8 +23,19 @@ pub(crate) struct Patch {
     pub(crate) target: Option<Selector>,
     pub(crate) allow_name_change: bool,
     pub(crate) allow_kind_change: bool,
+    /// Whether labels and annotations of the patch all count as text, so that null is no removal.
+    pub(crate) metadata: MetadataOf,
     /// Where the kustomization names it.
     pub(crate) at: Location,
+}
+
+/// How labels and annotations in a strategic patch are read; it depends on how the patch is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetadataOf {
+    /// As they are: null removes.
+    Documents,
+    /// As text: null becomes the text `null`. So it is with a `target` and in `patchesStrategicMerge`.
+    Copies,
 }
 
 #[derive(Debug)]
@@ -87,7 +98,8 @@ impl Patch {
             }
             _ => {}
         }
-        Some(Self { body, target, allow_name_change, allow_kind_change, at })
+        let metadata = if target.is_some() { MetadataOf::Copies } else { MetadataOf::Documents };
+        Some(Self { body, target, allow_name_change, allow_kind_change, metadata, at })
     }
 }
 
@@ -261,6 +273,23 @@ fn strategic_one(
     if let Some(Value::Object(metadata)) = change.get_mut("metadata") {
         if !patch.allow_name_change {
             metadata.shift_remove("name");
+        }
+        if patch.metadata == MetadataOf::Copies && quirks == Quirks::AsKustomize {
+            for field in ["labels", "annotations"] {
+                let Some(Value::Object(texts)) = metadata.get_mut(field) else { continue };
+                for (key, value) in texts.iter_mut().filter(|(_, value)| !value.is_string()) {
+                    if value.is_null() {
+                        problems.push(
+                            Problem::warning(format!(
+                                "`{before}`: `metadata.{field}.{key}: null` sets the text `null` here and removes nothing"
+                            ))
+                            .at(patch.at.clone())
+                            .hint("list the patch under `patches` without `target`, or use a JSON patch"),
+                        );
+                    }
+                    *value = Value::String(annotation_text(value));
+                }
+            }
         }
         metadata.shift_remove("namespace");
     }

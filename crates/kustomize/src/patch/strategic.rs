@@ -120,8 +120,19 @@ impl Merger<'_> {
         let mut merged = match self.directive(patch)? {
             Directive::Delete => return Ok(None),
             Directive::Replace => Map::new(),
-            Directive::Merge => base.unwrap_or_default(),
+            Directive::Merge => {
+                let mut base = base.unwrap_or_default();
+                base.shift_remove(DIRECTIVE);
+                base
+            }
         };
+        if let Some(schema) = schema {
+            for (key, value) in merged.iter_mut().filter(|(key, _)| !patch.contains_key(*key)) {
+                if let Some(field) = schema.field(key) {
+                    self.settle(value, field)?;
+                }
+            }
+        }
         for (key, value) in patch {
             if key == DIRECTIVE {
                 continue;
@@ -142,6 +153,44 @@ impl Merger<'_> {
             }
         }
         Ok(Some(merged))
+    }
+
+    /// What merging does to a part of the object that the patch does not mention: lists with repeated
+    /// keys lose elements.
+    fn settle(&mut self, value: &mut Value, field: &'static Field) -> Result<(), MergeError> {
+        match value {
+            Value::Object(map) => field.value_type().map_or(Ok(()), |schema| self.settle_map(map, schema)),
+            Value::Array(list) => {
+                let Some(keys) = field.merge_keys.as_ref().filter(|keys| !keys.is_empty()) else { return Ok(()) };
+                if let Some(schema) = field.value_type() {
+                    for element in list.iter_mut() {
+                        self.settle_element(element, Some(schema))?;
+                    }
+                }
+                if !is_regular(list, keys) && self.second_key == SecondKey::AsKustomize {
+                    let settled = self.keyed_list(Some(std::mem::take(list)), &[], keys, field.value_type())?;
+                    *list = settled.unwrap_or_default();
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn settle_map(&mut self, map: &mut Map<String, Value>, schema: &'static Type) -> Result<(), MergeError> {
+        for (key, value) in map.iter_mut() {
+            if let Some(field) = schema.field(key) {
+                self.settle(value, field)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_element(&mut self, element: &mut Value, schema: Option<&'static Type>) -> Result<(), MergeError> {
+        match (element, schema) {
+            (Value::Object(map), Some(schema)) => self.settle_map(map, schema),
+            _ => Ok(()),
+        }
     }
 
     fn directive(&self, patch: &Map<String, Value>) -> Result<Directive, MergeError> {
@@ -168,20 +217,25 @@ impl Merger<'_> {
         element: Option<&'static Type>,
     ) -> Result<Option<Vec<Value>>, MergeError> {
         let mut patch: Vec<&Value> = patch.iter().collect();
-        let mut base = match base {
+        let mut own = false;
+        let mut base: Vec<Value> = match base {
             // Without a list to patch, the patch's own list is patched with itself.
-            None => patch.iter().map(|value| without_directive(value, keys)).collect(),
+            None => {
+                own = true;
+                patch.iter().map(|value| (*value).clone()).collect()
+            }
             Some(base) => match self.list_directive(&mut patch)? {
                 Directive::Delete => return Ok(None),
                 Directive::Replace => patch.iter().map(|value| (*value).clone()).collect(),
                 Directive::Merge => base,
             },
         };
+        base.retain(|value| !is_empty(value));
         if self.second_key == SecondKey::Defaulted && keys.len() > 1 {
             return self.defaulted_list(base, &patch, keys, element).map(Some);
         }
         if let [key] = keys
-            && let Some(merged) = self.distinct_list(&mut base, &patch, key, element)?
+            && let Some(merged) = self.distinct_list(&mut base, own, &patch, key, element)?
         {
             return Ok(Some(merged));
         }
@@ -232,6 +286,7 @@ impl Merger<'_> {
     fn distinct_list(
         &mut self,
         base: &mut Vec<Value>,
+        own: bool,
         patch: &[&Value],
         key: &str,
         element: Option<&'static Type>,
@@ -258,13 +313,16 @@ impl Merger<'_> {
                 .get(&theirs.get(key).and_then(scalar_text).unwrap_or_default())
                 .and_then(|&at| taken[at].take());
             let merged = match mine {
-                Some(mine) if self.directive(theirs)? == Directive::Replace => Some(mine),
+                Some(mine) if !own && self.directive(theirs)? == Directive::Replace => Some(mine),
                 Some(Value::Object(mine)) => self.map(Some(mine), theirs, element)?.map(Value::Object),
                 _ => self.map(None, theirs, element)?.map(Value::Object),
             };
             items.extend(merged.filter(|value| !is_empty(value)));
         }
-        items.extend(taken.into_iter().flatten());
+        for mut rest in taken.into_iter().flatten() {
+            self.settle_element(&mut rest, element)?;
+            items.push(rest);
+        }
         Ok(Some(items))
     }
 
@@ -369,7 +427,10 @@ impl Merger<'_> {
         let theirs = patch.iter().copied().find(|value| matches(value));
         let merged = match (mine, theirs) {
             (None, None) => None,
-            (Some(mine), None) => Some(mine.clone()),
+            (Some(mine), None) => {
+                self.settle_element(mine, schema)?;
+                Some(mine.clone())
+            }
             (None, Some(Value::Object(theirs))) => self.map(None, theirs, schema)?.map(Value::Object),
             (Some(mine), Some(Value::Object(theirs))) => {
                 let replaces = self.directive(theirs)? == Directive::Replace;
@@ -411,15 +472,15 @@ impl Merger<'_> {
     }
 }
 
-/// A copy of an element without its directive, unless it has nothing to be found by.
-fn without_directive(value: &Value, keys: &[&str]) -> Value {
-    let mut copy = value.clone();
-    if let Value::Object(map) = &mut copy
-        && keys.iter().any(|key| map.contains_key(*key))
-    {
-        map.shift_remove(DIRECTIVE);
-    }
-    copy
+/// Whether every element has keys of its own, all of the same keys.
+fn is_regular(list: &[Value], keys: &[&str]) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    let mut shapes = std::collections::HashSet::new();
+    list.iter().all(|element| {
+        let tuple: Vec<String> = keys.iter().map(|key| key_text(element, key)).collect();
+        shapes.insert(tuple.iter().map(String::is_empty).collect::<Vec<bool>>());
+        !is_empty(element) && !tuple[0].is_empty() && shapes.len() == 1 && seen.insert(tuple)
+    })
 }
 
 fn article(value: &Value) -> &'static str {

@@ -52,7 +52,7 @@ impl ImageChange {
             }
             (true, true) => {}
         }
-        if !self.tag_suffix.is_empty() {
+        if !self.tag_suffix.is_empty() && self.new_tag.is_empty() && self.digest.is_empty() {
             tag.push_str(&self.tag_suffix);
             digest.clear();
         }

@@ -93,8 +93,17 @@ pub(crate) fn fix(resources: &mut [Resource], config: &Config, quirks: Quirks, p
             let mut follow = |value: &mut Value| {
                 followed.set(value, &referrer, referred, field, &mut reports);
             };
-            // A path through a plain value is no reference; the API server has its own words for it.
-            let _ = field.each(resource, Leaf::Scalar, &mut follow);
+            if let Err(error) = field.each(resource, Leaf::Scalar, &mut follow) {
+                problems.push(
+                    Problem::error(format!(
+                        "`{}`: `{}` in `{}` should be a mapping or a list of them",
+                        referrer.id,
+                        error.field,
+                        field.path.join(".")
+                    ))
+                    .at(resource.at.clone()),
+                );
+            }
             problems.extend(reports.into_iter().map(|problem: Problem| problem.at(resource.at.clone())));
         }
     }

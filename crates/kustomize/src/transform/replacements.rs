@@ -139,7 +139,7 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String
         Ok(())
     })?;
     let value = value
-        .filter(|value| !value.is_null())
+        .filter(|value| !value.is_null() && !value.as_object().is_some_and(Map::is_empty))
         .ok_or_else(|| format!("replacement source `{}` has no `{}`", found.current(), source.field_path))?;
     if source.options.delimiter.is_empty() {
         return Ok(value);
