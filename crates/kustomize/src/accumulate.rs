@@ -50,9 +50,14 @@ impl Accumulator<'_> {
             self.add(component);
         }
         let quirks = self.quirks;
-        self.step("PatchStrategicMergeTransformer", &relative_file, usize::from(!strategic_patches.is_empty()), |all| {
-            patch::apply(&mut all.resources, &strategic_patches, quirks, all.problems);
-        });
+        self.step(
+            "PatchStrategicMergeTransformer",
+            &relative_file,
+            usize::from(!strategic_patches.is_empty()),
+            |all| {
+                patch::apply(&mut all.resources, &strategic_patches, quirks, all.problems);
+            },
+        );
         self.step("PatchTransformer", &relative_file, patches.len(), |all| {
             patch::apply(&mut all.resources, &patches, quirks, all.problems);
         });

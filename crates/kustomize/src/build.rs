@@ -124,11 +124,17 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
     Ok(Build { objects, warnings: problems.into_iter().collect(), files })
 }
 
-/// Patches and replacements can give two objects one name.
+/// Patches and replacements can give two objects one name, or none.
 fn report_doubles(resources: &[Resource], problems: &mut Problems) {
     let mut seen = HashMap::with_capacity(resources.len());
     for resource in resources {
         let id = resource.current();
+        if id.name.is_empty() {
+            problems.push(
+                Problem::error(format!("`{}` lost its name to a patch or replacement", resource.original()))
+                    .at(resource.at.clone()),
+            );
+        }
         if let Some(first) = seen.insert(id.key(), &resource.at) {
             problems.push(
                 Problem::error(format!("there are two objects called `{id}`"))

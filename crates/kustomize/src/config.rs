@@ -63,7 +63,7 @@ impl Config {
             template_labels: fields(TEMPLATE_LABELS),
             labels: Vec::new(),
             common_annotations: fields(COMMON_ANNOTATIONS),
-            images: Vec::new(),
+            images: fields(IMAGES),
             replicas: fields(REPLICAS),
             name_references: name_references(),
         }
@@ -162,6 +162,14 @@ const COMMON_ANNOTATIONS: &[&str] = &[
     "spec/template/metadata/annotations + @batch/_/Job",
     "spec/jobTemplate/metadata/annotations + @batch/_/CronJob",
     "spec/jobTemplate/spec/template/metadata/annotations + @batch/_/CronJob",
+];
+
+/// Looked at again after every list of containers, whatever it is in: a tag's suffix comes twice here.
+const IMAGES: &[&str] = &[
+    "spec/containers[]/image",
+    "spec/initContainers[]/image",
+    "spec/template/spec/containers[]/image",
+    "spec/template/spec/initContainers[]/image",
 ];
 
 const REPLICAS: &[&str] = &[

@@ -279,8 +279,14 @@ impl<'a> Loader<'a> {
             || entry.value.contains(": ")
             || entry.value.trim_start().starts_with('{');
         let (path, patch) = if inline { (None, Some(entry.clone())) } else { (Some(entry.clone()), None) };
-        let entry =
-            PatchEntry { path, patch, target: None, allow_name_change: false, allow_kind_change: false, at: entry.at };
+        let entry = PatchEntry {
+            path,
+            patch,
+            target: None,
+            allow_name_change: false,
+            allow_kind_change: false,
+            at: entry.at,
+        };
         let patch = self.patch(directory, entry)?;
         Some(Patch { metadata: MetadataOf::Copies, ..patch })
     }

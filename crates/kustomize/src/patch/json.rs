@@ -80,13 +80,8 @@ fn apply_one(document: &mut Value, operation: &Operation) -> Result<(), String> 
         Operation::Remove { path } => {
             remove(document, path).map(drop).map_err(|why| format!("cannot remove `{}`: {why}", path.text()))
         }
-        Operation::Replace { path, value } => match find(document, path) {
-            Ok(found) => {
-                *found = value.clone();
-                Ok(())
-            }
-            Err(why) => Err(format!("cannot replace `{}`: {why}", path.text())),
-        },
+        Operation::Replace { path, value } => replace(document, path, value.clone())
+            .map_err(|why| format!("cannot replace `{}`: {why}", path.text())),
         Operation::Move { from, path } => {
             let value =
                 remove(document, from).map_err(|why| format!("cannot move `{}`: {why}", from.text()))?;
@@ -162,6 +157,23 @@ fn add(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String>
         Value::Array(list) => {
             let at = position(last, list.len() + 1)?;
             list.insert(at, value);
+            Ok(())
+        }
+        _ => Err("its parent is a plain value".to_owned()),
+    }
+}
+
+/// Like kustomize, does not mind that the field of a mapping is not there yet.
+fn replace(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String> {
+    let (parent, last) = parent(document, path)?;
+    match parent {
+        Value::Object(map) => {
+            map.insert(last.to_owned(), value);
+            Ok(())
+        }
+        Value::Array(list) => {
+            let at = position(last, list.len())?;
+            list[at] = value;
             Ok(())
         }
         _ => Err("its parent is a plain value".to_owned()),

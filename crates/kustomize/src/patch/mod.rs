@@ -359,7 +359,13 @@ fn json_one(
     let mut document = Value::Object(std::mem::take(&mut resource.value));
     match json::apply(&mut document, operations) {
         Ok(()) => match document {
-            Value::Object(map) => resource.value = map,
+            Value::Object(map) => {
+                resource.value = map;
+                // Annotations are read back as text, so anything but a mapping counts as none.
+                if resource.annotations().is_none() {
+                    resource.metadata_mut().shift_remove("annotations");
+                }
+            }
             _ => resource.value = unpatched,
         },
         Err(message) => {

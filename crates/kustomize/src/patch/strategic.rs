@@ -161,14 +161,17 @@ impl Merger<'_> {
         match value {
             Value::Object(map) => field.value_type().map_or(Ok(()), |schema| self.settle_map(map, schema)),
             Value::Array(list) => {
-                let Some(keys) = field.merge_keys.as_ref().filter(|keys| !keys.is_empty()) else { return Ok(()) };
+                let Some(keys) = field.merge_keys.as_ref().filter(|keys| !keys.is_empty()) else {
+                    return Ok(());
+                };
                 if let Some(schema) = field.value_type() {
                     for element in list.iter_mut() {
                         self.settle_element(element, Some(schema))?;
                     }
                 }
                 if !is_regular(list, keys) && self.second_key == SecondKey::AsKustomize {
-                    let settled = self.keyed_list(Some(std::mem::take(list)), &[], keys, field.value_type())?;
+                    let settled =
+                        self.keyed_list(Some(std::mem::take(list)), &[], keys, field.value_type())?;
                     *list = settled.unwrap_or_default();
                 }
                 Ok(())
@@ -186,7 +189,11 @@ impl Merger<'_> {
         Ok(())
     }
 
-    fn settle_element(&mut self, element: &mut Value, schema: Option<&'static Type>) -> Result<(), MergeError> {
+    fn settle_element(
+        &mut self,
+        element: &mut Value,
+        schema: Option<&'static Type>,
+    ) -> Result<(), MergeError> {
         match (element, schema) {
             (Value::Object(map), Some(schema)) => self.settle_map(map, schema),
             _ => Ok(()),
@@ -256,7 +263,12 @@ impl Merger<'_> {
                     .map(|&key| (keys[key], key_text(&element, keys[key])))
                     .filter(|(_, text)| !text.is_empty())
                     .collect();
+                let before = items.len();
                 items.retain(|item| !present.iter().all(|(key, text)| key_text(item, key) == *text));
+                if present.len() < used.len() && before > items.len() + 1 {
+                    let tuple: Vec<String> = keys.iter().map(|key| key_text(&element, key)).collect();
+                    self.lost(keys, &used, &tuple);
+                }
                 items.push(element);
             }
         } else {
@@ -338,40 +350,33 @@ impl Merger<'_> {
         items: &mut Vec<Value>,
     ) -> Result<(), MergeError> {
         for tuple in tuples {
-            let present: Vec<&String> =
-                used.iter().map(|&key| &tuple[key]).filter(|text| !text.is_empty()).collect();
-            if present.len() == used.len() {
-                let matches =
-                    |value: &Value| used.iter().all(|&key| key_text(value, keys[key]) == tuple[key]);
-                match self.element(base, patch, element, &matches)? {
-                    Some(merged) => put(items, merged, &matches),
-                    None => base.retain(|value| !matches(value)),
+            let is_full = used.iter().all(|&key| !tuple[key].is_empty());
+            let covered = |other: &Vec<String>| {
+                other != tuple && used.iter().all(|&key| tuple[key].is_empty() || tuple[key] == other[key])
+            };
+            let matches = |value: &Value| used.iter().all(|&key| key_text(value, keys[key]) == tuple[key]);
+            if !is_full && tuples.iter().any(covered) {
+                // An element without the second key is dropped when another one has it.
+                if patch.iter().any(|value| matches(value)) {
+                    self.lost(keys, used, tuple);
                 }
                 continue;
             }
-            // The values that are there are compared with the keys from the first one on.
-            let matches = |value: &Value| {
-                !present.is_empty()
-                    && present.iter().zip(used).all(|(text, &key)| key_text(value, keys[key]) == **text)
-            };
-            let in_patch = patch.iter().copied().find(|value| matches(value));
-            if let Some(found) = base.iter().find(|value| matches(value)) {
-                if in_patch.is_some() {
-                    let key = used.iter().find(|&&key| tuple[key].is_empty()).map_or("", |&key| keys[key]);
-                    self.oddities
-                        .push(Oddity::LostElement { path: self.path.join("."), key: key.to_owned() });
-                }
-                put(items, found.clone(), &|item| same_keys(item, found, keys));
-            } else if let Some(Value::Object(found)) = in_patch
-                && let Some(merged) = self.map(None, found, element)?
-                && !merged.is_empty()
-            {
-                let merged = Value::Object(merged);
-                let like = merged.clone();
-                put(items, merged, &|item| same_keys(item, &like, keys));
+            let before =
+                if is_full { None } else { base.iter().position(matches).map(|at| (at, base[at].clone())) };
+            match (self.element(base, patch, element, &matches)?, before) {
+                (Some(merged), _) => put(items, merged, &matches),
+                (None, Some((at, before))) => base[at] = before,
+                (None, None) if is_full => base.retain(|value| !matches(value)),
+                (None, None) => {}
             }
         }
         Ok(())
+    }
+
+    fn lost(&mut self, keys: &[&'static str], used: &[usize], tuple: &[String]) {
+        let key = used.iter().find(|&&key| tuple[key].is_empty()).map_or("", |&key| keys[key]);
+        self.oddities.push(Oddity::LostElement { path: self.path.join("."), key: key.to_owned() });
     }
 
     /// The sane reading of a two-key list: `protocol` defaults to `TCP` on both sides.
@@ -511,10 +516,6 @@ fn has_key(value: &Value, key: &str, wanted: &str) -> bool {
         Some(_) if wanted.is_empty() => true,
         Some(found) => scalar_text(found).is_some_and(|text| text == wanted),
     }
-}
-
-fn same_keys(a: &Value, b: &Value, keys: &[&str]) -> bool {
-    keys.iter().all(|key| key_text(a, key) == key_text(b, key))
 }
 
 /// Replaces every matching item, or appends.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
+use slipway_yaml::Reader;
 
 use crate::id::{Gvk, Id};
 use crate::resource::{Resource, scalar_text};
@@ -132,7 +133,7 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String
     let path = split_path(&source.field_path);
     let mut value = None;
     let whole = &mut Value::Object(found.value.clone());
-    visit(whole, &path, None, &mut |found| {
+    visit(whole, &path, None, false, &mut |found, _| {
         if value.is_none() {
             value = Some(found.clone());
         }
@@ -160,9 +161,9 @@ fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Op
     let create = options.create.then_some(value);
     let mut whole = Value::Object(std::mem::take(object));
     let mut count = 0;
-    let result = visit(&mut whole, &segments, create, &mut |target| {
+    let result = visit(&mut whole, &segments, create, false, &mut |target, created| {
         count += 1;
-        set(target, value, options)
+        set(target, value, options, created)
     });
     if let Value::Object(changed) = whole {
         *object = changed;
@@ -176,7 +177,7 @@ fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Op
 }
 
 /// Puts `value` into a found field. A scalar keeps its own type and only takes the text.
-fn set(target: &mut Value, value: &Value, options: &Options) -> Result<(), String> {
+fn set(target: &mut Value, value: &Value, options: &Options, created: bool) -> Result<(), String> {
     let is_scalar = !matches!(target, Value::Array(_) | Value::Object(_));
     if !is_scalar {
         if !options.delimiter.is_empty() {
@@ -186,11 +187,11 @@ fn set(target: &mut Value, value: &Value, options: &Options) -> Result<(), Strin
         return Ok(());
     }
     let Some(mut text) = scalar_text(value) else {
-        if !options.delimiter.is_empty() {
-            return Err("a delimiter can only be used with a plain value".to_owned());
+        if created {
+            *target = value.clone();
+            return Ok(());
         }
-        *target = value.clone();
-        return Ok(());
+        return Err("a mapping or list cannot be put where a plain value is".to_owned());
     };
     if !options.delimiter.is_empty() {
         let before = scalar_text(target).unwrap_or_default();
@@ -203,7 +204,8 @@ fn set(target: &mut Value, value: &Value, options: &Options) -> Result<(), Strin
         text = pieces.join(&options.delimiter);
     }
     *target = match target {
-        Value::Null if options.delimiter.is_empty() => value.clone(),
+        Value::Null if created => untyped(&text),
+        Value::Null => return Err(format!("`{text}` is put where there is null")),
         Value::Number(_) => number(&text).ok_or_else(|| format!("`{text}` is put where a number is"))?,
         Value::Bool(_) => match text.as_str() {
             "true" => Value::Bool(true),
@@ -213,6 +215,18 @@ fn set(target: &mut Value, value: &Value, options: &Options) -> Result<(), Strin
         _ => Value::String(text),
     };
     Ok(())
+}
+
+/// A made field has no type of its own: the text is read as if it stood in a file.
+fn untyped(text: &str) -> Value {
+    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-._~".contains(letter));
+    if !plain || text.is_empty() {
+        return Value::String(text.to_owned());
+    }
+    match Reader::kustomize().read_one(text, "") {
+        Ok(node) if node.as_map().is_none() && node.as_seq().is_none() => node.to_json(),
+        _ => Value::String(text.to_owned()),
+    }
 }
 
 fn number(text: &str) -> Option<Value> {
@@ -283,23 +297,26 @@ fn split_path(path: &str) -> Vec<Segment> {
 }
 
 /// Calls `found` with every value the path leads to. With `create`, missing steps are made, the last
-/// one like that value.
+/// one like that value, and `found` is told so.
 fn visit(
     value: &mut Value,
     path: &[Segment],
     create: Option<&Value>,
-    found: &mut dyn FnMut(&mut Value) -> Result<(), String>,
+    created: bool,
+    found: &mut dyn FnMut(&mut Value, bool) -> Result<(), String>,
 ) -> Result<(), String> {
-    let Some((first, rest)) = path.split_first() else { return found(value) };
+    let Some((first, rest)) = path.split_first() else { return found(value, created) };
     match (first, value) {
         (Segment::Field(name), Value::Object(map)) => {
+            let mut created = created;
             if map.get(name).is_none_or(|value| value.is_null() && !rest.is_empty())
                 && let Some(like) = create
             {
                 map.insert(name.clone(), made(rest, like));
+                created = true;
             }
             match map.get_mut(name) {
-                Some(value) => visit(value, rest, create, found),
+                Some(value) => visit(value, rest, create, created, found),
                 None => Ok(()),
             }
         }
@@ -307,14 +324,14 @@ fn visit(
             ("-", _) => match create {
                 Some(like) => {
                     list.push(made(rest, like));
-                    list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, found))
+                    list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, true, found))
                 }
-                None => list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, found)),
+                None => list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, created, found)),
             },
             (_, Ok(index)) => {
                 let length = list.len();
                 match list.get_mut(index) {
-                    Some(value) => visit(value, rest, create, found),
+                    Some(value) => visit(value, rest, create, created, found),
                     None => Err(format!("there is no element {index} in a list of {length}")),
                 }
             }
@@ -334,13 +351,13 @@ fn visit(
             }
             list.iter_mut()
                 .filter(|element| matches(element) || by_value(element))
-                .try_for_each(|element| visit(element, rest, create, found))
+                .try_for_each(|element| visit(element, rest, create, created, found))
         }
         (Segment::Every, Value::Array(list)) => {
-            list.iter_mut().try_for_each(|element| visit(element, rest, create, found))
+            list.iter_mut().try_for_each(|element| visit(element, rest, create, created, found))
         }
         (Segment::Every, Value::Object(map)) => {
-            map.values_mut().try_for_each(|element| visit(element, rest, create, found))
+            map.values_mut().try_for_each(|element| visit(element, rest, create, created, found))
         }
         (_, Value::Null) => Ok(()),
         (segment, _) => Err(format!("{} leads into a plain value", segment_text(segment))),
