@@ -27,7 +27,7 @@ pub(crate) struct Item<'a> {
     pub(crate) content: Content<'a>,
     pub(crate) tag: Option<Box<str>>,
     pub(crate) start: Mark,
-    pub(crate) end: usize,
+    pub(crate) end: u32,
     /// The index on the tape of what follows this node.
     pub(crate) next: u32,
     pub(crate) flow: bool,
@@ -78,22 +78,20 @@ pub(crate) struct Parser<'a> {
     scanner: Scanner<'a>,
     max_depth: usize,
     started: bool,
-    /// Where the block of text with the first forbidden character starts, and that character.
-    forbidden: Option<(usize, usize)>,
+    /// The first place that is no text at all, and what is wrong there.
+    forbidden: Option<(usize, &'static str)>,
     tags: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     anchors: HashMap<&'a str, u32>,
     states: Vec<State>,
     open: Vec<(u32, Mark)>,
     /// Where the last node that was read ends.
-    last_end: usize,
+    last_end: u32,
     tape: Tape<'a>,
 }
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a str, max_depth: usize) -> Self {
-        // Go checks characters a block at a time, so a mistake in an earlier block is reported first.
-        const BLOCK: usize = 512;
-        let forbidden = first_forbidden(text.as_bytes()).map(|at| (at / BLOCK * BLOCK, at));
+        let forbidden = first_forbidden(text.as_bytes()).map(|at| (at, "control characters are not allowed"));
         Self {
             text,
             scanner: Scanner::new(text, max_depth),
@@ -109,26 +107,35 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a text that is UTF-8 only up to `text`'s end.
+    pub(crate) fn broken(text: &'a str, problem: &'static str, max_depth: usize) -> Self {
+        let mut parser = Self::new(text, max_depth);
+        parser.forbidden = parser.forbidden.or(Some((text.len(), problem)));
+        parser
+    }
+
     /// Reads the next document, if there is one.
     pub(crate) fn next_document(&mut self) -> Result<Option<Tape<'a>>> {
+        // Go checks characters a block at a time, so a mistake in an earlier block is reported first.
+        const BLOCK: usize = 512;
         let document = self.read_document();
-        if let Some((block, at)) = self.forbidden {
+        if let Some((at, problem)) = self.forbidden {
             let reached = match &document {
                 Ok(_) => self.scanner.offset(),
-                Err(error) => error.mark.offset.max(self.scanner.offset()),
+                Err(error) => self.scanner.offset().max(error.mark.offset as usize),
             };
-            if reached >= block {
-                return Err(self.forbidden_error(at));
+            if reached >= at / BLOCK * BLOCK {
+                return Err(self.forbidden_error(at, problem));
             }
         }
         document
     }
 
-    fn forbidden_error(&self, at: usize) -> Box<SyntaxError> {
+    fn forbidden_error(&self, at: usize, problem: &str) -> Box<SyntaxError> {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let mark = Mark {
-            offset: at,
+            offset: at as u32,
             index: 0,
             line: before.matches('\n').count() as u32,
             column: before[line_start..].chars().count() as u32,
@@ -137,7 +144,7 @@ impl<'a> Parser<'a> {
             origin: Origin::Reader,
             context: "",
             context_mark: Mark::default(),
-            problem: "control characters are not allowed".into(),
+            problem: problem.into(),
             mark,
         })
     }
@@ -153,7 +160,9 @@ impl<'a> Parser<'a> {
         let first = !std::mem::replace(&mut self.started, true);
         self.tags.clear();
         self.anchors.clear();
-        self.tape = Tape { items: Vec::with_capacity(self.text.len().min(1 << 20) / 24 + 4) };
+        // Most streams are one document, and most nodes take more than a dozen bytes of text.
+        let expected = if first { self.text.len().min(1 << 20) / 16 } else { 64 };
+        self.tape = Tape { items: Vec::with_capacity(expected + 4) };
         match &self.scanner.peek()?.kind {
             Kind::StreamEnd => return Ok(None),
             Kind::VersionDirective { .. } | Kind::TagDirective { .. } | Kind::DocumentStart => {
@@ -258,7 +267,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn push(&mut self, content: Content<'a>, tag: Option<Box<str>>, start: Mark, end: usize) -> u32 {
+    fn push(&mut self, content: Content<'a>, tag: Option<Box<str>>, start: Mark, end: u32) -> u32 {
         let index = self.tape.items.len() as u32;
         self.last_end = end;
         self.tape.items.push(Item { content, tag, start, end, next: index + 1, flow: false });
@@ -270,7 +279,7 @@ impl<'a> Parser<'a> {
         self.push(Content::Scalar { value, style: Style::Plain }, None, mark, mark.offset);
     }
 
-    fn close(&mut self, end: usize) {
+    fn close(&mut self, end: u32) {
         if let Some((index, _)) = self.open.pop() {
             let next = self.tape.items.len() as u32;
             // A block collection ends with its last node, not with the blank lines behind it.
@@ -309,12 +318,18 @@ impl<'a> Parser<'a> {
                     let token = self.scanner.take()?;
                     end = token.end;
                     if let Kind::Tag { handle, suffix } = token.kind {
-                        tag = Some(self.resolve_tag(&handle, &suffix, start, token.start)?);
+                        tag = Some((handle, suffix, token.start));
                     }
                 }
                 _ => break,
             }
         }
+        // Go reads on before it looks the tag up: a mistake in the next token comes first.
+        self.scanner.peek()?;
+        let tag = match tag {
+            Some((handle, suffix, at)) => Some(self.resolve_tag(&handle, &suffix, start, at)?),
+            None => None,
+        };
         if let Some(name) = anchor {
             self.anchors.insert(name, self.tape.items.len() as u32);
         }

@@ -1,180 +1,23 @@
-//! YAML to values exactly as Helm and kubectl read it: YAML 1.1 by way of JSON.
-//!
-//! Keys become text, later duplicates win, merges apply in the order they stand, only the first
-//! document counts, and mistakes carry Go's words. Any `Deserialize` type is built straight from the
-//! tape, without a tree in between.
+//! The serde side of reading: a deserializer that walks the tape.
 
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::fmt::Write as _;
+use std::collections::HashSet;
 
-use base64::Engine as _;
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer as _, Visitor};
 
-use crate::error::{SyntaxError, YamlError};
+use super::go_syntax::go_syntax;
+use super::{Context, Decoded, MAX_DEPTH, Stage, decode, fail};
+use crate::error::YamlError;
 use crate::node::whole;
 use crate::number;
-use crate::resolve::{Scalar, Schema, resolve};
-use crate::scan::{Mark, Style};
-use crate::tape::{CORE_TAG, Content, Item, Parser, Tape};
-
-/// Deepest nesting accepted. Go allows 10 000, which no thread's stack survives in a recursive reader.
-pub const MAX_DEPTH: usize = 500;
-
-/// Reads the first document of `text` as Helm does. Integers stay exact; floats without a fraction
-/// become integers, as they do on their way through JSON. An empty text is null.
-pub fn from_str_helm(text: &str) -> Result<serde_json::Value, YamlError> {
-    from_str(text)
-}
-
-/// Reads a mapping as Helm does (values, `fromYaml`); an empty text is an empty mapping.
-pub fn map_from_str_helm(text: &str) -> Result<serde_json::Map<String, serde_json::Value>, YamlError> {
-    use serde_json::Value as Json;
-    let kind = match from_str_helm(text)? {
-        Json::Object(map) => return Ok(map),
-        Json::Null => return Ok(serde_json::Map::new()),
-        Json::Array(_) => "array",
-        Json::String(_) => "string",
-        Json::Number(_) => "number",
-        Json::Bool(_) => "bool",
-    };
-    Err(YamlError::Decode(format!("cannot unmarshal {kind} into Go value of type map[string]interface {{}}")))
-}
-
-/// Reads the first document of `text` as Helm does, into any type. Numbers arrive as `i64`, `u64` or
-/// `f64`, mapping keys as strings.
-pub fn from_str<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlError> {
-    let tape = Parser::new(text, MAX_DEPTH).next_document()?.unwrap_or_default();
-    let run = |stage| {
-        let context = Context::new(&tape, stage);
-        T::deserialize(Cursor { context: &context, index: 0, depth: 0 })
-    };
-    run(Stage::Encode).map_err(|error| {
-        // Go finishes each stage before it starts the next: report the mistake of the earliest.
-        let stages = [Stage::Decode, Stage::Convert];
-        stages.into_iter().find_map(|stage| check(&tape, stage).err()).unwrap_or(error)
-    })
-}
-
-fn check(tape: &Tape<'_>, stage: Stage) -> Result<(), YamlError> {
-    let context = Context::new(tape, stage);
-    Everything::deserialize_from(Cursor { context: &context, index: 0, depth: 0 })
-}
-
-/// How far a value goes on Go's way from YAML to JSON.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    Decode,
-    Convert,
-    Encode,
-}
-
-struct Context<'t, 'a> {
-    tape: &'t Tape<'a>,
-    stage: Stage,
-    decoded: Cell<u64>,
-    aliased: Cell<u64>,
-    alias_depth: Cell<u32>,
-}
-
-impl<'t, 'a> Context<'t, 'a> {
-    fn new(tape: &'t Tape<'a>, stage: Stage) -> Self {
-        Self { tape, stage, decoded: Cell::new(1), aliased: Cell::new(0), alias_depth: Cell::new(0) }
-    }
-
-    fn item(&self, index: u32) -> &'t Item<'a> {
-        &self.tape.items[index as usize]
-    }
-
-    /// Counts one decoded node; aliases may not make up too much of a document.
-    fn count(&self) -> Result<(), YamlError> {
-        let decoded = self.decoded.get() + 1;
-        self.decoded.set(decoded);
-        if self.alias_depth.get() == 0 {
-            return Ok(());
-        }
-        let aliased = self.aliased.get() + 1;
-        self.aliased.set(aliased);
-        let allowed = match decoded {
-            0..=400_000 => 0.99,
-            4_000_000.. => 0.10,
-            _ => 0.99 - 0.89 * ((decoded - 400_000) as f64 / 3_600_000.0),
-        };
-        if aliased > 100 && decoded > 1000 && aliased as f64 / decoded as f64 > allowed {
-            return Err(fail("document contains excessive aliasing"));
-        }
-        Ok(())
-    }
-
-    /// Follows an alias; says whether it did.
-    fn target(&self, index: u32) -> Result<(u32, bool), YamlError> {
-        let Content::Alias { name, target } = self.item(index).content else { return Ok((index, false)) };
-        if self.item(target).next > index {
-            return Err(fail(format!("anchor '{name}' value contains itself")));
-        }
-        Ok((target, true))
-    }
-}
-
-fn fail(problem: impl Into<Box<str>>) -> YamlError {
-    YamlError::Syntax(SyntaxError::composer(Mark::default(), problem))
-}
-
-/// A scalar after tags and rules were applied.
-enum Decoded<'t> {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Uint(u64),
-    Float(f64),
-    Str(Cow<'t, str>),
-}
-
-fn decode<'t>(item: &'t Item<'_>, value: &'t str, style: Style) -> Result<Decoded<'t>, YamlError> {
-    let text = || Decoded::Str(Cow::Borrowed(value));
-    let wanted = match item.tag.as_deref() {
-        None if style != Style::Plain => return Ok(text()),
-        None => None,
-        Some(tag) => match tag.strip_prefix(CORE_TAG) {
-            Some(core @ ("str" | "int" | "float" | "bool" | "null" | "timestamp" | "binary")) => Some(core),
-            _ => return Ok(text()),
-        },
-    };
-    match wanted {
-        Some("str") => return Ok(text()),
-        Some("binary") => {
-            let clean: String = value.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
-            let bytes = base64::engine::general_purpose::STANDARD
-                .decode(clean)
-                .map_err(|_| fail("!!binary value contains invalid base64 data"))?;
-            return Ok(Decoded::Str(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())));
-        }
-        _ => {}
-    }
-    let mut found = resolve(Schema::Yaml11, value);
-    if wanted.is_some_and(|wanted| wanted != "timestamp") && found == Scalar::Timestamp {
-        found = Scalar::Str;
-    }
-    Ok(match (wanted, found) {
-        (Some("float"), Scalar::Int(value)) => Decoded::Float(value as f64),
-        (Some(wanted), found) if wanted != found.tag() => {
-            return Err(fail(format!("cannot decode !!{} `{value}` as a !!{wanted}", found.tag())));
-        }
-        (_, Scalar::Null) => Decoded::Null,
-        (_, Scalar::Bool(value)) => Decoded::Bool(value),
-        (_, Scalar::Int(value)) => Decoded::Int(value),
-        (_, Scalar::Uint(value)) => Decoded::Uint(value),
-        (_, Scalar::Float(value)) => Decoded::Float(value),
-        (_, Scalar::Timestamp | Scalar::Str) => text(),
-    })
-}
+use crate::tape::Content;
 
 /// Stands at one node of the tape.
 #[derive(Clone, Copy)]
-struct Cursor<'c, 't, 'a> {
-    context: &'c Context<'t, 'a>,
-    index: u32,
-    depth: usize,
+pub(super) struct Cursor<'c, 't, 'a> {
+    pub(super) context: &'c Context<'t, 'a>,
+    pub(super) index: u32,
+    pub(super) depth: usize,
 }
 
 impl<'c, 't, 'a> Cursor<'c, 't, 'a> {
@@ -255,6 +98,8 @@ struct Pairs<'c, 't, 'a> {
     frames: Vec<Frame>,
     only: Frame,
     value: u32,
+    /// Keys so far, when repeated ones are to be found.
+    seen: HashSet<String>,
 }
 
 impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
@@ -262,7 +107,7 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
         let end = cursor.context.item(index).next;
         // The alias depth of the mapping itself is kept by its cursor.
         let only = Frame { at: index + 1, end, is_alias: false, entered: true };
-        Self { cursor, frames: Vec::new(), only, value: 0 }
+        Self { cursor, frames: Vec::new(), only, value: 0, seen: HashSet::new() }
     }
 
     /// Finds the next key, entering and leaving merged mappings on the way.
@@ -295,6 +140,14 @@ impl<'c, 't, 'a> Pairs<'c, 't, 'a> {
                 continue;
             }
             self.value = value;
+            if let Some(repeated) = &context.repeated {
+                let mut shown = String::new();
+                go_syntax(context, key, 0, &mut shown)?;
+                if !self.seen.insert(shown.clone()) {
+                    let line = context.item(value).start.line + 1;
+                    repeated.borrow_mut().push(format!("line {line}: key {shown} already set in map"));
+                }
+            }
             return Ok(Some(key));
         }
     }
@@ -460,137 +313,4 @@ impl<'de> Deserializer<'de> for Cursor<'_, '_, '_> {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct seq
         tuple tuple_struct map struct identifier ignored_any
     }
-}
-
-/// Reads a value and forgets it, keys included.
-struct Everything;
-
-impl Everything {
-    fn deserialize_from<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(Self)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Everything {
-    type Value = ();
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Everything {
-    type Value = ();
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("anything")
-    }
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Self)?.is_some() {}
-        Ok(())
-    }
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while map.next_entry_seed(Self, Self)?.is_some() {}
-        Ok(())
-    }
-}
-
-/// Writes a value as Go's `%#v` does, for messages about keys.
-fn go_syntax(context: &Context<'_, '_>, index: u32, depth: usize, out: &mut String) -> Result<(), YamlError> {
-    if depth > MAX_DEPTH {
-        return Err(fail(format!("exceeded max depth of {MAX_DEPTH}")));
-    }
-    context.count()?;
-    let (index, is_alias) = context.target(index)?;
-    if is_alias {
-        context.alias_depth.set(context.alias_depth.get() + 1);
-    }
-    let item = context.item(index);
-    match &item.content {
-        Content::Scalar { value, style } => match decode(item, value, *style)? {
-            Decoded::Null => out.push_str(if depth == 0 { "<nil>" } else { "interface {}(nil)" }),
-            Decoded::Bool(value) => out.push_str(if value { "true" } else { "false" }),
-            Decoded::Int(value) => {
-                let _ = write!(out, "{value}");
-            }
-            Decoded::Uint(value) => {
-                let _ = write!(out, "{value:#x}");
-            }
-            Decoded::Float(value) => out.push_str(&number::go_float(value)),
-            Decoded::Str(text) => go_quote(&text, out),
-        },
-        Content::Seq => {
-            out.push_str("[]interface {}{");
-            let mut at = index + 1;
-            while at < item.next {
-                if at > index + 1 {
-                    out.push_str(", ");
-                }
-                go_syntax(context, at, depth + 1, out)?;
-                at = context.item(at).next;
-            }
-            out.push('}');
-        }
-        Content::Map => {
-            out.push_str("map[interface {}]interface {}{");
-            let mut entries = Vec::new();
-            let mut at = index + 1;
-            while at < item.next {
-                let value_at = context.item(at).next;
-                let mut entry = String::new();
-                go_syntax(context, at, depth + 1, &mut entry)?;
-                entry.push(':');
-                go_syntax(context, value_at, depth + 1, &mut entry)?;
-                entries.push(entry);
-                at = context.item(value_at).next;
-            }
-            entries.sort();
-            out.push_str(&entries.join(", "));
-            out.push('}');
-        }
-        Content::Alias { .. } => {}
-    }
-    if is_alias {
-        context.alias_depth.set(context.alias_depth.get() - 1);
-    }
-    Ok(())
-}
-
-fn go_quote(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\x0b' => out.push_str("\\v"),
-            '\x0c' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c == '\x7f' => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
