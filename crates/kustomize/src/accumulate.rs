@@ -1,0 +1,258 @@
+//! The build of one kustomization: gather its objects, then change them in a fixed order.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
+
+use serde_json::{Map, Value};
+use slipway_problem::{Problem, Problems};
+
+use crate::build::Quirks;
+use crate::config::Config;
+use crate::fieldspec::FieldSpec;
+use crate::id::{Gvk, Id};
+use crate::kustomization::{At, Behavior, BuildMetadata};
+use crate::load::{Entry, Root};
+use crate::patch;
+use crate::resource::{Resource, object_at};
+use crate::transform::names::End;
+use crate::transform::{images, metadata, names, namespace, replacements, replicas};
+
+/// What a build gathers while it goes up the tree.
+pub(crate) struct Accumulator<'p> {
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) config: Config,
+    pub(crate) quirks: Quirks,
+    pub(crate) build_metadata: BuildMetadata,
+    pub(crate) problems: &'p mut Problems,
+}
+
+impl Accumulator<'_> {
+    /// Builds `root` on top of what is there, which is nothing except for a component.
+    pub(crate) fn add(&mut self, root: Root) {
+        let Root {
+            kustomization,
+            relative_file,
+            entries,
+            components,
+            config,
+            generated,
+            strategic_patches,
+            patches,
+            json_patches,
+            replacements,
+        } = root;
+        self.gather(entries);
+        self.config.merge(&config);
+        for (made, behavior) in generated {
+            self.generate(made, behavior);
+        }
+        for component in components {
+            self.add(component);
+        }
+        let quirks = self.quirks;
+        self.step(
+            "PatchStrategicMergeTransformer",
+            &relative_file,
+            usize::from(!strategic_patches.is_empty()),
+            |all| {
+                patch::apply(&mut all.resources, &strategic_patches, quirks, all.problems);
+            },
+        );
+        self.step("PatchTransformer", &relative_file, patches.len(), |all| {
+            patch::apply(&mut all.resources, &patches, quirks, all.problems);
+        });
+        let given = kustomization.namespace.filter(|namespace| !namespace.value.is_empty());
+        if let Some(At { value, at }) = given {
+            self.step("NamespaceTransformer", &relative_file, 1, |all| {
+                namespace::apply(&mut all.resources, &value, &all.config.namespace, &at, all.problems);
+            });
+        }
+        if let Some(At { value, at }) = kustomization.name_prefix {
+            self.step("PrefixTransformer", &relative_file, 1, |all| {
+                let fields = &all.config.name_prefix;
+                names::apply(&mut all.resources, &value, End::Prefix, fields, &at, all.problems);
+            });
+        }
+        if let Some(At { value, at }) = kustomization.name_suffix {
+            self.step("SuffixTransformer", &relative_file, 1, |all| {
+                let fields = &all.config.name_suffix;
+                names::apply(&mut all.resources, &value, End::Suffix, fields, &at, all.problems);
+            });
+        }
+        let has_labels = !kustomization.labels.is_empty();
+        for entry in kustomization.labels {
+            self.step("LabelTransformer", &relative_file, 1, |all| {
+                let labels = [FieldSpec::new(Gvk::default(), "metadata/labels", true)];
+                let config = &all.config;
+                let selectors = entry.include_selectors.then_some(&config.common_labels);
+                let templates = entry.include_templates.then_some(&config.template_labels);
+                let fields = entry
+                    .fields
+                    .iter()
+                    .chain(labels.iter())
+                    .chain(selectors.into_iter().flatten())
+                    .chain(templates.into_iter().flatten());
+                metadata::apply(&mut all.resources, &entry.pairs, fields, &entry.at, all.problems);
+            });
+        }
+        if let Some(At { value, at }) = kustomization.common_labels {
+            self.step("LabelTransformer", &relative_file, 1, |all| {
+                let fields = all.config.common_labels.iter();
+                metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
+            });
+        } else {
+            // The step for `commonLabels` runs, without effect, whenever there are labels at all.
+            self.step("LabelTransformer", &relative_file, usize::from(has_labels), |_| {});
+        }
+        if let Some(At { value, at }) = kustomization.common_annotations {
+            self.step("AnnotationsTransformer", &relative_file, 1, |all| {
+                let fields = all.config.common_annotations.iter();
+                metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
+            });
+        }
+        self.step("PatchJson6902Transformer", &relative_file, json_patches.len(), |all| {
+            patch::apply(&mut all.resources, &json_patches, quirks, all.problems);
+        });
+        for replica in kustomization.replicas {
+            self.step("ReplicaCountTransformer", &relative_file, 1, |all| {
+                let fields = &all.config.replicas;
+                replicas::apply(
+                    &mut all.resources,
+                    &replica.name,
+                    replica.count,
+                    fields,
+                    &replica.at,
+                    all.problems,
+                );
+            });
+        }
+        for image in kustomization.images {
+            self.step("ImageTagTransformer", &relative_file, 1, |all| {
+                images::apply(&mut all.resources, &image, &all.config.images, all.problems);
+            });
+        }
+        self.step("ReplacementTransformer", &relative_file, usize::from(!replacements.is_empty()), |all| {
+            for replacement in &replacements {
+                replacements::apply(&mut all.resources, replacement, all.problems);
+            }
+        });
+    }
+
+    /// Runs one transformer and, if asked for, notes in every object that it ran.
+    fn step(&mut self, kind: &'static str, file: &str, times: usize, transform: impl FnOnce(&mut Self)) {
+        if times == 0 {
+            return;
+        }
+        transform(self);
+        if !self.build_metadata.transformers {
+            return;
+        }
+        for resource in &mut self.resources {
+            resource.transformed_by.extend(std::iter::repeat_n((file.to_owned(), kind), times));
+        }
+    }
+
+    /// Adds the objects of `resources`, in the order they are listed.
+    fn gather(&mut self, entries: Vec<Entry>) {
+        let mut known: HashMap<Id, slipway_problem::Location> =
+            self.resources.iter().map(|resource| (resource.current().key(), resource.at.clone())).collect();
+        for entry in entries {
+            let objects = match entry {
+                Entry::Objects(objects) => objects,
+                Entry::Root(root) => {
+                    let mut below = Accumulator {
+                        resources: Vec::new(),
+                        config: Config::built_in(),
+                        quirks: self.quirks,
+                        build_metadata: self.build_metadata,
+                        problems: self.problems,
+                    };
+                    below.add(*root);
+                    let Accumulator { resources, config, .. } = below;
+                    self.config.merge(&config);
+                    resources
+                }
+            };
+            for object in objects {
+                let id = object.current();
+                match known.entry(id.key()) {
+                    Place::Vacant(place) => {
+                        place.insert(object.at.clone());
+                        self.resources.push(object);
+                    }
+                    Place::Occupied(first) => self.problems.push(
+                        Problem::error(format!("there are two objects called `{id}`"))
+                            .at(object.at.clone())
+                            .hint(format!("the first is at {}", first.get())),
+                    ),
+                }
+            }
+        }
+    }
+
+    /// Adds a generated object, or merges it into the one it is about.
+    fn generate(&mut self, mut made: Resource, behavior: Behavior) {
+        let id = made.current();
+        let matching: Vec<usize> = (0..self.resources.len())
+            .filter(|&at| {
+                let found = &self.resources[at];
+                found.kind() == id.gvk.kind
+                    && (found.name() == id.name || found.past.iter().any(|past| past.name == id.name))
+                    && found.ids().any(|known| known.same_as(&id))
+            })
+            .collect();
+        match (matching.as_slice(), behavior) {
+            ([], Behavior::Create) => self.resources.push(made),
+            ([], _) => {
+                let names: Vec<&str> = self
+                    .resources
+                    .iter()
+                    .filter(|found| found.kind() == id.gvk.kind)
+                    .map(Resource::name)
+                    .collect();
+                self.problems.push(
+                    Problem::error(format!("there is no `{id}` to merge into or replace"))
+                        .at(made.at.clone())
+                        .did_you_mean(&id.name, names),
+                );
+            }
+            ([at], Behavior::Create) => {
+                let first = self.resources[*at].at.clone();
+                self.problems.push(
+                    Problem::error(format!("`{id}` is there already"))
+                        .at(made.at.clone())
+                        .hint(format!("it is made at {first}; use `behavior: merge` or `behavior: replace`")),
+                );
+            }
+            ([at], behavior) => {
+                let old = &mut self.resources[*at];
+                // The new object takes over, with the name, the history and the hash of the old one.
+                for field in ["labels", "annotations"] {
+                    merge_field(old.metadata_mut().get(field).cloned(), made.metadata_mut(), field);
+                }
+                made.set_name(old.name().to_owned());
+                let namespace = old.namespace().to_owned();
+                made.set_namespace(&namespace);
+                if behavior == Behavior::Merge {
+                    for field in ["data", "binaryData"] {
+                        merge_field(old.value.get(field).cloned(), &mut made.value, field);
+                    }
+                }
+                old.value = made.value;
+            }
+            (several, _) => self.problems.push(
+                Problem::error(format!("{} objects could be the `{id}` that is meant", several.len()))
+                    .at(made.at.clone()),
+            ),
+        }
+    }
+}
+
+/// Adds the entries of `old` that `map` has not under `field`.
+fn merge_field(old: Option<Value>, map: &mut Map<String, Value>, field: &str) {
+    let Some(Value::Object(old)) = old else { return };
+    let mine = object_at(map, field);
+    for (key, value) in old {
+        mine.entry(key).or_insert(value);
+    }
+}

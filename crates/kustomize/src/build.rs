@@ -1,0 +1,208 @@
+//! The whole build: load, accumulate, and what is done once at the end.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use slipway_problem::{Problem, Problems, Severity};
+use slipway_yaml::Emitter;
+
+use crate::accumulate::Accumulator;
+use crate::config::Config;
+use crate::hash;
+use crate::kustomization::BuildMetadata;
+use crate::load::Loader;
+use crate::resource::{Origin, Resource, object_at, scalar_text};
+use crate::transform::references;
+
+/// What to do about behaviour of kustomize that surprises everybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quirks {
+    /// Do the same, and warn.
+    #[default]
+    AsKustomize,
+    /// Do what was meant.
+    Fixed,
+}
+
+/// How to build.
+#[derive(Clone, Debug, Default)]
+pub struct BuildOptions {
+    pub quirks: Quirks,
+    /// No directory outside of this one is entered; anywhere when absent.
+    pub within: Option<PathBuf>,
+    /// Patches and replacements that match nothing are errors, not warnings.
+    pub strict: bool,
+}
+
+/// What a build gives.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// The objects, in the order they are printed.
+    pub objects: Vec<Value>,
+    pub warnings: Vec<Problem>,
+    /// Every file that was read, with symbolic links followed.
+    pub files: Vec<PathBuf>,
+}
+
+impl Build {
+    /// The objects as one stream, byte for byte as kustomize prints them.
+    pub fn to_yaml(&self) -> String {
+        let emitter = Emitter::kustomize();
+        let mut out = String::new();
+        for (at, object) in self.objects.iter().enumerate() {
+            if at > 0 {
+                out.push_str("---\n");
+            }
+            // Plain JSON values can always be written.
+            let _ = emitter.emit_into(object, &mut out);
+        }
+        out
+    }
+}
+
+/// Codes of the warnings that become errors when the build is strict.
+const STRICT: [&str; 2] = ["KZ010", "KZ011"];
+
+/// Builds the kustomization in `root`.
+pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
+    let mut problems = Problems::new();
+    let within = match &options.within {
+        Some(within) => match std::fs::canonicalize(within) {
+            Ok(within) => Some(within),
+            Err(error) => {
+                return Err(Problem::error(format!("cannot open `{}`: {error}", within.display())).into());
+            }
+        },
+        None => None,
+    };
+    let mut loader = Loader::new(within, &mut problems);
+    let loaded = loader.load(root);
+    let files = std::mem::take(&mut loader.files.read).into_iter().collect();
+    // What is built from half of the files would only report what follows from the other half.
+    let Some(root) = loaded else { return Err(problems) };
+    if problems.has_errors() {
+        return Err(problems);
+    }
+    let build_metadata = root.kustomization.build_metadata;
+    let order = root.kustomization.order.clone().unwrap_or_default();
+    let mut accumulator = Accumulator {
+        resources: Vec::new(),
+        config: Config::built_in(),
+        quirks: options.quirks,
+        build_metadata,
+        problems: &mut problems,
+    };
+    accumulator.add(root);
+    let Accumulator { mut resources, config, .. } = accumulator;
+    for resource in &mut resources {
+        if resource.needs_hash {
+            let suffix = hash::suffix(resource);
+            resource.remember();
+            resource.set_name(format!("{}-{suffix}", resource.name()));
+        }
+    }
+    references::fix(&mut resources, &config, options.quirks, &mut problems);
+    report_doubles(&resources, &mut problems);
+    resources.retain(|resource| !resource.is_local_config());
+    order.sort(&mut resources);
+    let objects = resources.into_iter().map(|resource| finish(resource, build_metadata)).collect();
+    if options.strict {
+        problems = problems
+            .into_iter()
+            .map(|mut problem| {
+                if problem.code.as_deref().is_some_and(|code| STRICT.contains(&code)) {
+                    problem.severity = Severity::Error;
+                }
+                problem
+            })
+            .collect();
+    }
+    if problems.has_errors() {
+        return Err(problems);
+    }
+    Ok(Build { objects, warnings: problems.into_iter().collect(), files })
+}
+
+/// Patches and replacements can give two objects one name, or none.
+fn report_doubles(resources: &[Resource], problems: &mut Problems) {
+    let mut seen = HashMap::with_capacity(resources.len());
+    for resource in resources {
+        let id = resource.current();
+        if id.name.is_empty() {
+            problems.push(
+                Problem::error(format!("`{}` lost its name to a patch or replacement", resource.original()))
+                    .at(resource.at.clone()),
+            );
+        }
+        if let Some(first) = seen.insert(id.key(), &resource.at) {
+            problems.push(
+                Problem::error(format!("there are two objects called `{id}`"))
+                    .at(resource.at.clone())
+                    .hint(format!("the other is at {first}; a patch or replacement gave them one name")),
+            );
+        }
+    }
+}
+
+/// The object as it is printed.
+fn finish(resource: Resource, build_metadata: BuildMetadata) -> Value {
+    let Resource { mut value, origin, transformed_by, .. } = resource;
+    let metadata = object_at(&mut value, "metadata");
+    if build_metadata.origins {
+        object_at(metadata, "annotations")
+            .insert("config.kubernetes.io/origin".to_owned(), Value::String(origin_text(&origin)));
+    }
+    if build_metadata.transformers && !transformed_by.is_empty() {
+        let text: String = transformed_by
+            .iter()
+            .map(|(file, kind)| {
+                format!(
+                    "- configuredIn: {file}\n  configuredBy:\n    apiVersion: builtin\n    kind: {kind}\n"
+                )
+            })
+            .collect();
+        object_at(metadata, "annotations")
+            .insert("alpha.config.kubernetes.io/transformations".to_owned(), Value::String(text));
+    }
+    if build_metadata.managed_by {
+        object_at(metadata, "labels")
+            .insert("app.kubernetes.io/managed-by".to_owned(), Value::String("kustomize-(devel)".to_owned()));
+    }
+    stringify_annotations(metadata);
+    Value::Object(value)
+}
+
+fn origin_text(origin: &Origin) -> String {
+    match origin {
+        Origin::File { path } => format!("path: {path}\n"),
+        Origin::Generator { configured_in, kind } => {
+            format!("configuredIn: {configured_in}\nconfiguredBy:\n  apiVersion: builtin\n  kind: {kind}\n")
+        }
+    }
+}
+
+/// What becomes of an annotation that is no text.
+pub(crate) fn annotation_text(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        other => scalar_text(other).unwrap_or_default(),
+    }
+}
+
+/// Annotations are text, whatever a patch put there; none at all leave no trace.
+fn stringify_annotations(metadata: &mut Map<String, Value>) {
+    match metadata.get_mut("annotations") {
+        Some(Value::Object(annotations)) if !annotations.is_empty() => {
+            for value in annotations.values_mut() {
+                if !value.is_string() {
+                    *value = Value::String(annotation_text(value));
+                }
+            }
+        }
+        Some(Value::Object(_) | Value::Null) => {
+            metadata.shift_remove("annotations");
+        }
+        _ => {}
+    }
+}

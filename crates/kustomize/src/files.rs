@@ -1,0 +1,219 @@
+//! Reading files without leaving the directories they may be in.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use slipway_problem::{Problem, Problems};
+
+use crate::kustomization::At;
+
+/// The directory of one kustomization.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    /// As the user named it, for messages.
+    pub(crate) shown: PathBuf,
+    /// With symbolic links followed.
+    pub(crate) real: PathBuf,
+    /// Relative to the directory the build started in, for origins.
+    pub(crate) relative: PathBuf,
+}
+
+/// What an entry of `resources` names.
+pub(crate) enum Place {
+    File(PathBuf),
+    Directory(Directory),
+}
+
+/// Reads files and remembers which.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// No directory outside of this one is entered.
+    pub(crate) within: Option<PathBuf>,
+    pub(crate) read: BTreeSet<PathBuf>,
+}
+
+/// The longest file that is read.
+const LONGEST: u64 = 64 << 20;
+
+/// Removes `.` and resolves `..` by the text alone.
+pub(crate) fn tidy(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => match tidy.components().next_back() {
+                Some(Component::Normal(_)) => {
+                    tidy.pop();
+                }
+                Some(Component::RootDir | Component::Prefix(_)) => {}
+                _ => tidy.push(".."),
+            },
+            other => tidy.push(other),
+        }
+    }
+    tidy
+}
+
+/// A path as text with forward slashes.
+pub(crate) fn shown(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() }
+}
+
+/// Whether an entry names something on another machine.
+fn is_remote(entry: &str) -> bool {
+    entry.contains("://")
+        || entry.starts_with("git@")
+        || entry.starts_with("git::")
+        || entry.starts_with("github.com/")
+        || entry.starts_with("gitlab.com/")
+        || entry.starts_with("bitbucket.org/")
+        || entry.contains("?ref=")
+        || entry.contains("?timeout=")
+        || entry.contains(".git//")
+}
+
+fn refuse_elsewhere(entry: &At<String>) -> Option<Problem> {
+    if Path::new(&entry.value).is_absolute() {
+        return Some(
+            Problem::error(format!("`{}` is an absolute path", entry.value))
+                .code("KZ002")
+                .at(entry.at.clone())
+                .hint("use a path relative to the kustomization"),
+        );
+    }
+    is_remote(&entry.value).then(|| {
+        Problem::error(format!("`{}` is not on this machine, and nothing is downloaded", entry.value))
+            .code("KZ002")
+            .at(entry.at.clone())
+            .hint("fetch it first (a git submodule, a vendored copy) and name the local path")
+    })
+}
+
+fn cannot_read(entry: &At<String>, error: &std::io::Error) -> Problem {
+    let why = match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
+        _ => error.to_string(),
+    };
+    Problem::error(format!("cannot read `{}`: {why}", entry.value)).at(entry.at.clone())
+}
+
+impl Files {
+    /// The directory a build starts in.
+    pub(crate) fn start(&self, root: &Path) -> Result<Directory, Problems> {
+        let real = fs::canonicalize(root)
+            .map_err(|error| Problem::error(format!("cannot open `{}`: {error}", root.display())))
+            .map_err(Problems::from)?;
+        if !real.is_dir() {
+            return Err(Problem::error(format!("`{}` is not a directory", root.display())).into());
+        }
+        Ok(Directory { shown: tidy(root), real, relative: PathBuf::new() })
+    }
+
+    /// Finds out what an entry is: a file below its kustomization, or a directory anywhere.
+    pub(crate) fn place(&self, from: &Directory, entry: &At<String>) -> Result<Place, Problems> {
+        let path = from.shown.join(&entry.value);
+        let real = match fs::canonicalize(from.real.join(&entry.value)) {
+            Ok(real) if !Path::new(&entry.value).is_absolute() => real,
+            result => {
+                if let Some(problem) = refuse_elsewhere(entry) {
+                    return Err(problem.into());
+                }
+                let error = result.err().unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
+                let problem = cannot_read(entry, &error);
+                return Err(match nearest_entry(from, &entry.value) {
+                    Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                    None => problem,
+                }
+                .into());
+            }
+        };
+        if !real.is_dir() {
+            self.confine(from, entry, &real)?;
+            return Ok(Place::File(real));
+        }
+        if let Some(within) = &self.within
+            && !real.starts_with(within)
+        {
+            return Err(Problem::error(format!("`{}` leads out of `{}`", entry.value, within.display()))
+                .at(entry.at.clone())
+                .into());
+        }
+        let relative = tidy(&from.relative.join(&entry.value));
+        Ok(Place::Directory(Directory { shown: tidy(&path), real, relative }))
+    }
+
+    fn confine(&self, from: &Directory, entry: &At<String>, real: &Path) -> Result<(), Problems> {
+        if real.starts_with(&from.real) {
+            return Ok(());
+        }
+        Err(Problem::error(format!("`{}` is not in or below `{}`", entry.value, from.shown.display()))
+            .at(entry.at.clone())
+            .hint("a kustomization reads files of its own directory only; share files through a directory with a kustomization of its own")
+            .into())
+    }
+
+    /// Reads a file in or below the kustomization's directory.
+    pub(crate) fn bytes(&mut self, from: &Directory, entry: &At<String>) -> Result<Vec<u8>, Problems> {
+        match self.place(from, entry)? {
+            Place::File(real) => self.bytes_of(&real, entry),
+            Place::Directory(_) => {
+                Err(Problem::error(format!("`{}` is a directory, a file is needed", entry.value))
+                    .at(entry.at.clone())
+                    .into())
+            }
+        }
+    }
+
+    pub(crate) fn bytes_of(&mut self, real: &Path, entry: &At<String>) -> Result<Vec<u8>, Problems> {
+        let about = fs::metadata(real).map_err(|error| Problems::from(cannot_read(entry, &error)))?;
+        if !about.is_file() {
+            return Err(Problem::error(format!("`{}` is not a regular file", entry.value))
+                .at(entry.at.clone())
+                .into());
+        }
+        if about.len() > LONGEST {
+            return Err(Problem::error(format!(
+                "`{}` has {} bytes, more than the {LONGEST} allowed",
+                entry.value,
+                about.len()
+            ))
+            .at(entry.at.clone())
+            .into());
+        }
+        let bytes = fs::read(real).map_err(|error| Problems::from(cannot_read(entry, &error)))?;
+        self.read.insert(real.to_path_buf());
+        Ok(bytes)
+    }
+
+    /// Reads a text file in or below the kustomization's directory.
+    pub(crate) fn text(&mut self, from: &Directory, entry: &At<String>) -> Result<String, Problems> {
+        let bytes = self.bytes(from, entry)?;
+        decode(bytes, entry)
+    }
+}
+
+/// Bytes as text, without a byte order mark.
+pub(crate) fn decode(bytes: Vec<u8>, entry: &At<String>) -> Result<String, Problems> {
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Problem::error(format!("`{}` is not UTF-8 text", entry.value)).at(entry.at.clone()))?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
+}
+
+/// The entry of the same directory with the most similar name.
+fn nearest_entry(from: &Directory, entry: &str) -> Option<String> {
+    let path = tidy(Path::new(entry));
+    let (parent, name) = (path.parent()?, path.file_name()?.to_str()?);
+    let mut names: Vec<String> = fs::read_dir(from.real.join(parent))
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    let near = slipway_problem::nearest(name, names.iter().map(String::as_str))?;
+    Some(shown(&parent.join(near)))
+}

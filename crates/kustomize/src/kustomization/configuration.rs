@@ -1,0 +1,66 @@
+//! The files of `configurations:`, which add fields to the built-in tables.
+
+use slipway_problem::Problems;
+use slipway_yaml::{Duplicates, Node, Reader, Schema};
+
+use crate::config::{Config, NameReference};
+use crate::fieldspec::FieldSpec;
+use crate::id::Gvk;
+use crate::kustomization::Table;
+use crate::kustomization::parts::read_field;
+
+const FIELDS: &[&str] = &[
+    "apiVersion",
+    "kind",
+    "metadata",
+    "namePrefix",
+    "nameSuffix",
+    "namespace",
+    "commonLabels",
+    "templateLabels",
+    "labels",
+    "commonAnnotations",
+    "nameReference",
+    "varReference",
+    "images",
+    "replicas",
+];
+
+/// Reads one configuration file.
+pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
+    let reader = Reader::new().schema(Schema::Yaml11).duplicates(Duplicates::Refuse);
+    let Some(node) = problems.take(reader.read_one(text, file)) else { return Config::default() };
+    let Some(table) = Table::open(&node, "configuration", FIELDS, problems) else { return Config::default() };
+    let fields = |name: &str, problems: &mut Problems| -> Vec<FieldSpec> {
+        table.list(name, problems).iter().filter_map(|node| read_field(node, problems)).collect()
+    };
+    Config {
+        name_prefix: fields("namePrefix", problems),
+        name_suffix: fields("nameSuffix", problems),
+        namespace: fields("namespace", problems),
+        common_labels: fields("commonLabels", problems),
+        template_labels: fields("templateLabels", problems),
+        labels: fields("labels", problems),
+        common_annotations: fields("commonAnnotations", problems),
+        images: fields("images", problems),
+        replicas: fields("replicas", problems),
+        name_references: table
+            .list("nameReference", problems)
+            .iter()
+            .filter_map(|node| read_reference(node, problems))
+            .collect(),
+    }
+}
+
+fn read_reference(node: &Node, problems: &mut Problems) -> Option<NameReference> {
+    let known = ["group", "version", "kind", "fieldSpecs"];
+    let table = Table::open(node, "nameReference", &known, problems)?;
+    let referred = Gvk {
+        group: table.text("group", problems),
+        version: table.text("version", problems),
+        kind: table.text("kind", problems),
+    };
+    let fields =
+        table.list("fieldSpecs", problems).iter().filter_map(|node| read_field(node, problems)).collect();
+    Some(NameReference { referred, fields })
+}

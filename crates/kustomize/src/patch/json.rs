@@ -1,0 +1,260 @@
+//! JSON patches (RFC 6902), as kustomize applies them.
+
+use serde_json::Value;
+
+/// One operation, checked for having the parts it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operation {
+    Add { path: Pointer, value: Value },
+    Remove { path: Pointer },
+    Replace { path: Pointer, value: Value },
+    Move { from: Pointer, path: Pointer },
+    Copy { from: Pointer, path: Pointer },
+    Test { path: Pointer, value: Value },
+}
+
+/// A JSON pointer, split and unescaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pointer(Vec<String>);
+
+impl Pointer {
+    fn read(text: &str) -> Result<Self, String> {
+        if !text.is_empty() && !text.starts_with('/') {
+            return Err(format!("path `{text}` does not start with `/`"));
+        }
+        Ok(Self(text.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()))
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
+    }
+}
+
+/// Reads a list of operations; every malformed one is reported.
+pub(crate) fn read(value: &Value) -> Result<Vec<Operation>, Vec<String>> {
+    let Value::Array(list) = value else {
+        return Err(vec!["a JSON patch is a list of operations".to_owned()]);
+    };
+    let (mut operations, mut wrong) = (Vec::new(), Vec::new());
+    for (at, entry) in list.iter().enumerate() {
+        match read_one(entry) {
+            Ok(operation) => operations.push(operation),
+            Err(message) => wrong.push(format!("operation {}: {message}", at + 1)),
+        }
+    }
+    if wrong.is_empty() { Ok(operations) } else { Err(wrong) }
+}
+
+fn read_one(entry: &Value) -> Result<Operation, String> {
+    let text = |key: &str| match entry.get(key) {
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(_) => Err(format!("`{key}` is not a string")),
+        None => Err(format!("`{key}` is missing")),
+    };
+    let path = || text("path").and_then(Pointer::read);
+    let from = || text("from").and_then(Pointer::read);
+    let value = || entry.get("value").cloned().unwrap_or(Value::Null);
+    match text("op")? {
+        "add" => Ok(Operation::Add { path: path()?, value: value() }),
+        "remove" => Ok(Operation::Remove { path: path()? }),
+        "replace" => Ok(Operation::Replace { path: path()?, value: value() }),
+        "move" => Ok(Operation::Move { from: from()?, path: path()? }),
+        "copy" => Ok(Operation::Copy { from: from()?, path: path()? }),
+        "test" => Ok(Operation::Test { path: path()?, value: value() }),
+        other => Err(format!(
+            "unknown `op: {other}`; it can be `add`, `remove`, `replace`, `move`, `copy` or `test`"
+        )),
+    }
+}
+
+/// Applies the operations in order; says which failed and why.
+pub(crate) fn apply(document: &mut Value, operations: &[Operation]) -> Result<(), String> {
+    operations.iter().try_for_each(|operation| apply_one(document, operation))
+}
+
+fn apply_one(document: &mut Value, operation: &Operation) -> Result<(), String> {
+    match operation {
+        Operation::Add { path, value } => {
+            add(document, path, value.clone()).map_err(|why| format!("cannot add `{}`: {why}", path.text()))
+        }
+        Operation::Remove { path } => {
+            remove(document, path).map(drop).map_err(|why| format!("cannot remove `{}`: {why}", path.text()))
+        }
+        Operation::Replace { path, value } => replace(document, path, value.clone())
+            .map_err(|why| format!("cannot replace `{}`: {why}", path.text())),
+        Operation::Move { from, path } => {
+            let value =
+                remove(document, from).map_err(|why| format!("cannot move `{}`: {why}", from.text()))?;
+            add(document, path, value).map_err(|why| format!("cannot move to `{}`: {why}", path.text()))
+        }
+        Operation::Copy { from, path } => {
+            let value =
+                find(document, from).map_err(|why| format!("cannot copy `{}`: {why}", from.text()))?.clone();
+            add(document, path, value).map_err(|why| format!("cannot copy to `{}`: {why}", path.text()))
+        }
+        Operation::Test { path, value } => match find(document, path) {
+            Ok(found) if same(found, value) => Ok(()),
+            Ok(_) => Err(format!("test failed: `{}` has another value", path.text())),
+            Err(_) if value.is_null() => Ok(()),
+            Err(why) => Err(format!("test failed: `{}`: {why}", path.text())),
+        },
+    }
+}
+
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// A list position; negative ones count from the end.
+fn position(part: &str, length: usize) -> Result<usize, String> {
+    let number: i64 = part.parse().map_err(|_| format!("`{part}` is not a position in a list"))?;
+    let position = if number < 0 { number + length as i64 } else { number };
+    usize::try_from(position)
+        .ok()
+        .filter(|position| *position < length)
+        .ok_or_else(|| format!("there is no element {part} in a list of {length}"))
+}
+
+fn step<'a>(value: &'a mut Value, part: &str) -> Result<&'a mut Value, String> {
+    match value {
+        Value::Object(map) => map.get_mut(part).ok_or_else(|| format!("there is no field `{part}`")),
+        Value::Array(list) => {
+            let at = position(part, list.len())?;
+            Ok(&mut list[at])
+        }
+        _ => Err(format!("`{part}` is looked for in a plain value")),
+    }
+}
+
+fn find<'a>(document: &'a mut Value, path: &Pointer) -> Result<&'a mut Value, String> {
+    path.0.iter().try_fold(document, |value, part| step(value, part))
+}
+
+fn parent<'a, 'p>(document: &'a mut Value, path: &'p Pointer) -> Result<(&'a mut Value, &'p str), String> {
+    let (last, before) = path.0.split_last().ok_or("the whole document cannot be the target")?;
+    let parent = before.iter().try_fold(document, |value, part| step(value, part))?;
+    Ok((parent, last))
+}
+
+fn add(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String> {
+    let (parent, last) = parent(document, path)?;
+    match parent {
+        Value::Object(map) => {
+            map.insert(last.to_owned(), value);
+            Ok(())
+        }
+        Value::Array(list) if last == "-" => {
+            list.push(value);
+            Ok(())
+        }
+        Value::Array(list) => {
+            let at = position(last, list.len() + 1)?;
+            list.insert(at, value);
+            Ok(())
+        }
+        _ => Err("its parent is a plain value".to_owned()),
+    }
+}
+
+/// Like kustomize, does not mind that the field of a mapping is not there yet.
+fn replace(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String> {
+    let (parent, last) = parent(document, path)?;
+    match parent {
+        Value::Object(map) => {
+            map.insert(last.to_owned(), value);
+            Ok(())
+        }
+        Value::Array(list) => {
+            let at = position(last, list.len())?;
+            list[at] = value;
+            Ok(())
+        }
+        _ => Err("its parent is a plain value".to_owned()),
+    }
+}
+
+fn remove(document: &mut Value, path: &Pointer) -> Result<Value, String> {
+    let (parent, last) = parent(document, path)?;
+    match parent {
+        Value::Object(map) => map.shift_remove(last).ok_or_else(|| format!("there is no field `{last}`")),
+        Value::Array(list) => {
+            let at = position(last, list.len())?;
+            Ok(list.remove(at))
+        }
+        _ => Err("its parent is a plain value".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn operations() {
+        for (document, patch, expected) in [
+            (
+                json!({"a": [1, 2]}),
+                json!([{"op": "add", "path": "/a/-", "value": 3}]),
+                Ok(json!({"a": [1, 2, 3]})),
+            ),
+            (
+                json!({"a": [1, 2]}),
+                json!([{"op": "add", "path": "/a/0", "value": 3}]),
+                Ok(json!({"a": [3, 1, 2]})),
+            ),
+            (json!({"a": [1, 2]}), json!([{"op": "remove", "path": "/a/-1"}]), Ok(json!({"a": [1]}))),
+            (
+                json!({"a/b": 1}),
+                json!([{"op": "replace", "path": "/a~1b", "value": 2}]),
+                Ok(json!({"a/b": 2})),
+            ),
+            (json!({"a": 1}), json!([{"op": "move", "from": "/a", "path": "/b"}]), Ok(json!({"b": 1}))),
+            (
+                json!({"a": 1}),
+                json!([{"op": "copy", "from": "/a", "path": "/b"}]),
+                Ok(json!({"a": 1, "b": 1})),
+            ),
+            (json!({"a": 1}), json!([{"op": "test", "path": "/b", "value": null}]), Ok(json!({"a": 1}))),
+            (
+                json!({"a": 1}),
+                json!([{"op": "test", "path": "/a", "value": 2}]),
+                Err("test failed: `/a` has another value"),
+            ),
+            (
+                json!({}),
+                json!([{"op": "add", "path": "/a/b", "value": 2}]),
+                Err("cannot add `/a/b`: there is no field `a`"),
+            ),
+            (
+                json!({"a": []}),
+                json!([{"op": "add", "path": "/a/1", "value": 2}]),
+                Err("cannot add `/a/1`: there is no element 1 in a list of 1"),
+            ),
+            (
+                json!({}),
+                json!([{"op": "remove", "path": "/a"}]),
+                Err("cannot remove `/a`: there is no field `a`"),
+            ),
+        ] {
+            let mut after = document.clone();
+            let operations = read(&patch).expect("well formed");
+            let result = apply(&mut after, &operations).map(|()| after);
+            assert_eq!(result, expected.map_err(str::to_owned), "{document} {patch}");
+        }
+    }
+
+    #[test]
+    fn malformed_operations_are_all_named() {
+        let wrong = read(&json!([{"op": "ad", "path": "/a"}, {"op": "add"}, {"op": "remove", "path": "a"}]));
+        assert_eq!(wrong.map_err(|all| all.len()), Err(3));
+    }
+}

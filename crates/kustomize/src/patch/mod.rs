@@ -1,0 +1,376 @@
+//! Patches: reading them in all their forms, and applying them.
+
+pub(crate) mod json;
+pub(crate) mod strategic;
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+use slipway_problem::{Location, Problem, Problems};
+
+use crate::build::{Quirks, annotation_text};
+use crate::id::Id;
+use crate::kustomization::PatchEntry;
+use crate::load;
+use crate::patch::strategic::{Oddity, SecondKey};
+use crate::resource::{Origin, Resource};
+use crate::selector::Selector;
+
+/// A patch, read and checked.
+#[derive(Debug)]
+pub(crate) struct Patch {
+    pub(crate) body: Body,
+    pub(crate) target: Option<Selector>,
+    pub(crate) allow_name_change: bool,
+    pub(crate) allow_kind_change: bool,
+    /// Whether labels and annotations of the patch all count as text, so that null is no removal.
+    pub(crate) metadata: MetadataOf,
+    /// Where the kustomization names it.
+    pub(crate) at: Location,
+}
+
+/// How labels and annotations in a strategic patch are read; it depends on how the patch is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetadataOf {
+    /// As they are: null removes.
+    Documents,
+    /// As text: null becomes the text `null`. So it is with a `target` and in `patchesStrategicMerge`.
+    Copies,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// One object per document, each with the name of the object it is for.
+    Strategic(Vec<Resource>),
+    Json(Vec<json::Operation>),
+}
+
+/// Reads a patch's text; `file` names it in messages.
+pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problems) -> Option<Body> {
+    let before = problems.len();
+    let documents = problems.take(load::read_documents(text, file, at))?;
+    if documents.is_empty() {
+        problems.push(
+            Problem::error("the patch is empty")
+                .at(at.clone())
+                .hint("remove the entry, or say what to change"),
+        );
+        return None;
+    }
+    if let [only] = documents.as_slice()
+        && only.as_seq().is_some()
+    {
+        return match json::read(&only.to_json()) {
+            Ok(operations) => Some(Body::Json(operations)),
+            Err(messages) => {
+                problems.extend(messages.into_iter().map(|message| Problem::error(message).at(at.clone())));
+                None
+            }
+        };
+    }
+    let mut objects = Vec::new();
+    for node in &documents {
+        let origin = Origin::File { path: file.to_owned() };
+        load::read_objects(node, origin, load::Annotations::KeepNulls, &mut objects, problems);
+    }
+    (problems.len() == before || !problems.has_errors()).then_some(Body::Strategic(objects))
+}
+
+impl Patch {
+    pub(crate) fn new(body: Body, entry: PatchEntry, problems: &mut Problems) -> Option<Self> {
+        let PatchEntry { target, allow_name_change, allow_kind_change, at, .. } = entry;
+        match (&body, &target) {
+            (Body::Json(_), None) => {
+                problems.push(
+                    Problem::error("a JSON patch needs a `target`")
+                        .at(at)
+                        .hint("say which objects it is for: `target: {kind: …, name: …}`"),
+                );
+                return None;
+            }
+            (Body::Strategic(objects), Some(_)) if objects.len() > 1 => {
+                problems.push(
+                    Problem::error("a patch with a `target` can have one document only")
+                        .at(at)
+                        .hint("without `target`, each document is applied to the object it names"),
+                );
+                return None;
+            }
+            _ => {}
+        }
+        let metadata = if target.is_some() { MetadataOf::Copies } else { MetadataOf::Documents };
+        Some(Self { body, target, allow_name_change, allow_kind_change, metadata, at })
+    }
+}
+
+/// The objects of a set by every name they ever had.
+struct Index(HashMap<String, Vec<usize>>);
+
+impl Index {
+    fn of(resources: &[Option<Resource>]) -> Self {
+        let mut index: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, resource) in resources.iter().enumerate() {
+            let Some(resource) = resource else { continue };
+            for name in resource.past.iter().map(|past| past.name.as_str()).chain([resource.name()]) {
+                let places = index.entry(name.to_owned()).or_default();
+                if places.last() != Some(&at) {
+                    places.push(at);
+                }
+            }
+        }
+        Self(index)
+    }
+
+    fn matching(&self, resources: &[Option<Resource>], wanted: &Id) -> Vec<usize> {
+        let places = self.0.get(&wanted.name).into_iter().flatten().copied();
+        places
+            .filter(|&at| {
+                resources[at].as_ref().is_some_and(|found| found.ids().any(|id| id.same_as(wanted)))
+            })
+            .collect()
+    }
+}
+
+/// Applies patches in order. Objects a patch deletes are gone for the next one.
+pub(crate) fn apply(
+    resources: &mut Vec<Resource>,
+    patches: &[Patch],
+    quirks: Quirks,
+    problems: &mut Problems,
+) {
+    if patches.is_empty() {
+        return;
+    }
+    let mut places: Vec<Option<Resource>> = resources.drain(..).map(Some).collect();
+    let mut index = Index::of(&places);
+    for patch in patches {
+        match (&patch.body, &patch.target) {
+            (Body::Strategic(objects), None) => {
+                for object in objects {
+                    let wanted = object.current();
+                    match index.matching(&places, &wanted).as_slice() {
+                        [at] => strategic_one(&mut places[*at], object, patch, quirks, problems),
+                        [] => problems.push(unmatched(&places, &wanted, patch, object)),
+                        several => problems.push(
+                            Problem::error(format!("{} objects were once called `{wanted}`", several.len()))
+                                .at(patch.at.clone())
+                                .hint("say which is meant with a `target`"),
+                        ),
+                    }
+                }
+            }
+            (body, Some(target)) => {
+                let mut found = false;
+                for place in &mut places {
+                    if !place.as_ref().is_some_and(|resource| target.matches(resource)) {
+                        continue;
+                    }
+                    found = true;
+                    match body {
+                        Body::Strategic(objects) => {
+                            for object in objects {
+                                strategic_one(place, object, patch, quirks, problems);
+                            }
+                        }
+                        Body::Json(operations) => json_one(place, operations, patch, problems),
+                    }
+                }
+                if !found {
+                    problems.push(
+                        Problem::warning("the target of this patch matches no object")
+                            .code("KZ010")
+                            .at(patch.at.clone())
+                            .hint("names and kinds are regular expressions that have to match whole"),
+                    );
+                }
+            }
+            // Refused when the patch was made.
+            (Body::Json(_), None) => {}
+        }
+        if patch.allow_name_change || patch.allow_kind_change || matches!(patch.body, Body::Json(_)) {
+            index = Index::of(&places);
+        }
+    }
+    resources.extend(places.into_iter().flatten());
+}
+
+fn unmatched(places: &[Option<Resource>], wanted: &Id, patch: &Patch, object: &Resource) -> Problem {
+    let all = || places.iter().flatten();
+    let problem = Problem::error(format!("no object `{wanted}` to patch"));
+    let at = if object.at.file == patch.at.file { patch.at.clone() } else { object.at.clone() };
+    let problem = problem.at(at);
+    if let Some(other) = all().find(|found| found.name() == wanted.name && found.kind() == wanted.gvk.kind) {
+        return problem.hint(format!("there is `{}`; version and namespace have to agree", other.current()));
+    }
+    let names: Vec<&str> =
+        all().filter(|found| found.kind() == wanted.gvk.kind).map(Resource::name).collect();
+    problem.did_you_mean(&wanted.name, names)
+}
+
+/// Directives that kubectl writes and kustomize does not know: they end up in the object.
+fn foreign_directive(patch: &Map<String, Value>) -> Option<String> {
+    let mut open: Vec<&Value> = patch.values().collect();
+    let mut keys: Vec<&String> = patch.keys().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(map) => {
+                keys.extend(map.keys());
+                open.extend(map.values());
+            }
+            Value::Array(list) => open.extend(list),
+            _ => {}
+        }
+    }
+    keys.into_iter()
+        .find(|key| {
+            key.starts_with("$setElementOrder/")
+                || key.starts_with("$deleteFromPrimitiveList/")
+                || *key == "$retainKeys"
+        })
+        .cloned()
+}
+
+fn strategic_one(
+    place: &mut Option<Resource>,
+    object: &Resource,
+    patch: &Patch,
+    quirks: Quirks,
+    problems: &mut Problems,
+) {
+    let Some(mut resource) = place.take() else { return };
+    let before = resource.current();
+    if let Some(directive) = foreign_directive(&object.value) {
+        let message = format!("`{directive}` is not a directive of kustomize");
+        let hint = "only `$patch: merge|replace|delete` is; to remove a field, set it to null";
+        problems.push(match quirks {
+            Quirks::Fixed => Problem::error(message).code("KZ030").at(patch.at.clone()).hint(hint),
+            Quirks::AsKustomize => Problem::warning(format!("{message} and stays in `{before}`"))
+                .code("KZ030")
+                .at(patch.at.clone())
+                .hint(hint),
+        });
+    }
+    let rolling = |map: &Map<String, Value>| {
+        let strategy = map.get("spec")?.get("strategy")?;
+        Some((
+            strategy.get("type")?.as_str()?.to_owned(),
+            strategy.get("rollingUpdate").is_some_and(|v| !v.is_null()),
+        ))
+    };
+    if patch.allow_name_change || patch.allow_kind_change {
+        resource.remember();
+    }
+    // The patch takes the identity of what it patches, unless told otherwise.
+    let mut change = object.value.clone();
+    for key in ["apiVersion", "kind"] {
+        match resource.value.get(key) {
+            Some(mine) if key == "apiVersion" || !patch.allow_kind_change => {
+                change.insert(key.to_owned(), mine.clone());
+            }
+            _ => {}
+        }
+    }
+    if let Some(Value::Object(metadata)) = change.get_mut("metadata") {
+        if !patch.allow_name_change {
+            metadata.shift_remove("name");
+        }
+        if patch.metadata == MetadataOf::Copies && quirks == Quirks::AsKustomize {
+            for field in ["labels", "annotations"] {
+                let Some(Value::Object(texts)) = metadata.get_mut(field) else { continue };
+                for (key, value) in texts.iter_mut().filter(|(_, value)| !value.is_string()) {
+                    if value.is_null() {
+                        problems.push(
+                            Problem::warning(format!(
+                                "`{before}`: `metadata.{field}.{key}: null` sets the text `null` here and removes nothing"
+                            ))
+                            .at(patch.at.clone())
+                            .hint("list the patch under `patches` without `target`, or use a JSON patch"),
+                        );
+                    }
+                    *value = Value::String(annotation_text(value));
+                }
+            }
+        }
+        metadata.shift_remove("namespace");
+    }
+    let second_key = match quirks {
+        Quirks::AsKustomize => SecondKey::AsKustomize,
+        Quirks::Fixed => SecondKey::Defaulted,
+    };
+    let mut oddities = Vec::new();
+    let value = std::mem::take(&mut resource.value);
+    match strategic::merge(value.clone(), &change, second_key, &mut oddities) {
+        Ok(Some(merged)) => {
+            resource.value = merged;
+            // A patch can remove these; an object keeps them.
+            if resource.name().is_empty() {
+                resource.set_name(before.name.clone());
+            }
+            if resource.namespace() != before.namespace {
+                resource.set_namespace(&before.namespace);
+            }
+            if let Some((kind, true)) = rolling(&resource.value)
+                && kind == "Recreate"
+            {
+                problems.push(
+                    Problem::warning(format!("`{before}` is now `Recreate` but keeps its `rollingUpdate`, which the API server refuses"))
+                        .code("KZ031")
+                        .at(patch.at.clone())
+                        .hint("add `rollingUpdate: null` to the patch"),
+                );
+            }
+            *place = Some(resource);
+        }
+        Ok(None) => {}
+        Err(error) => {
+            problems.push(
+                Problem::error(format!("cannot patch `{before}`: `{}`: {}", error.path, error.message))
+                    .at(patch.at.clone()),
+            );
+            resource.value = value;
+            *place = Some(resource);
+        }
+    }
+    for oddity in oddities {
+        let Oddity::LostElement { path, key } = oddity;
+        problems.push(
+            Problem::warning(format!(
+                "`{before}`: an element of `{path}` is lost, because only one side gives its `{key}`"
+            ))
+            .code("KZ032")
+            .at(patch.at.clone())
+            .hint(format!("give `{key}` in both, the object and the patch")),
+        );
+    }
+}
+
+fn json_one(
+    place: &mut Option<Resource>,
+    operations: &[json::Operation],
+    patch: &Patch,
+    problems: &mut Problems,
+) {
+    let Some(resource) = place else { return };
+    let before = resource.current();
+    resource.remember();
+    let unpatched = resource.value.clone();
+    // kustomize keeps notes in the annotations, so to a patch they are always there.
+    crate::resource::object_at(resource.metadata_mut(), "annotations");
+    let mut document = Value::Object(std::mem::take(&mut resource.value));
+    match json::apply(&mut document, operations) {
+        Ok(()) => match document {
+            Value::Object(map) => {
+                resource.value = map;
+                // Annotations are read back as text, so anything but a mapping counts as none.
+                if resource.annotations().is_none() {
+                    resource.metadata_mut().shift_remove("annotations");
+                }
+            }
+            _ => resource.value = unpatched,
+        },
+        Err(message) => {
+            resource.value = unpatched;
+            problems.push(Problem::error(format!("`{before}`: {message}")).at(patch.at.clone()));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One object of a build, with the history of its names.
+
+use serde_json::{Map, Value};
+use slipway_problem::Location;
+
+use crate::id::{Gvk, Id};
+
+/// What an object was called before some step renamed, moved or changed the kind of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PastName {
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Where an object came from, for `buildMetadata: [originAnnotations]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Read from a file.
+    File { path: String },
+    /// Made by a generator of a kustomization.
+    Generator { configured_in: String, kind: &'static str },
+}
+
+/// One object of a build.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    /// The object itself; always a mapping.
+    pub(crate) value: Map<String, Value>,
+    /// Earlier names, oldest first; the current one is not among them.
+    pub(crate) past: Vec<PastName>,
+    /// Name prefixes applied, innermost first.
+    pub(crate) prefixes: Vec<String>,
+    /// Name suffixes applied, innermost first.
+    pub(crate) suffixes: Vec<String>,
+    /// Whether the content's hash becomes part of the name at the end.
+    pub(crate) needs_hash: bool,
+    pub(crate) origin: Origin,
+    /// Transformers that changed it, when `buildMetadata` asks for them: file and kind.
+    pub(crate) transformed_by: Vec<(String, &'static str)>,
+    pub(crate) at: Location,
+}
+
+impl Resource {
+    pub(crate) fn new(value: Map<String, Value>, origin: Origin, at: Location) -> Self {
+        Self {
+            value,
+            past: Vec::new(),
+            prefixes: Vec::new(),
+            suffixes: Vec::new(),
+            needs_hash: false,
+            origin,
+            transformed_by: Vec::new(),
+            at,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn gvk(&self) -> Gvk {
+        Gvk::new(self.value.get("apiVersion").and_then(Value::as_str).unwrap_or_default(), self.kind())
+    }
+
+    fn metadata(&self, key: &str) -> Option<&Value> {
+        self.value.get("metadata")?.get(key)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.metadata("name").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.metadata("namespace").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(crate) fn labels(&self) -> Option<&Map<String, Value>> {
+        self.metadata("labels").and_then(Value::as_object)
+    }
+
+    pub(crate) fn annotations(&self) -> Option<&Map<String, Value>> {
+        self.metadata("annotations").and_then(Value::as_object)
+    }
+
+    pub(crate) fn metadata_mut(&mut self) -> &mut Map<String, Value> {
+        object_at(&mut self.value, "metadata")
+    }
+
+    pub(crate) fn set_name(&mut self, name: impl Into<String>) {
+        self.metadata_mut().insert("name".to_owned(), Value::String(name.into()));
+    }
+
+    /// Sets the namespace; the empty one removes the field.
+    pub(crate) fn set_namespace(&mut self, namespace: &str) {
+        if namespace.is_empty() {
+            self.metadata_mut().shift_remove("namespace");
+        } else {
+            self.metadata_mut().insert("namespace".to_owned(), Value::String(namespace.to_owned()));
+        }
+    }
+
+    pub(crate) fn current(&self) -> Id {
+        Id { gvk: self.gvk(), namespace: self.namespace().to_owned(), name: self.name().to_owned() }
+    }
+
+    /// What it was called when it was read; group and version are always the current ones.
+    pub(crate) fn original(&self) -> Id {
+        self.past.first().map_or_else(|| self.current(), |past| self.past_id(past))
+    }
+
+    pub(crate) fn past_id(&self, past: &PastName) -> Id {
+        let gvk = Gvk { kind: past.kind.clone(), ..self.gvk() };
+        Id { gvk, namespace: past.namespace.clone(), name: past.name.clone() }
+    }
+
+    /// Every id it ever had, oldest first, the current one last.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + '_ {
+        self.past.iter().map(|past| self.past_id(past)).chain(std::iter::once_with(|| self.current()))
+    }
+
+    /// Keeps the current name as a past one; called before every change of name, namespace or kind.
+    pub(crate) fn remember(&mut self) {
+        self.past.push(PastName {
+            kind: self.kind().to_owned(),
+            namespace: self.namespace().to_owned(),
+            name: self.name().to_owned(),
+        });
+    }
+
+    /// Whether it only takes part in the build and is left out of the result.
+    pub(crate) fn is_local_config(&self) -> bool {
+        self.annotations()
+            .and_then(|annotations| annotations.get("config.kubernetes.io/local-config"))
+            .is_some_and(|value| value.as_str() != Some("false"))
+    }
+}
+
+/// The mapping under `key`, made (or put in place of something else) when there is none.
+pub(crate) fn object_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    if !map.get(key).is_some_and(Value::is_object) {
+        map.insert(key.to_owned(), Value::Object(Map::new()));
+    }
+    match map.get_mut(key) {
+        Some(Value::Object(found)) => found,
+        _ => unreachable!("inserted above"),
+    }
+}
+
+/// The text of a scalar, as kustomize's node model sees it.
+pub(crate) fn scalar_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

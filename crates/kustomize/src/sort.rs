@@ -1,0 +1,68 @@
+//! The order objects are printed in.
+
+use crate::resource::Resource;
+
+/// How objects are ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As they were listed.
+    Listed,
+    /// By kind, so that what others need comes first; then by name.
+    ByKind { first: Vec<String>, last: Vec<String> },
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        let owned = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        Self::ByKind { first: owned(FIRST), last: owned(LAST) }
+    }
+}
+
+const FIRST: &[&str] = &[
+    "Namespace",
+    "ResourceQuota",
+    "StorageClass",
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "PodSecurityPolicy",
+    "Role",
+    "ClusterRole",
+    "RoleBinding",
+    "ClusterRoleBinding",
+    "ConfigMap",
+    "Secret",
+    "Endpoints",
+    "Service",
+    "LimitRange",
+    "PriorityClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Deployment",
+    "StatefulSet",
+    "CronJob",
+    "PodDisruptionBudget",
+];
+
+const LAST: &[&str] = &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+
+impl Order {
+    pub(crate) fn sort(&self, resources: &mut [Resource]) {
+        let Self::ByKind { first, last } = self else { return };
+        let place = |kind: &str| -> isize {
+            if let Some(at) = first.iter().position(|known| known == kind) {
+                at as isize - first.len() as isize
+            } else if let Some(at) = last.iter().position(|known| known == kind) {
+                at as isize + 1
+            } else {
+                0
+            }
+        };
+        resources.sort_by_cached_key(|resource| {
+            let id = resource.current();
+            let or =
+                |text: &str, absent: &str| if text.is_empty() { absent.to_owned() } else { text.to_owned() };
+            let kind = format!("{}_{}_{}", or(&id.gvk.group, "~G"), or(&id.gvk.version, "~V"), id.gvk.kind);
+            (place(&id.gvk.kind), kind, format!("{}|{}", or(&id.namespace, "~X"), id.name))
+        });
+    }
+}

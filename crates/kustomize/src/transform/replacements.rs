@@ -1,0 +1,407 @@
+//! `replacements`: values copied from one object into others.
+
+use serde_json::{Map, Value};
+use slipway_problem::{Location, Problem, Problems};
+use slipway_yaml::Reader;
+
+use crate::id::{Gvk, Id};
+use crate::resource::{Resource, scalar_text};
+use crate::selector::Requirements;
+
+/// Which objects are meant; empty parts mean any. Compared literally with every name an object had.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Select {
+    pub(crate) gvk: Gvk,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) labels: Requirements,
+    pub(crate) annotations: Requirements,
+}
+
+impl Select {
+    fn is_id(&self, id: &Id) -> bool {
+        (self.name.is_empty() || self.name == id.name)
+            && (self.namespace.is_empty() || {
+                let wanted = Id { namespace: self.namespace.clone(), ..id.clone() };
+                wanted.same_namespace(id)
+            })
+            && id.gvk.is_selected_by(&self.gvk)
+    }
+
+    fn matches(&self, resource: &Resource) -> bool {
+        self.labels.hold_for(resource.labels())
+            && self.annotations.hold_for(resource.annotations())
+            && resource.ids().any(|id| self.is_id(&id))
+    }
+
+    fn text(&self) -> String {
+        let mut parts = Vec::new();
+        for (key, value) in [
+            ("group", &self.gvk.group),
+            ("version", &self.gvk.version),
+            ("kind", &self.gvk.kind),
+            ("name", &self.name),
+            ("namespace", &self.namespace),
+        ] {
+            if !value.is_empty() {
+                parts.push(format!("{key}: {value}"));
+            }
+        }
+        parts.join(", ")
+    }
+}
+
+/// Which piece of a value, and whether to make what is missing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) delimiter: String,
+    pub(crate) index: i64,
+    pub(crate) create: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) select: Select,
+    pub(crate) field_path: String,
+    pub(crate) options: Options,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) select: Select,
+    pub(crate) reject: Vec<Select>,
+    pub(crate) field_paths: Vec<String>,
+    pub(crate) options: Options,
+    pub(crate) at: Location,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Replacement {
+    pub(crate) source: Source,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) at: Location,
+}
+
+pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, problems: &mut Problems) {
+    let value = match source_value(resources, &replacement.source) {
+        Ok(value) => value,
+        Err(message) => {
+            problems.push(Problem::error(message).at(replacement.at.clone()));
+            return;
+        }
+    };
+    for target in &replacement.targets {
+        let mut found = false;
+        for resource in resources.iter_mut() {
+            if !target.select.matches(resource) || target.reject.iter().any(|reject| reject.matches(resource))
+            {
+                continue;
+            }
+            found = true;
+            for path in &target.field_paths {
+                if let Err(message) = copy(&value, &mut resource.value, path, &target.options) {
+                    problems.push(
+                        Problem::error(format!("`{}`: {message}", resource.current())).at(target.at.clone()),
+                    );
+                }
+            }
+        }
+        if !found {
+            let wanted = target.select.text();
+            problems.push(
+                Problem::warning(format!("no object matches this replacement target ({wanted})"))
+                    .code("KZ011")
+                    .at(target.at.clone()),
+            );
+        }
+    }
+}
+
+fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String> {
+    let mut matching = resources.iter().filter(|resource| source.select.matches(resource));
+    let wanted = source.select.text();
+    let Some(found) = matching.next() else {
+        return Err(format!("no object matches this replacement source ({wanted})"));
+    };
+    if let Some(second) = matching.next() {
+        return Err(format!(
+            "more than one object matches this replacement source ({wanted}): `{}` and `{}`",
+            found.current(),
+            second.current()
+        ));
+    }
+    let path = split_path(&source.field_path);
+    let mut value = None;
+    let whole = &mut Value::Object(found.value.clone());
+    visit(whole, &path, None, false, &mut |found, _| {
+        if value.is_none() {
+            value = Some(found.clone());
+        }
+        Ok(())
+    })?;
+    let value = value
+        .filter(|value| !value.is_null() && !value.as_object().is_some_and(Map::is_empty))
+        .ok_or_else(|| format!("replacement source `{}` has no `{}`", found.current(), source.field_path))?;
+    if source.options.delimiter.is_empty() {
+        return Ok(value);
+    }
+    let text = scalar_text(&value).ok_or("a delimiter can only split a plain value")?;
+    let pieces: Vec<&str> = text.split(&source.options.delimiter).collect();
+    usize::try_from(source.options.index)
+        .ok()
+        .and_then(|index| pieces.get(index))
+        .map(|piece| Value::String((*piece).to_owned()))
+        .ok_or_else(|| {
+            format!("`{text}` has no piece {} between `{}`", source.options.index, source.options.delimiter)
+        })
+}
+
+fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Options) -> Result<(), String> {
+    let segments = split_path(path);
+    let create = options.create.then_some(value);
+    let mut whole = Value::Object(std::mem::take(object));
+    let mut count = 0;
+    let result = visit(&mut whole, &segments, create, false, &mut |target, created| {
+        count += 1;
+        set(target, value, options, created)
+    });
+    if let Value::Object(changed) = whole {
+        *object = changed;
+    }
+    result?;
+    if count == 0 {
+        Err(format!("there is no `{path}` to replace; `create: true` would make it"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Puts `value` into a found field. A scalar keeps its own type and only takes the text.
+fn set(target: &mut Value, value: &Value, options: &Options, created: bool) -> Result<(), String> {
+    let is_scalar = !matches!(target, Value::Array(_) | Value::Object(_));
+    if !is_scalar {
+        if !options.delimiter.is_empty() {
+            return Err("a delimiter can only be used with a plain value".to_owned());
+        }
+        *target = value.clone();
+        return Ok(());
+    }
+    let Some(mut text) = scalar_text(value) else {
+        if created {
+            *target = value.clone();
+            return Ok(());
+        }
+        return Err("a mapping or list cannot be put where a plain value is".to_owned());
+    };
+    if !options.delimiter.is_empty() {
+        let before = scalar_text(target).unwrap_or_default();
+        let mut pieces: Vec<&str> = before.split(&options.delimiter).collect();
+        match usize::try_from(options.index) {
+            Err(_) => pieces.insert(0, &text),
+            Ok(index) if index >= pieces.len() => pieces.push(&text),
+            Ok(index) => pieces[index] = &text,
+        }
+        text = pieces.join(&options.delimiter);
+    }
+    *target = match target {
+        Value::Null if created => untyped(&text),
+        Value::Null => return Err(format!("`{text}` is put where there is null")),
+        Value::Number(_) => number(&text).ok_or_else(|| format!("`{text}` is put where a number is"))?,
+        Value::Bool(_) => match text.as_str() {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => return Err(format!("`{text}` is put where a boolean is")),
+        },
+        _ => Value::String(text),
+    };
+    Ok(())
+}
+
+/// A made field has no type of its own: the text is read as if it stood in a file.
+fn untyped(text: &str) -> Value {
+    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-._~".contains(letter));
+    if !plain || text.is_empty() {
+        return Value::String(text.to_owned());
+    }
+    match Reader::kustomize().read_one(text, "") {
+        Ok(node) if node.as_map().is_none() && node.as_seq().is_none() => node.to_json(),
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+fn number(text: &str) -> Option<Value> {
+    if let Ok(integer) = text.parse::<i64>() {
+        return Some(Value::from(integer));
+    }
+    text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from)
+}
+
+/// One step of a field path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Field(String),
+    /// `[key=value]`: elements of a list.
+    Where(String, String),
+    /// `*`: every element or value.
+    Every,
+}
+
+/// Splits at dots; brackets hold a key with dots or a `key=value`, `\.` is a dot.
+fn split_path(path: &str) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut part = String::new();
+    let mut letters = path.chars().peekable();
+    let mut depth = 0_usize;
+    let mut bracketed = false;
+    let mut finish = |part: &mut String, bracketed: &mut bool| {
+        let text = std::mem::take(part);
+        let was_bracketed = std::mem::take(bracketed);
+        if text.is_empty() {
+            return;
+        }
+        segments.push(match text.split_once('=') {
+            Some((key, value)) if was_bracketed => {
+                Segment::Where(key.to_owned(), value.trim_matches(['\'', '"']).to_owned())
+            }
+            _ if text == "*" => Segment::Every,
+            _ => Segment::Field(text),
+        });
+    };
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.peek() == Some(&'.') => {
+                letters.next();
+                part.push('.');
+            }
+            '[' => {
+                if depth == 0 {
+                    finish(&mut part, &mut bracketed);
+                    bracketed = true;
+                } else {
+                    part.push(letter);
+                }
+                depth += 1;
+            }
+            ']' if depth > 0 => {
+                depth -= 1;
+                if depth > 0 {
+                    part.push(letter);
+                }
+            }
+            '.' if depth == 0 => finish(&mut part, &mut bracketed),
+            other => part.push(other),
+        }
+    }
+    finish(&mut part, &mut bracketed);
+    segments
+}
+
+/// Calls `found` with every value the path leads to. With `create`, missing steps are made, the last
+/// one like that value, and `found` is told so.
+fn visit(
+    value: &mut Value,
+    path: &[Segment],
+    create: Option<&Value>,
+    created: bool,
+    found: &mut dyn FnMut(&mut Value, bool) -> Result<(), String>,
+) -> Result<(), String> {
+    let Some((first, rest)) = path.split_first() else { return found(value, created) };
+    match (first, value) {
+        (Segment::Field(name), Value::Object(map)) => {
+            let mut created = created;
+            if map.get(name).is_none_or(|value| value.is_null() && !rest.is_empty())
+                && let Some(like) = create
+            {
+                map.insert(name.clone(), made(rest, like));
+                created = true;
+            }
+            match map.get_mut(name) {
+                Some(value) => visit(value, rest, create, created, found),
+                None => Ok(()),
+            }
+        }
+        (Segment::Field(name), Value::Array(list)) => match (name.as_str(), name.parse::<usize>()) {
+            ("-", _) => match create {
+                Some(like) => {
+                    list.push(made(rest, like));
+                    list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, true, found))
+                }
+                None => list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, created, found)),
+            },
+            (_, Ok(index)) => {
+                let length = list.len();
+                match list.get_mut(index) {
+                    Some(value) => visit(value, rest, create, created, found),
+                    None => Err(format!("there is no element {index} in a list of {length}")),
+                }
+            }
+            (name, Err(_)) => {
+                Err(format!("`{name}` is looked for in a list; `*` or `[key=value]` names its elements"))
+            }
+        },
+        (Segment::Where(key, wanted), Value::Array(list)) => {
+            let matches =
+                |element: &Value| element.get(key).and_then(scalar_text).is_some_and(|text| text == *wanted);
+            let by_value =
+                |element: &Value| key.is_empty() && scalar_text(element).is_some_and(|text| text == *wanted);
+            if create.is_some() && !list.iter().any(matches) && !list.iter().any(by_value) {
+                let mut element = Map::new();
+                element.insert(key.clone(), Value::String(wanted.clone()));
+                list.push(Value::Object(element));
+            }
+            list.iter_mut()
+                .filter(|element| matches(element) || by_value(element))
+                .try_for_each(|element| visit(element, rest, create, created, found))
+        }
+        (Segment::Every, Value::Array(list)) => {
+            list.iter_mut().try_for_each(|element| visit(element, rest, create, created, found))
+        }
+        (Segment::Every, Value::Object(map)) => {
+            map.values_mut().try_for_each(|element| visit(element, rest, create, created, found))
+        }
+        (_, Value::Null) => Ok(()),
+        (segment, _) => Err(format!("{} leads into a plain value", segment_text(segment))),
+    }
+}
+
+fn segment_text(segment: &Segment) -> String {
+    match segment {
+        Segment::Field(name) => format!("`{name}`"),
+        Segment::Where(key, value) => format!("`[{key}={value}]`"),
+        Segment::Every => "`*`".to_owned(),
+    }
+}
+
+/// What a missing step becomes: a list if the next step picks elements, a mapping if it names a field,
+/// otherwise something like the value to come.
+fn made(rest: &[Segment], like: &Value) -> Value {
+    match rest.first() {
+        Some(Segment::Where(..) | Segment::Every) => Value::Array(Vec::new()),
+        Some(Segment::Field(_)) => Value::Object(Map::new()),
+        None => match like {
+            Value::Object(_) => Value::Object(Map::new()),
+            Value::Array(_) => Value::Array(Vec::new()),
+            _ => Value::Null,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_split() {
+        let field = |text: &str| Segment::Field(text.to_owned());
+        for (path, expected) in [
+            ("metadata.name", vec![field("metadata"), field("name")]),
+            ("a.[name=x.y].b", vec![field("a"), Segment::Where("name".into(), "x.y".into()), field("b")]),
+            ("a[name=x].b", vec![field("a"), Segment::Where("name".into(), "x".into()), field("b")]),
+            ("a.*.b.0", vec![field("a"), Segment::Every, field("b"), field("0")]),
+            ("metadata.annotations.[a.b/c]", vec![field("metadata"), field("annotations"), field("a.b/c")]),
+            (r"metadata.annotations.a\.b/c", vec![field("metadata"), field("annotations"), field("a.b/c")]),
+        ] {
+            assert_eq!(split_path(path), expected, "{path}");
+        }
+    }
+}
