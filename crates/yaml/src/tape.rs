@@ -78,8 +78,8 @@ pub(crate) struct Parser<'a> {
     scanner: Scanner<'a>,
     max_depth: usize,
     started: bool,
-    /// Where the block of text with the first forbidden character starts, and that character.
-    forbidden: Option<(usize, usize)>,
+    /// The first place that is no text at all, and what is wrong there.
+    forbidden: Option<(usize, &'static str)>,
     tags: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     anchors: HashMap<&'a str, u32>,
     states: Vec<State>,
@@ -91,9 +91,7 @@ pub(crate) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a str, max_depth: usize) -> Self {
-        // Go checks characters a block at a time, so a mistake in an earlier block is reported first.
-        const BLOCK: usize = 512;
-        let forbidden = first_forbidden(text.as_bytes()).map(|at| (at / BLOCK * BLOCK, at));
+        let forbidden = first_forbidden(text.as_bytes()).map(|at| (at, "control characters are not allowed"));
         Self {
             text,
             scanner: Scanner::new(text, max_depth),
@@ -109,22 +107,31 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a text that is UTF-8 only up to `text`'s end.
+    pub(crate) fn broken(text: &'a str, problem: &'static str, max_depth: usize) -> Self {
+        let mut parser = Self::new(text, max_depth);
+        parser.forbidden = parser.forbidden.or(Some((text.len(), problem)));
+        parser
+    }
+
     /// Reads the next document, if there is one.
     pub(crate) fn next_document(&mut self) -> Result<Option<Tape<'a>>> {
+        // Go checks characters a block at a time, so a mistake in an earlier block is reported first.
+        const BLOCK: usize = 512;
         let document = self.read_document();
-        if let Some((block, at)) = self.forbidden {
+        if let Some((at, problem)) = self.forbidden {
             let reached = match &document {
                 Ok(_) => self.scanner.offset(),
                 Err(error) => self.scanner.offset().max(error.mark.offset as usize),
             };
-            if reached >= block {
-                return Err(self.forbidden_error(at));
+            if reached >= at / BLOCK * BLOCK {
+                return Err(self.forbidden_error(at, problem));
             }
         }
         document
     }
 
-    fn forbidden_error(&self, at: usize) -> Box<SyntaxError> {
+    fn forbidden_error(&self, at: usize, problem: &str) -> Box<SyntaxError> {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let mark = Mark {
@@ -137,7 +144,7 @@ impl<'a> Parser<'a> {
             origin: Origin::Reader,
             context: "",
             context_mark: Mark::default(),
-            problem: "control characters are not allowed".into(),
+            problem: problem.into(),
             mark,
         })
     }

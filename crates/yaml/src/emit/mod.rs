@@ -1,5 +1,6 @@
 //! Values to text, byte for byte as Go's YAML writers do.
 
+mod key;
 mod order;
 mod scalar;
 mod ser;

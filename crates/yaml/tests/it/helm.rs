@@ -69,3 +69,30 @@ fn text_fields_take_numbers_and_booleans() {
     let keywords = ["1", "16", "true", "x"].map(str::to_owned).to_vec();
     assert_eq!(chart, Chart { name: "true".into(), version: "1.1".into(), icon: None, keywords });
 }
+
+#[test]
+fn strict_reading_names_every_repeated_key() {
+    let text = "a: 1\nb: {x: 1, x: 2}\na:\n  c: 3\n";
+    let error = slipway_yaml::helm::from_str_strict::<Value>(text).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \"x\" already set in map\n  \
+         line 4: key \"a\" already set in map"
+    );
+    assert!(slipway_yaml::helm::from_str_strict::<Value>("a: 1\nb: {a: 1}\n").is_ok());
+}
+
+#[test]
+fn bytes_that_are_not_text_are_refused_as_go_does() {
+    for (bytes, problem) in [
+        (&b"a: \xff"[..], "invalid leading UTF-8 octet"),
+        (b"a: \xc3", "incomplete UTF-8 octet sequence"),
+        (b"a: \xc3(", "invalid trailing UTF-8 octet"),
+        (b"a: \xed\xa0\x80", "invalid Unicode character"),
+        (b"a: \xc0\x80", "invalid length of a UTF-8 sequence"),
+    ] {
+        let error = slipway_yaml::helm::from_slice::<Value>(bytes).unwrap_err();
+        assert_eq!(error.to_string(), format!("error converting YAML to JSON: yaml: {problem}"));
+    }
+    assert_eq!(slipway_yaml::helm::from_slice::<Value>(b"a: 1").unwrap(), json!({"a": 1}));
+}
