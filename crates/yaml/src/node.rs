@@ -34,7 +34,7 @@ pub struct Source {
 pub struct Node {
     pub value: Value,
     pub span: Span,
-    /// How it was written: a scalar's style, or plain (block) and double-quoted (flow) for collections.
+    /// How it was written.
     pub form: Form,
     tag: Option<Box<str>>,
     source: Arc<Source>,

@@ -1,0 +1,315 @@
+//! A chart's dependencies: which are there, what they resolve to, bringing them in.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::codec;
+use crate::error::Error;
+use crate::load::{Chart, LoadOptions, go_io};
+use crate::metadata::{Dependency, Lock};
+use crate::package::{PackageOptions, package};
+use crate::version;
+
+/// Where dependencies come from that are not beside the chart.
+pub trait Fetch {
+    /// The newest version at `repository` that satisfies `constraint`.
+    fn resolve(&self, repository: &str, name: &str, constraint: &str) -> Result<Option<String>, Error>;
+    /// The archive of one version.
+    fn fetch(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, Error>;
+}
+
+/// Nothing can be fetched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offline;
+
+impl Fetch for Offline {
+    fn resolve(&self, repository: &str, _name: &str, _constraint: &str) -> Result<Option<String>, Error> {
+        Err(Error::Publish(format!("no repository definition for {repository}")))
+    }
+
+    fn fetch(&self, repository: &str, _name: &str, _version: &str) -> Result<Vec<u8>, Error> {
+        Err(Error::Publish(format!("no repository definition for {repository}")))
+    }
+}
+
+/// One declared dependency and how it stands with `charts/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub name: String,
+    pub version: String,
+    pub repository: String,
+    /// `ok`, `unpacked`, `missing`, `wrong version` and the like.
+    pub status: String,
+}
+
+/// What each declared dependency's state is.
+pub fn list(chart: &Chart, directory: &Path) -> Vec<Listed> {
+    let dependencies = chart.metadata.dependencies.iter();
+    dependencies
+        .map(|dependency| Listed {
+            name: dependency.name.clone(),
+            version: dependency.version.clone(),
+            repository: dependency.repository.clone(),
+            status: status(chart, dependency, directory),
+        })
+        .collect()
+}
+
+fn status(chart: &Chart, dependency: &Dependency, directory: &Path) -> String {
+    let charts = directory.join("charts");
+    let prefix = format!("{}-", dependency.name);
+    let mut archives: Vec<_> = fs::read_dir(&charts)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(&prefix) && name.ends_with(".tgz"))
+        // `foo-bar-1.0.0.tgz` is not a version of `foo`.
+        .filter(|name| version::is_loose(&name[prefix.len()..name.len() - ".tgz".len()]))
+        .collect();
+    archives.sort();
+    match archives.as_slice() {
+        [one] => {
+            let path = charts.join(one);
+            return match Chart::load(path.as_path(), &LoadOptions::default()) {
+                Err(_) => "corrupt".into(),
+                Ok(found) if found.name() != dependency.name => "misnamed".into(),
+                Ok(found) if version::satisfies(&dependency.version, &found.metadata.version) => "ok".into(),
+                Ok(found) if !version::is_loose(&found.metadata.version) => "invalid version".into(),
+                Ok(_) => "wrong version".into(),
+            };
+        }
+        [] => {}
+        _ => return "too many matches".into(),
+    }
+    if charts.join(&dependency.name).is_dir() {
+        return match chart.dependencies.iter().find(|found| found.name() == dependency.name) {
+            None => "misnamed".into(),
+            Some(found) if version::satisfies(&dependency.version, &found.metadata.version) => {
+                "unpacked".into()
+            }
+            Some(_) => "wrong version".into(),
+        };
+    }
+    "missing".into()
+}
+
+/// The digest Chart.lock carries: over what was asked for and what it became.
+pub fn digest(wanted: &[Dependency], locked: &[Dependency]) -> String {
+    let lists = json!([
+        wanted.iter().map(Dependency::to_json).collect::<Vec<_>>(),
+        locked.iter().map(Dependency::to_json).collect::<Vec<_>>(),
+    ]);
+    format!("sha256:{}", sha256_hex(go_json(&lists).as_bytes()))
+}
+
+/// The digest of Helm 2, over the wanted ones alone.
+fn digest_v2(wanted: &[Dependency]) -> String {
+    let value = json!({"dependencies": wanted.iter().map(Dependency::to_json).collect::<Vec<_>>()});
+    format!("sha256:{}", sha256_hex(go_json(&value).as_bytes()))
+}
+
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    crate::secret::to_hex(&Sha256::digest(bytes))
+}
+
+/// JSON as Go encodes it: characters with a meaning in HTML are escaped.
+pub(crate) fn go_json(value: &Value) -> String {
+    let mut text = String::new();
+    for letter in value.to_string().chars() {
+        match letter {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                text.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
+            letter => text.push(letter),
+        }
+    }
+    text
+}
+
+/// Whether Chart.lock still says what Chart.yaml asks for.
+pub fn in_sync(chart: &Chart) -> bool {
+    let Some(lock) = &chart.lock else { return chart.metadata.dependencies.is_empty() };
+    let wanted = &chart.metadata.dependencies;
+    lock.digest == digest(wanted, &lock.dependencies)
+        || (chart.metadata.api_version == "v1" && lock.digest == digest_v2(wanted))
+}
+
+/// What to do about what is in `charts/` already.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateOptions {
+    /// The time written into Chart.lock, RFC 3339.
+    pub generated: String,
+}
+
+/// Resolves the declared dependencies anew, puts them into `charts/` and writes Chart.lock. Gives the
+/// lines Helm prints.
+pub fn update(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Result<Vec<String>, Error> {
+    let chart = Chart::load(directory, &LoadOptions::default())?;
+    if chart.metadata.dependencies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let locked = resolve(&chart, directory, fetch)?;
+    let lines = bring_in(&chart, directory, &locked, fetch)?;
+    let lock = Lock {
+        generated: options.generated.clone(),
+        digest: digest(&chart.metadata.dependencies, &locked),
+        dependencies: locked,
+    };
+    if chart.lock.as_ref().is_none_or(|old| old.digest != lock.digest) {
+        let name = if chart.metadata.api_version == "v1" { "requirements.lock" } else { "Chart.lock" };
+        write(&directory.join(name), codec::write(&lock.to_json()).as_bytes())?;
+    }
+    Ok(lines)
+}
+
+/// Puts what Chart.lock names into `charts/`; without a lock it is an update.
+pub fn build(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Result<Vec<String>, Error> {
+    let chart = Chart::load(directory, &LoadOptions::default())?;
+    let Some(lock) = &chart.lock else { return update(directory, fetch, options) };
+    if chart.metadata.dependencies.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !in_sync(&chart) {
+        let (lock, file) = if chart.metadata.api_version == "v1" {
+            ("requirements.lock", "requirements.yaml")
+        } else {
+            ("Chart.lock", "Chart.yaml")
+        };
+        return Err(Error::Publish(format!(
+            "the lock file ({lock}) is out of sync with the dependencies file ({file}). Please update the dependencies"
+        )));
+    }
+    bring_in(&chart, directory, &lock.dependencies, fetch)
+}
+
+fn resolve(chart: &Chart, directory: &Path, fetch: &dyn Fetch) -> Result<Vec<Dependency>, Error> {
+    let mut locked = Vec::new();
+    let mut missing = Vec::new();
+    for wanted in &chart.metadata.dependencies {
+        let found = if wanted.repository.is_empty() {
+            let beside = directory.join("charts").join(&wanted.name);
+            Chart::load(beside.as_path(), &LoadOptions::default())
+                .map_err(|_| Error::Publish(format!("directory {} not found", beside.display())))?;
+            Some(wanted.version.clone())
+        } else if let Some(path) = wanted.repository.strip_prefix("file://") {
+            let local = local_chart(directory, path)?;
+            let found = local.metadata.version.clone();
+            version::satisfies(&wanted.version, &found).then_some(found)
+        } else {
+            fetch.resolve(&wanted.repository, &wanted.name, &wanted.version)?
+        };
+        match found {
+            Some(version) => locked.push(Dependency {
+                name: wanted.name.clone(),
+                repository: wanted.repository.clone(),
+                version,
+                ..Dependency::default()
+            }),
+            None => missing.push(format!(
+                "{:?} (repository {:?}, version {:?})",
+                wanted.name, wanted.repository, wanted.version
+            )),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(locked);
+    }
+    Err(Error::Publish(format!(
+        "can't get a valid version for {} subchart(s): {}. Make sure a matching chart version exists in the repo, or change the version constraint in Chart.yaml",
+        missing.len(),
+        missing.join(", ")
+    )))
+}
+
+fn local_chart(directory: &Path, path: &str) -> Result<Chart, Error> {
+    let path = directory.join(path);
+    if !path.exists() {
+        return Err(Error::Publish(format!("directory {} not found", path.display())));
+    }
+    Chart::load(path.as_path(), &LoadOptions::default())
+}
+
+fn bring_in(
+    chart: &Chart,
+    directory: &Path,
+    locked: &[Dependency],
+    fetch: &dyn Fetch,
+) -> Result<Vec<String>, Error> {
+    let charts = directory.join("charts");
+    fs::create_dir_all(&charts).map_err(|error| Error::Publish(go_io("mkdir", &charts, &error)))?;
+    let mut lines = vec![format!("Saving {} charts", locked.len())];
+    // Everything is fetched before anything is replaced.
+    let mut archives: Vec<(String, Vec<u8>)> = Vec::new();
+    for dependency in locked {
+        if dependency.repository.is_empty() {
+            lines.push(format!(
+                "Dependency {} did not declare a repository. Assuming it exists in the charts directory",
+                dependency.name
+            ));
+            continue;
+        }
+        if let Some(path) = dependency.repository.strip_prefix("file://") {
+            let local = local_chart(directory, path)?;
+            if !version::satisfies(&dependency.version, &local.metadata.version) {
+                return Err(Error::Publish(format!(
+                    "can't get a valid version for dependency {}",
+                    dependency.name
+                )));
+            }
+            let packed = package(&local, &PackageOptions::default())?;
+            archives.push((packed.file_name, packed.bytes));
+            continue;
+        }
+        lines.push(format!("Downloading {} from repo {}", dependency.name, dependency.repository));
+        let bytes = fetch.fetch(&dependency.repository, &dependency.name, &dependency.version)?;
+        archives.push((format!("{}-{}.tgz", dependency.name, dependency.version), bytes));
+    }
+    lines.push("Deleting outdated charts".to_owned());
+    for dependency in &chart.metadata.dependencies {
+        let prefix = format!("{}-", dependency.name);
+        for entry in fs::read_dir(&charts).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_version = name
+                .strip_prefix(&prefix)
+                .and_then(|rest| rest.strip_suffix(".tgz"))
+                .is_some_and(version::is_loose);
+            if is_version && !archives.iter().any(|(kept, _)| *kept == name) {
+                let path = entry.path();
+                fs::remove_file(&path).map_err(|error| Error::Publish(go_io("remove", &path, &error)))?;
+            }
+        }
+    }
+    for (name, bytes) in archives {
+        write(&charts.join(name), &bytes)?;
+    }
+    Ok(lines)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    fs::write(path, bytes).map_err(|error| Error::Publish(go_io("open", path, &error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_helms() {
+        let wanted = Dependency {
+            name: "sub".into(),
+            version: "^0.1".into(),
+            repository: "file://../sub".into(),
+            alias: "al".into(),
+            ..Dependency::default()
+        };
+        let locked = Dependency { version: "0.1.0".into(), alias: String::new(), ..wanted.clone() };
+        assert_eq!(
+            digest(&[wanted], &[locked]),
+            "sha256:9f5a4b2e58b3b4126cbd149a6ffa169780e6b8fa5e7c335fab11ca8dbadd87d9"
+        );
+    }
+}

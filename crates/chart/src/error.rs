@@ -1,0 +1,59 @@
+//! What can go wrong with a chart, in the words Helm's users know.
+
+/// Why a chart could not be loaded, given values, rendered or published.
+///
+/// The text of each is exactly what Helm prints after `Error: `, so scripts and people that know
+/// Helm's messages find them here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The chart's files cannot be read or do not make a chart.
+    #[error("{0}")]
+    Load(String),
+    /// The values given by the user cannot be read.
+    #[error("{0}")]
+    Values(String),
+    /// The chart cannot be used as asked: a library, a dependency missing, a bad release name.
+    #[error("{0}")]
+    Unusable(String),
+    /// The values do not meet a chart's schema.
+    #[error("{0}")]
+    Schema(String),
+    /// A template does not parse or fails.
+    #[error("{0}")]
+    Template(String),
+    /// What the templates produced is not a list of manifests.
+    #[error("{0}")]
+    Manifest(String),
+    /// Packaging, repositories, registries, provenance.
+    #[error("{0}")]
+    Publish(String),
+    /// A value or file cannot be encrypted or decrypted.
+    #[error("{0}")]
+    Secret(String),
+}
+
+/// What Helm adds to a failure in or after rendering.
+const DEBUG_HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
+
+impl Error {
+    /// The text `helm template` prints after `Error: `.
+    pub fn helm_text(&self) -> String {
+        match self {
+            Self::Template(text) | Self::Manifest(text) => format!("{text}{DEBUG_HINT}"),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// A line Helm writes to its log while it works: worth knowing, not a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice(pub String);
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where notices are collected.
+pub type Notices = Vec<Notice>;

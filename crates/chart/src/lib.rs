@@ -1,0 +1,37 @@
+//! Helm charts: load them, give them values, render them exactly as Helm does.
+//!
+//! [`Chart::load`] reads a directory or an archive. [`UserValues`] collects `-f` and `--set`.
+//! [`render`] produces manifests, hooks, notes and definitions; [`Rendered::to_template_output`] is what
+//! `helm template` prints, byte for byte. A [`Program`] keeps parsed templates for many renderings.
+//! Around that: [`lint`], [`show`], [`package`], [`create`], dependencies, repositories and
+//! encrypted values ([`secret`]).
+//!
+//! The crate reads the files it is pointed at and nothing else: no environment, no home directory, no
+//! terminal.
+
+mod codec;
+mod decode;
+pub mod deps;
+mod error;
+pub mod explain;
+mod gopath;
+mod load;
+mod metadata;
+mod package;
+mod render;
+pub mod repo;
+pub mod secret;
+mod show;
+mod values;
+mod version;
+
+pub use error::{Error, Notice, Notices};
+pub use load::{Chart, Crd, File, Ignore, Limits, LoadOptions, Source};
+pub use metadata::{Dependency, Lock, Maintainer, Metadata};
+pub use package::{Package, PackageOptions, package};
+pub use render::{
+    Capabilities, HELM_VERSION, Hook, INSTALL_ORDER, KubeVersion, Manifest, Program, RenderOptions, Rendered,
+    SeededHost, check_release_name, install_rank, render, split,
+};
+pub use show::{Part, show};
+pub use values::UserValues;

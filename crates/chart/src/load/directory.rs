@@ -1,0 +1,114 @@
+//! A chart in a directory: walking it as Helm does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{File, Ignore, Limits, strip_bom};
+use crate::error::{Notice, Notices};
+
+/// Directories nested deeper than this are a symbolic-link loop or an attack.
+const DEEPEST: usize = 128;
+
+/// Reads every file of the chart, in lexical order per directory, following symbolic links.
+pub(super) fn read(root: &Path, limits: &Limits, notices: &mut Notices) -> Result<Vec<File>, String> {
+    let ignore = match fs::read(root.join(".helmignore")) {
+        Ok(bytes) => Ignore::parse(&String::from_utf8_lossy(&bytes))?,
+        Err(_) => Ignore::parse("")?,
+    };
+    let mut walk = Walk { ignore, limits, notices, files: Vec::new(), total: 0 };
+    walk.directory(root, "", 0)?;
+    Ok(walk.files)
+}
+
+struct Walk<'w> {
+    ignore: Ignore,
+    limits: &'w Limits,
+    notices: &'w mut Notices,
+    files: Vec<File>,
+    total: u64,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, path: &Path, prefix: &str, depth: usize) -> Result<(), String> {
+        if depth > DEEPEST {
+            return Err(format!("{} is nested more than {DEEPEST} directories deep", path.display()));
+        }
+        let entries = fs::read_dir(path).map_err(|error| go_io("open", path, &error))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            names.push(entry.map_err(|error| go_io("readdirent", path, &error))?.file_name());
+        }
+        names.sort();
+        for name in names {
+            let path = path.join(&name);
+            let name = name.to_string_lossy();
+            let relative = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
+            self.entry(&path, &relative, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, path: &Path, relative: &str, depth: usize) -> Result<(), String> {
+        let link = fs::symlink_metadata(path).map_err(|error| go_io("lstat", path, &error))?;
+        let metadata = if link.file_type().is_symlink() {
+            let resolved = resolve(path)?;
+            self.notices.push(Notice(format!(
+                "walk.go:75: found symbolic link in path: {} resolves to {}. Contents of linked file included and used",
+                path.display(),
+                resolved.display()
+            )));
+            fs::metadata(path).map_err(|error| go_io("stat", path, &error))?
+        } else {
+            link
+        };
+        if self.ignore.ignores(relative, metadata.is_dir()) {
+            return Ok(());
+        }
+        if metadata.is_dir() {
+            return self.directory(path, relative, depth + 1);
+        }
+        if !metadata.is_file() {
+            return Err(format!(
+                "cannot load irregular file {} as it has file mode type bits set",
+                path.display()
+            ));
+        }
+        if metadata.len() > self.limits.file {
+            return Err(format!(
+                "chart file {relative:?} is larger than the maximum file size {}",
+                self.limits.file
+            ));
+        }
+        self.total += metadata.len();
+        if self.total > self.limits.directory {
+            return Err(format!("chart is larger than the maximum size {}", self.limits.directory));
+        }
+        let data = fs::read(path)
+            .map_err(|error| format!("error reading {relative}: {}", go_io("open", path, &error)))?;
+        self.files.push(File { name: relative.to_owned(), data: strip_bom(data).into() });
+        Ok(())
+    }
+}
+
+fn resolve(path: &Path) -> Result<PathBuf, String> {
+    fs::canonicalize(path).map_err(|error| {
+        let target = fs::read_link(path).unwrap_or_default();
+        let target = path.parent().map(|parent| parent.join(&target)).unwrap_or(target);
+        format!("error evaluating symlink {}: {}", path.display(), go_io("lstat", &target, &error))
+    })
+}
+
+/// A failed file operation in Go's words.
+pub(crate) fn go_io(operation: &str, path: &Path, error: &std::io::Error) -> String {
+    let reason = match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
+        _ => {
+            let text = error.to_string();
+            text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+        }
+    };
+    format!("{operation} {}: {reason}", path.display())
+}

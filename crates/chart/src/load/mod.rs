@@ -1,0 +1,346 @@
+//! From a directory, an archive or bytes to a [`Chart`].
+
+mod archive;
+mod directory;
+mod ignore;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+pub use ignore::Ignore;
+
+pub(crate) use directory::go_io;
+
+use crate::codec;
+use crate::error::{Error, Notice, Notices};
+use crate::gopath;
+use crate::metadata::{Lock, Metadata};
+
+/// One file of a chart, named by its slash path inside the chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    pub name: String,
+    pub data: Arc<[u8]>,
+}
+
+/// A loaded chart with its subcharts.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    pub metadata: Metadata,
+    pub lock: Option<Lock>,
+    /// The decoded `values.yaml`; every number is a float, as Helm has it.
+    pub values: Map<String, Value>,
+    /// `values.schema.json` as it stands.
+    pub schema: Option<Arc<[u8]>>,
+    /// What lies under `templates/`.
+    pub templates: Vec<File>,
+    /// Everything that is none of Helm's own files; what `.Files` shows.
+    pub files: Vec<File>,
+    /// Every file as read, in reading order.
+    pub raw: Vec<File>,
+    /// The charts under `charts/`, by name of file or directory.
+    pub dependencies: Vec<Chart>,
+    /// Where it was read from, as the user named it.
+    pub source: String,
+}
+
+/// Where a chart is.
+#[derive(Clone, Debug)]
+pub enum Source<'s> {
+    /// A chart directory or a `.tgz`.
+    Path(PathBuf),
+    /// The bytes of a `.tgz`, for instance from standard input.
+    Archive(&'s [u8]),
+}
+
+impl From<&Path> for Source<'_> {
+    fn from(path: &Path) -> Self {
+        Self::Path(path.to_owned())
+    }
+}
+
+/// How much a chart may be.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of one file.
+    pub file: u64,
+    /// Bytes of all files of one archive.
+    pub archive: u64,
+    /// Bytes of all archives inside one another.
+    pub nested_archives: u64,
+    /// Bytes of all files of a directory.
+    pub directory: u64,
+    /// Files of one archive.
+    pub files: usize,
+    /// Charts inside one another.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: u64 = 1024 * 1024;
+        Self {
+            file: 5 * MIB,
+            archive: 100 * MIB,
+            nested_archives: 400 * MIB,
+            directory: 1024 * MIB,
+            files: 100_000,
+            depth: 64,
+        }
+    }
+}
+
+/// How to load.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    pub limits: Limits,
+}
+
+impl Chart {
+    /// Loads a chart, discarding what Helm would only log.
+    pub fn load<'s>(source: impl Into<Source<'s>>, options: &LoadOptions) -> Result<Self, Error> {
+        Self::load_with(source, options, &mut Notices::new())
+    }
+
+    /// Loads a chart and says what Helm would have logged on the way.
+    pub fn load_with<'s>(
+        source: impl Into<Source<'s>>,
+        options: &LoadOptions,
+        notices: &mut Notices,
+    ) -> Result<Self, Error> {
+        let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
+        match source.into() {
+            Source::Path(path) => {
+                let mut chart = loader.path(&path).map_err(Error::Load)?;
+                chart.source = path.display().to_string();
+                Ok(chart)
+            }
+            Source::Archive(bytes) => loader.archive(bytes, 0).map_err(Error::Load),
+        }
+    }
+
+    /// Builds a chart from files already read.
+    pub fn from_files(files: Vec<File>, options: &LoadOptions, notices: &mut Notices) -> Result<Self, Error> {
+        let mut loader = Loader { limits: &options.limits, notices, unpacked: 0 };
+        loader.files(files, 0).map_err(Error::Load)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The file of that name, as read.
+    pub fn raw_file(&self, name: &str) -> Option<&File> {
+        self.raw.iter().find(|file| file.name == name)
+    }
+
+    /// The definitions under `crds/`, its own first, then those of its subcharts; each with the path
+    /// Helm shows.
+    pub fn crds(&self) -> Vec<Crd> {
+        self.crds_under(self.name())
+    }
+
+    fn crds_under(&self, path: &str) -> Vec<Crd> {
+        let mut crds = self.own_crds(path);
+        for chart in &self.dependencies {
+            crds.extend(chart.crds_under(&format!("{path}/charts/{}", chart.name())));
+        }
+        crds
+    }
+
+    /// Its own definitions, for a chart at `path` in the tree.
+    pub(crate) fn own_crds(&self, path: &str) -> Vec<Crd> {
+        let own = self.files.iter().filter(|file| {
+            let extension = gopath::ext(&file.name).to_ascii_lowercase();
+            file.name.starts_with("crds/") && matches!(extension.as_str(), ".yaml" | ".yml" | ".json")
+        });
+        own.map(|file| Crd { path: format!("{path}/{}", file.name), file: file.clone() }).collect()
+    }
+}
+
+/// A file of custom resource definitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crd {
+    /// The path with its charts: `parent/charts/child/crds/x.yaml`.
+    pub path: String,
+    pub file: File,
+}
+
+struct Loader<'l> {
+    limits: &'l Limits,
+    notices: &'l mut Notices,
+    unpacked: u64,
+}
+
+impl Loader<'_> {
+    fn path(&mut self, path: &Path) -> Result<Chart, String> {
+        let metadata = std::fs::metadata(path).map_err(|error| go_io("stat", path, &error))?;
+        if metadata.is_dir() {
+            let files = directory::read(path, self.limits, self.notices)?;
+            return self.files(files, 0);
+        }
+        if metadata.len() > self.limits.archive {
+            return Err(format!(
+                "chart archive is larger than the maximum file size {}",
+                self.limits.archive
+            ));
+        }
+        let bytes = std::fs::read(path).map_err(|error| go_io("open", path, &error))?;
+        if bytes.get(..3) != Some(&[0x1f, 0x8b, 0x08]) {
+            let name = path.display().to_string();
+            return Err(if name.ends_with(".yml") || name.ends_with(".yaml") {
+                format!("file '{name}' seems to be a YAML file, but expected a gzipped archive")
+            } else {
+                format!(
+                    "file '{name}' does not appear to be a gzipped archive; got '{}'",
+                    content_type(&bytes)
+                )
+            });
+        }
+        self.archive(&bytes, 0).map_err(|error| match error.as_str() {
+            "gzip: invalid header" => format!(
+                "file '{}' does not appear to be a valid chart file (details: gzip: invalid header)",
+                path.display()
+            ),
+            _ => error,
+        })
+    }
+
+    fn archive(&mut self, bytes: &[u8], depth: usize) -> Result<Chart, String> {
+        let files = archive::read(bytes, self.limits)?;
+        self.unpacked += files.iter().map(|file| file.data.len() as u64).sum::<u64>();
+        if self.unpacked > self.limits.nested_archives {
+            return Err(format!(
+                "charts inside charts unpack to more than {} bytes",
+                self.limits.nested_archives
+            ));
+        }
+        self.files(files, depth)
+    }
+
+    fn files(&mut self, files: Vec<File>, depth: usize) -> Result<Chart, String> {
+        if depth > self.limits.depth {
+            return Err(format!("charts are nested more than {} deep", self.limits.depth));
+        }
+        let mut chart = Chart::default();
+        let mut described = false;
+        for file in files.iter().filter(|file| file.name == "Chart.yaml") {
+            let read = codec::read(&file.data).and_then(|value| chart.metadata.read(&value));
+            read.map_err(|error| format!("cannot load Chart.yaml: {error}"))?;
+            if chart.metadata.api_version.is_empty() {
+                chart.metadata.api_version = "v1".into();
+            }
+            described = true;
+        }
+        let mut subcharts: Vec<(String, Vec<File>)> = Vec::new();
+        for file in &files {
+            match file.name.as_str() {
+                "Chart.yaml" => {}
+                "Chart.lock" => {
+                    let lock = codec::read(&file.data).and_then(|value| Lock::read(&value));
+                    chart.lock = Some(lock.map_err(|error| format!("cannot load Chart.lock: {error}"))?);
+                }
+                "values.yaml" => {
+                    chart.values = codec::read_values(&file.data)
+                        .map_err(|error| format!("cannot load values.yaml: {error}"))?;
+                }
+                "values.schema.json" => chart.schema = Some(file.data.clone()),
+                "requirements.yaml" => {
+                    let is_v1 = chart.metadata.api_version == "v1";
+                    if !is_v1 {
+                        self.notices.push(Notice(
+                            "load.go:121: Warning: Dependencies are handled in Chart.yaml since apiVersion \"v2\". We recommend migrating dependencies to Chart.yaml.".into(),
+                        ));
+                    }
+                    let read = codec::read(&file.data).and_then(|value| chart.metadata.read(&value));
+                    read.map_err(|error| format!("cannot load requirements.yaml: {error}"))?;
+                    if is_v1 {
+                        chart.files.push(file.clone());
+                    }
+                }
+                "requirements.lock" => {
+                    let lock = codec::read(&file.data).and_then(|value| Lock::read(&value));
+                    chart.lock =
+                        Some(lock.map_err(|error| format!("cannot load requirements.lock: {error}"))?);
+                    if chart.metadata.api_version == "v1" {
+                        chart.files.push(file.clone());
+                    }
+                }
+                name if name.starts_with("templates/") => chart.templates.push(file.clone()),
+                name if name.starts_with("charts/") && gopath::ext(name) != ".prov" => {
+                    let inner = &name["charts/".len()..];
+                    let group = inner.split('/').next().unwrap_or(inner).to_owned();
+                    let inner = File { name: inner.to_owned(), data: file.data.clone() };
+                    match subcharts.iter_mut().find(|(name, _)| *name == group) {
+                        Some((_, files)) => files.push(inner),
+                        None => subcharts.push((group, vec![inner])),
+                    }
+                }
+                _ => chart.files.push(file.clone()),
+            }
+        }
+        if !described {
+            return Err("Chart.yaml file is missing".into());
+        }
+        chart.metadata.validate()?;
+        subcharts.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, files) in subcharts {
+            if name.starts_with(['_', '.']) {
+                continue;
+            }
+            let subchart = self.subchart(&name, files, depth + 1, &chart.metadata.name)?;
+            chart.dependencies.push(subchart);
+        }
+        chart.raw = files;
+        Ok(chart)
+    }
+
+    fn subchart(
+        &mut self,
+        name: &str,
+        files: Vec<File>,
+        depth: usize,
+        parent: &str,
+    ) -> Result<Chart, String> {
+        let loaded = if gopath::ext(name) == ".tgz" {
+            let file = &files[0];
+            if file.name != name {
+                return Err(format!(
+                    "error unpacking subchart tar in {parent}: expected {name}, got {}",
+                    file.name
+                ));
+            }
+            self.archive(&file.data, depth)
+        } else {
+            let inside = files.into_iter().filter_map(|file| {
+                let (_, inner) = file.name.split_once('/')?;
+                Some(File { name: inner.to_owned(), data: file.data.clone() })
+            });
+            self.files(inside.collect(), depth)
+        };
+        loaded.map_err(|error| format!("error unpacking subchart {name} in {parent}: {error}"))
+    }
+}
+
+/// Helm drops the byte order mark of every file.
+fn strip_bom(mut data: Vec<u8>) -> Vec<u8> {
+    if data.starts_with(&[0xEF, 0xBB, 0xBF]) {
+        data.drain(..3);
+    }
+    data
+}
+
+/// What Go's sniffing calls the first 512 bytes of a file that is no archive. A shorter file is
+/// padded with zeros there, which makes it binary.
+fn content_type(bytes: &[u8]) -> &'static str {
+    let binary = |byte: &u8| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);
+    match bytes {
+        [b'P', b'K', 3, 4, ..] => "application/zip",
+        [b'%', b'P', b'D', b'F', b'-', ..] => "application/pdf",
+        _ if bytes.len() < 512 || bytes[..512].iter().any(binary) => "application/octet-stream",
+        _ => "text/plain; charset=utf-8",
+    }
+}

@@ -1,0 +1,39 @@
+//! A host whose time and randomness are fixed, so that a rendering can be repeated.
+
+use std::cell::Cell;
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+use slipway_gotmpl::Host;
+
+/// Gives the same "random" bytes and the same time in every run with the same seed.
+#[derive(Debug)]
+pub struct SeededHost {
+    seed: u64,
+    blocks: Cell<u64>,
+    now: SystemTime,
+}
+
+impl SeededHost {
+    /// Starts a stream for `seed` at `now`, seconds since 1970.
+    pub fn new(seed: u64, now: u64) -> Self {
+        Self { seed, blocks: Cell::new(0), now: SystemTime::UNIX_EPOCH + Duration::from_secs(now) }
+    }
+}
+
+impl Host for SeededHost {
+    fn now(&self) -> SystemTime {
+        self.now
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(32) {
+            let block = self.blocks.get();
+            self.blocks.set(block + 1);
+            let mut hash = Sha256::new();
+            hash.update(self.seed.to_le_bytes());
+            hash.update(block.to_le_bytes());
+            chunk.copy_from_slice(&hash.finalize()[..chunk.len()]);
+        }
+    }
+}

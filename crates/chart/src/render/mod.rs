@@ -1,0 +1,33 @@
+//! From a chart and values to manifests.
+
+mod about;
+mod capabilities;
+mod files;
+mod glob;
+mod host;
+mod manifests;
+mod options;
+mod program;
+mod rendered;
+
+use slipway_gotmpl::NoHost;
+
+pub use capabilities::{Capabilities, HELM_VERSION, KubeVersion};
+pub use host::SeededHost;
+pub use manifests::{Hook, INSTALL_ORDER, Manifest, install_rank, split};
+pub use options::{RenderOptions, check_release_name};
+pub use program::Program;
+pub(crate) use program::Trace;
+pub use rendered::Rendered;
+
+use crate::error::{Error, Notices};
+use crate::load::Chart;
+
+/// Renders a chart once. For many renderings of one chart keep a [`Program`].
+pub fn render(
+    chart: &Chart,
+    values: &serde_json::Map<String, serde_json::Value>,
+    options: &RenderOptions,
+) -> Result<Rendered, Error> {
+    Program::new(chart.clone()).render_with(values, options, &NoHost, &mut Notices::new())
+}

@@ -1,0 +1,76 @@
+//! What a rendering is asked for.
+
+use slipway_gotmpl::Limits;
+
+use super::capabilities::Capabilities;
+use crate::error::Error;
+
+/// How to render. The defaults are those of `helm template`.
+#[derive(Clone, Debug)]
+pub struct RenderOptions {
+    pub name: String,
+    pub namespace: String,
+    pub is_upgrade: bool,
+    pub revision: i64,
+    pub capabilities: Capabilities,
+    /// Do not check values against schemas.
+    pub skip_schema_validation: bool,
+    /// Put the definitions of `crds/` before the manifests.
+    pub include_crds: bool,
+    /// Leave hooks out of the output.
+    pub no_hooks: bool,
+    /// Leave tests out of the output.
+    pub skip_tests: bool,
+    /// Only the documents of these templates, as patterns on their path in the chart.
+    pub show_only: Vec<String>,
+    /// Notes of subcharts as well as the chart's own.
+    pub subchart_notes: bool,
+    /// What a rendering may consume.
+    pub limits: Limits,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self {
+            name: "release-name".into(),
+            namespace: "default".into(),
+            is_upgrade: false,
+            revision: 1,
+            capabilities: Capabilities::default(),
+            skip_schema_validation: false,
+            include_crds: false,
+            no_hooks: false,
+            skip_tests: false,
+            show_only: Vec::new(),
+            subchart_notes: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The longest a release's name may be.
+const LONGEST_NAME: usize = 53;
+
+/// Checks a release's name.
+pub fn check_release_name(name: &str) -> Result<(), Error> {
+    let part = |part: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let bytes = part.as_bytes();
+        match (bytes.first(), bytes.last()) {
+            (Some(first), Some(last)) => {
+                inner(*first) && inner(*last) && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
+            }
+            _ => false,
+        }
+    };
+    if name.is_empty() {
+        return Err(Error::Unusable("no name provided".into()));
+    }
+    if name.len() <= LONGEST_NAME && name.split('.').all(part) {
+        return Ok(());
+    }
+    Err(Error::Unusable(format!(
+        "release name {}: invalid release name, must match regex ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than {LONGEST_NAME}",
+        crate::values::go_quote(name)
+    )))
+}

@@ -1,0 +1,116 @@
+//! `repositories.yaml`: the repositories the user knows.
+
+use serde_json::{Value, json};
+
+use crate::codec;
+use crate::decode::{self, Fields};
+use crate::error::Error;
+
+/// The user's repositories.
+#[derive(Clone, Debug, Default)]
+pub struct Repositories {
+    pub generated: String,
+    pub repositories: Vec<Repository>,
+}
+
+/// One repository and how to get in.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Repository {
+    pub name: String,
+    pub url: String,
+    pub username: String,
+    pub password: String,
+    pub cert_file: String,
+    pub key_file: String,
+    pub ca_file: String,
+    pub insecure_skip_tls_verify: bool,
+    /// Send the credentials to other hosts as well.
+    pub pass_credentials_all: bool,
+}
+
+impl std::fmt::Debug for Repository {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Repository").field("name", &self.name).field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Repositories {
+    /// Reads the file's content.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let read = || -> Result<Self, String> {
+            let value = codec::read(bytes)?;
+            let Some(map) = decode::object(&value, "repo.File")? else { return Ok(Self::default()) };
+            let fields = Fields::new(map, "File");
+            let items = fields.objects("repositories", "[]*repo.Entry", "repo.Entry")?;
+            let repositories = items.into_iter().flatten().map(|map| {
+                let fields = Fields::new(map, "Entry.repositories");
+                Ok(Repository {
+                    name: fields.string("name")?,
+                    url: fields.string("url")?,
+                    username: fields.string("username")?,
+                    password: fields.string("password")?,
+                    cert_file: fields.string("certFile")?,
+                    key_file: fields.string("keyFile")?,
+                    ca_file: fields.string("caFile")?,
+                    insecure_skip_tls_verify: fields.boolean("insecure_skip_tls_verify")?,
+                    pass_credentials_all: fields.boolean("pass_credentials_all")?,
+                })
+            });
+            Ok(Self {
+                generated: fields.string("generated")?,
+                repositories: repositories.collect::<Result<_, String>>()?,
+            })
+        };
+        read().map_err(Error::Publish)
+    }
+
+    /// The repository of that name.
+    pub fn get(&self, name: &str) -> Option<&Repository> {
+        self.repositories.iter().find(|repository| repository.name == name)
+    }
+
+    /// The repository at that address, with or without a final slash.
+    pub fn by_url(&self, url: &str) -> Option<&Repository> {
+        let plain = |url: &str| url.trim_end_matches('/').to_owned();
+        self.repositories.iter().find(|repository| plain(&repository.url) == plain(url))
+    }
+
+    /// Adds or replaces one.
+    pub fn update(&mut self, repository: Repository) {
+        match self.repositories.iter_mut().find(|known| known.name == repository.name) {
+            Some(known) => *known = repository,
+            None => self.repositories.push(repository),
+        }
+    }
+
+    /// Forgets one; tells whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.repositories.len();
+        self.repositories.retain(|repository| repository.name != name);
+        self.repositories.len() < before
+    }
+
+    /// The written form.
+    pub fn to_yaml(&self) -> String {
+        let repositories: Vec<Value> = self
+            .repositories
+            .iter()
+            .map(|repository| {
+                json!({
+                    "caFile": repository.ca_file,
+                    "certFile": repository.cert_file,
+                    "insecure_skip_tls_verify": repository.insecure_skip_tls_verify,
+                    "keyFile": repository.key_file,
+                    "name": repository.name,
+                    "pass_credentials_all": repository.pass_credentials_all,
+                    "password": repository.password,
+                    "url": repository.url,
+                    "username": repository.username,
+                })
+            })
+            .collect();
+        let generated =
+            if self.generated.is_empty() { "0001-01-01T00:00:00Z" } else { self.generated.as_str() };
+        codec::write(&json!({"apiVersion": "", "generated": generated, "repositories": repositories}))
+    }
+}

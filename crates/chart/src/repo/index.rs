@@ -1,0 +1,277 @@
+//! `index.yaml`: what a repository offers.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use slipway_gotmpl::semver::{Constraints, Version};
+
+use crate::codec;
+use crate::decode::{self, Fields};
+use crate::error::{Error, Notice, Notices};
+use crate::metadata::Metadata;
+
+/// The charts of a repository, newest versions first.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    pub generated: String,
+    pub entries: BTreeMap<String, Vec<Entry>>,
+}
+
+/// One version of a chart in a repository.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    pub metadata: Metadata,
+    /// Absolute, or relative to the repository.
+    pub urls: Vec<String>,
+    pub created: String,
+    pub digest: String,
+    pub removed: bool,
+}
+
+fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Publish(text.into()))
+}
+
+impl Index {
+    /// Reads an index; entries that make no chart are left out with a notice naming `source`.
+    pub fn parse(bytes: &[u8], source: &str, notices: &mut Notices) -> Result<Self, Error> {
+        if bytes.is_empty() {
+            return fail("empty index.yaml file");
+        }
+        let value = match serde_json::from_slice(bytes) {
+            Ok(value) => value,
+            Err(_) => codec::read(bytes).map_err(Error::Publish)?,
+        };
+        let map =
+            decode::object(&value, "repo.IndexFile").map_err(Error::Publish)?.cloned().unwrap_or_default();
+        let fields = Fields::new(&map, "IndexFile");
+        let mut index =
+            Self { generated: fields.string("generated").map_err(Error::Publish)?, ..Self::default() };
+        let entries = fields.object("entries", "map[string]repo.ChartVersions").map_err(Error::Publish)?;
+        for (name, versions) in entries.into_iter().flatten() {
+            let list = match versions {
+                Value::Array(list) => list.as_slice(),
+                Value::Null => &[],
+                _ => return fail(format!("entries.{name} of {source} is not a list")),
+            };
+            let mut kept = Vec::new();
+            for version in list {
+                let Some(map) = version.as_object() else {
+                    notices.push(Notice(format!(
+                        "skipping loading invalid entry for chart {name:?} from {source}: empty entry"
+                    )));
+                    continue;
+                };
+                match Entry::read(map) {
+                    Ok(entry) => kept.push(entry),
+                    Err(error) => notices.push(Notice(format!(
+                        "skipping loading invalid entry for chart {name:?} {:?} from {source}: {error}",
+                        map.get("version").and_then(Value::as_str).unwrap_or_default()
+                    ))),
+                }
+            }
+            index.entries.insert(name.clone(), kept);
+        }
+        if fields.string("apiVersion").map_err(Error::Publish)?.is_empty() {
+            return fail("no API version specified");
+        }
+        index.sort();
+        Ok(index)
+    }
+
+    /// Newest first; versions that cannot be read last.
+    pub fn sort(&mut self) {
+        for versions in self.entries.values_mut() {
+            versions.sort_by(|a, b| {
+                match (Version::parse(&a.metadata.version), Version::parse(&b.metadata.version)) {
+                    (Ok(a), Ok(b)) => b.compare(&a),
+                    (Ok(_), Err(_)) => std::cmp::Ordering::Less,
+                    (Err(_), Ok(_)) => std::cmp::Ordering::Greater,
+                    (Err(_), Err(_)) => std::cmp::Ordering::Equal,
+                }
+            });
+        }
+    }
+
+    /// The version of a chart that is meant: exactly the one named, or the newest that satisfies the
+    /// constraint; no constraint means the newest release.
+    pub fn find(&self, name: &str, wanted: &str) -> Result<&Entry, Error> {
+        let Some(versions) = self.entries.get(name).filter(|versions| !versions.is_empty()) else {
+            return fail("no chart name found");
+        };
+        let constraint = if wanted.is_empty() { "*" } else { wanted };
+        let Ok(constraint) = Constraints::parse(constraint) else {
+            return fail(format!("improper constraint: {wanted}"));
+        };
+        if !wanted.is_empty()
+            && let Some(exact) = versions.iter().find(|entry| entry.metadata.version == wanted)
+        {
+            return Ok(exact);
+        }
+        let fits = |entry: &&Entry| {
+            Version::parse(&entry.metadata.version).is_ok_and(|version| constraint.check(&version))
+        };
+        match versions.iter().find(fits) {
+            Some(entry) => Ok(entry),
+            None => fail(format!("no chart version found for {name}-{wanted}")),
+        }
+    }
+
+    /// The charts whose name, description or keywords contain `term`: newest of each, or all.
+    pub fn search(&self, term: &str, all_versions: bool, development: bool) -> Vec<(&str, &Entry)> {
+        let term = term.to_lowercase();
+        let mut found = Vec::new();
+        for (name, versions) in &self.entries {
+            let offered = versions.iter().filter(|entry| {
+                development
+                    || Version::parse(&entry.metadata.version)
+                        .is_ok_and(|version| version.prerelease.is_empty())
+            });
+            let limit = if all_versions { usize::MAX } else { 1 };
+            for entry in offered.take(limit) {
+                let metadata = &entry.metadata;
+                let text =
+                    format!("{name}\u{0b}{}\u{0b}{}", metadata.description, metadata.keywords.join(" "));
+                if text.to_lowercase().contains(&term) {
+                    found.push((name.as_str(), entry));
+                }
+            }
+        }
+        found
+    }
+
+    /// The written form: keys sorted, as Helm writes it.
+    pub fn to_yaml(&self) -> String {
+        let entries: Map<String, Value> = self
+            .entries
+            .iter()
+            .map(|(name, versions)| (name.clone(), versions.iter().map(Entry::to_json).collect()))
+            .collect();
+        codec::write(&json!({"apiVersion": "v1", "entries": entries, "generated": self.generated}))
+    }
+}
+
+impl Entry {
+    fn read(map: &Map<String, Value>) -> Result<Self, String> {
+        let fields = Fields::new(map, "ChartVersion");
+        let mut metadata = Metadata::default();
+        metadata.read(&Value::Object(map.clone()))?;
+        if metadata.api_version.is_empty() {
+            metadata.api_version = "v1".into();
+        }
+        match metadata.validate() {
+            // Helm bears with these in an index.
+            Err(error) if !error.contains("more than one dependency with name or alias") => {
+                return Err(error);
+            }
+            _ => {}
+        }
+        Ok(Self {
+            metadata,
+            urls: fields.strings("urls")?,
+            created: fields.string("created")?,
+            digest: fields.string("digest")?,
+            removed: fields.boolean("removed")?,
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let mut value = self.metadata.to_json();
+        if let Value::Object(map) = &mut value {
+            map.insert("urls".into(), json!(self.urls));
+            map.insert("created".into(), json!(self.created));
+            if self.removed {
+                map.insert("removed".into(), json!(true));
+            }
+            if !self.digest.is_empty() {
+                map.insert("digest".into(), json!(self.digest));
+            }
+        }
+        value
+    }
+
+    /// The address to fetch it from, given the repository's.
+    pub fn url(&self, repository: &str) -> Result<String, Error> {
+        let Some(first) = self.urls.first() else {
+            return fail(format!("chart {:?} has no downloadable URLs", self.metadata.name));
+        };
+        absolute(repository, first)
+    }
+}
+
+/// An address relative to a repository, made absolute; the repository's query is kept.
+pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, Error> {
+    if let Ok(url) = url::Url::parse(reference)
+        && !url.cannot_be_a_base()
+    {
+        return Ok(reference.to_owned());
+    }
+    let invalid = |error| Error::Publish(format!("invalid chart URL format: {reference}: {error}"));
+    let mut base = url::Url::parse(repository).map_err(invalid)?;
+    if !base.path().ends_with('/') {
+        let path = format!("{}/", base.path());
+        base.set_path(&path);
+    }
+    let mut joined = base.join(reference).map_err(invalid)?;
+    if joined.query().is_none() {
+        joined.set_query(base.query());
+    }
+    Ok(joined.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index() -> Index {
+        let versions: String = ["0.2.0", "1.0.0-rc1", "0.10.0", "0.1.0"]
+            .iter()
+            .map(|version| {
+                format!(
+                    "  - {{name: foo, version: {version:?}, apiVersion: v2, urls: [foo-{version}.tgz]}}\n"
+                )
+            })
+            .collect();
+        let text = format!("apiVersion: v1\nentries:\n  foo:\n{versions}");
+        Index::parse(text.as_bytes(), "test", &mut Notices::new()).unwrap()
+    }
+
+    #[test]
+    fn the_meant_version_is_found() {
+        let index = index();
+        for (wanted, expected) in [
+            ("", Ok("0.10.0")),
+            (">0.0.0-0", Ok("1.0.0-rc1")),
+            ("~0.1", Ok("0.1.0")),
+            ("0.1.0", Ok("0.1.0")),
+            ("<0.2", Ok("0.1.0")),
+            ("9", Err("no chart version found for foo-9")),
+        ] {
+            let found = index.find("foo", wanted);
+            let found = found.map(|entry| entry.metadata.version.as_str()).map_err(|error| error.to_string());
+            assert_eq!(
+                found.as_deref().map_err(String::as_str),
+                expected.as_deref().map_err(|text| *text),
+                "{wanted}"
+            );
+        }
+        assert_eq!(index.find("nope", "").unwrap_err().to_string(), "no chart name found");
+        let all: Vec<_> = index.entries["foo"].iter().map(|entry| entry.metadata.version.as_str()).collect();
+        assert_eq!(all, ["1.0.0-rc1", "0.10.0", "0.2.0", "0.1.0"]);
+        assert_eq!(index.search("FO", false, false).len(), 1);
+        assert_eq!(index.search("foo", true, true).len(), 4);
+    }
+
+    #[test]
+    fn addresses_are_relative_to_the_repository() {
+        for (repository, reference, expected) in [
+            ("https://e.com/charts", "foo-1.tgz", "https://e.com/charts/foo-1.tgz"),
+            ("https://e.com/charts/", "a/foo-1.tgz", "https://e.com/charts/a/foo-1.tgz"),
+            ("https://e.com/charts?t=1", "foo-1.tgz", "https://e.com/charts/foo-1.tgz?t=1"),
+            ("https://e.com/charts", "https://x.org/foo.tgz", "https://x.org/foo.tgz"),
+            ("https://e.com/charts", "/foo.tgz", "https://e.com/foo.tgz"),
+        ] {
+            assert_eq!(absolute(repository, reference).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Chart repositories: their index, the user's list of them, and finding a chart in one.
+
+mod config;
+mod index;
+
+pub use config::{Repositories, Repository};
+pub use index::{Entry, Index};

@@ -1,0 +1,215 @@
+//! A schema document: reading it, and finding what a `$ref` points to.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// A schema with everything inside it that can be referred to.
+pub(super) struct Document {
+    pub(super) root: Value,
+    /// Places by their `$id`, absolute or `#name`.
+    ids: HashMap<String, String>,
+}
+
+/// Schemas nest no deeper than this.
+const DEEPEST: usize = 512;
+
+impl Document {
+    pub(super) fn read(text: &[u8]) -> Result<Self, String> {
+        let root: Value = serde_json::from_slice(text).map_err(|error| go_json_error(text, &error))?;
+        let mut ids = HashMap::new();
+        collect_ids(&root, String::new(), 0, &mut ids)?;
+        let document = Self { root, ids };
+        check_schema(&document.root, 0)?;
+        Ok(document)
+    }
+
+    /// What a `$ref` points to. Only this document is looked at: fetching schemas from elsewhere while
+    /// rendering would let a chart make requests in the user's name.
+    pub(super) fn resolve(&self, reference: &str) -> Result<&Value, String> {
+        if let Some(pointer) = self.ids.get(reference) {
+            return self.at(pointer, reference);
+        }
+        let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let base = if document.is_empty() {
+            String::new()
+        } else {
+            match self.ids.get(document) {
+                Some(pointer) => pointer.clone(),
+                None => {
+                    return Err(format!(
+                        "schema reference {reference:?} is outside the chart and is not fetched"
+                    ));
+                }
+            }
+        };
+        let fragment = percent_decode(fragment);
+        self.at(&format!("{base}{fragment}"), reference)
+    }
+
+    fn at(&self, pointer: &str, reference: &str) -> Result<&Value, String> {
+        self.root.pointer(pointer).ok_or_else(|| {
+            format!("Object has no key '{}'", reference.rsplit('/').next().unwrap_or(reference))
+        })
+    }
+}
+
+fn collect_ids(
+    schema: &Value,
+    pointer: String,
+    depth: usize,
+    ids: &mut HashMap<String, String>,
+) -> Result<(), String> {
+    if depth > DEEPEST {
+        return Err(format!("the schema is nested more than {DEEPEST} deep"));
+    }
+    match schema {
+        Value::Object(map) => {
+            for key in ["$id", "id"] {
+                if let Some(Value::String(id)) = map.get(key) {
+                    ids.entry(id.trim_end_matches('#').to_owned()).or_insert_with(|| pointer.clone());
+                    ids.entry(id.clone()).or_insert_with(|| pointer.clone());
+                }
+            }
+            if let Some(Value::String(anchor)) = map.get("$anchor") {
+                ids.entry(format!("#{anchor}")).or_insert_with(|| pointer.clone());
+            }
+            for (key, value) in map {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                collect_ids(value, format!("{pointer}/{key}"), depth + 1, ids)?;
+            }
+            Ok(())
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                collect_ids(value, format!("{pointer}/{index}"), depth + 1, ids)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "number", "null", "object", "string"];
+
+/// The mistakes in a schema that stop its use.
+fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
+    let map = match schema {
+        Value::Object(map) => map,
+        Value::Bool(_) => return Ok(()),
+        _ if depth == 0 => return Err("schema is invalid".into()),
+        _ => return Ok(()),
+    };
+    let number = |key: &str| map.get(key).and_then(Value::as_f64);
+    for (least, most) in
+        [("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties")]
+    {
+        for key in [least, most] {
+            if let Some(value) = map.get(key) {
+                match value.as_f64() {
+                    Some(value) if value.fract() == 0.0 && value < 0.0 => {
+                        return Err(format!("{key} must be greater than or equal to 0"));
+                    }
+                    Some(value) if value.fract() == 0.0 => {}
+                    _ => return Err(format!("Invalid type. Expected: integer, given: {key}")),
+                }
+            }
+        }
+        if let (Some(low), Some(high)) = (number(least), number(most))
+            && low > high
+        {
+            return Err(format!("{least} cannot be greater than {most}"));
+        }
+    }
+    let types: Vec<&Value> = match map.get("type") {
+        Some(Value::Array(types)) => types.iter().collect(),
+        Some(kind) => vec![kind],
+        None => Vec::new(),
+    };
+    for kind in types {
+        if let Some(kind) = kind.as_str()
+            && !TYPES.contains(&kind)
+        {
+            return Err(format!(
+                "has a primitive type that is NOT VALID -- given: /{kind}/ Expected valid values are:{TYPES:?}"
+            )
+            .replace("\", \"", " ")
+            .replace('"', ""));
+        }
+    }
+    if let Some(Value::String(pattern)) = map.get("pattern")
+        && slipway_gotmpl::go::regexp::Regexp::compile(pattern.as_bytes()).is_err()
+    {
+        return Err("pattern must be a valid regex".into());
+    }
+    for key in ["properties", "patternProperties", "definitions", "dependencies"] {
+        if let Some(Value::Object(children)) = map.get(key) {
+            for child in children.values() {
+                check_schema(child, depth + 1)?;
+            }
+        }
+    }
+    for key in ["items", "allOf", "anyOf", "oneOf"] {
+        if let Some(Value::Array(children)) = map.get(key) {
+            for child in children {
+                check_schema(child, depth + 1)?;
+            }
+        }
+    }
+    for key in ["items", "not", "if", "then", "else", "additionalProperties", "contains", "propertyNames"] {
+        if let Some(child @ Value::Object(_)) = map.get(key) {
+            check_schema(child, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// What Go's decoder says of text that is not JSON, as far as people meet it.
+fn go_json_error(text: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return if text.trim_ascii().is_empty() { "EOF".into() } else { "unexpected EOF".into() };
+    }
+    let line_start: usize = text
+        .split_inclusive(|byte| *byte == b'\n')
+        .take(error.line().saturating_sub(1))
+        .map(<[u8]>::len)
+        .sum();
+    let at = (line_start + error.column()).saturating_sub(1);
+    match text.get(at) {
+        Some(byte) => {
+            let shown = char::from(*byte);
+            let context = if error.to_string().contains("key must be a string") {
+                "looking for beginning of object key string"
+            } else if error.to_string().contains("expected `,` or `}`") {
+                "after object key:value pair"
+            } else if error.to_string().contains("expected `,` or `]`") {
+                "after array element"
+            } else if error.to_string().contains("expected `:`") {
+                "after object key"
+            } else {
+                "looking for beginning of value"
+            };
+            format!("invalid character {shown:?} {context}")
+        }
+        None => error.to_string(),
+    }
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let pair = after.get(..2).and_then(crate::secret::from_hex);
+        match (byte, pair) {
+            (b'%', Some(decoded)) => {
+                bytes.extend_from_slice(&decoded);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

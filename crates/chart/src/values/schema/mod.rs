@@ -1,0 +1,19 @@
+//! Checking values against `values.schema.json`, with the messages Helm's users know.
+
+mod compile;
+mod format;
+mod validate;
+
+use serde_json::Value;
+
+use compile::Document;
+
+/// Checks `values` against the text of a schema.
+///
+/// Gives the lines Helm prints, `- FIELD: DESCRIPTION` each with its newline; nothing when all is well.
+/// An unusable schema is an error.
+pub(crate) fn check(schema: &[u8], values: &Value) -> Result<String, String> {
+    let document = Document::read(schema)?;
+    let findings = validate::run(&document, values)?;
+    Ok(findings.into_iter().map(|finding| format!("- {}: {}\n", finding.field, finding.text)).collect())
+}

@@ -1,0 +1,189 @@
+//! The charts that take part in a rendering: dependencies chosen, aliased, switched on and off, and
+//! their values imported.
+
+use std::borrow::Cow;
+
+use serde_json::Value as Json;
+use slipway_gotmpl::{Map, Value};
+
+use super::coalesce::{self, Nulls};
+use crate::error::{Notice, Notices};
+use crate::load::Chart;
+use crate::metadata::{Dependency, Metadata};
+use crate::version;
+
+/// A chart in its place in the tree.
+#[derive(Clone)]
+pub(crate) struct Node<'c> {
+    pub(crate) chart: &'c Chart,
+    /// The chart's own, or one with another name and fewer dependencies.
+    pub(crate) metadata: Cow<'c, Metadata>,
+    /// The chart's defaults after imports, where they differ from the file's.
+    values: Option<Map>,
+    pub(crate) dependencies: Vec<Node<'c>>,
+}
+
+impl<'c> Node<'c> {
+    /// Every chart below `chart`, nothing decided yet.
+    pub(crate) fn new(chart: &'c Chart) -> Self {
+        Self {
+            chart,
+            metadata: Cow::Borrowed(&chart.metadata),
+            values: None,
+            dependencies: chart.dependencies.iter().map(Node::new).collect(),
+        }
+    }
+
+    /// The alias where it has one.
+    pub(crate) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// A fresh copy of its defaults.
+    pub(crate) fn defaults(&self) -> Map {
+        match &self.values {
+            Some(values) => coalesce::copy(values),
+            None => coalesce::to_map(&self.chart.values),
+        }
+    }
+
+    /// Decides which dependencies take part and imports their values.
+    pub(crate) fn process(chart: &'c Chart, user: &Map, notices: &mut Notices) -> Result<Self, String> {
+        let mut root = Self::new(chart);
+        root.choose(user, "", notices)?;
+        root.import(notices)?;
+        Ok(root)
+    }
+
+    fn choose(&mut self, values: &Map, path: &str, notices: &mut Notices) -> Result<(), String> {
+        if self.metadata.dependencies.is_empty() {
+            return Ok(());
+        }
+        let mut declared = self.metadata.dependencies.clone();
+        let loaded = std::mem::take(&mut self.dependencies);
+        let fits = |node: &Node<'_>, wanted: &Dependency| {
+            node.name() == wanted.name && version::satisfies(&wanted.version, &node.metadata.version)
+        };
+        let mut chosen: Vec<Node<'c>> =
+            loaded.iter().filter(|node| !declared.iter().any(|wanted| fits(node, wanted))).cloned().collect();
+        for wanted in &mut declared {
+            if let Some(found) = loaded.iter().find(|node| fits(node, wanted)) {
+                let mut node = found.clone();
+                if !wanted.alias.is_empty() {
+                    node.metadata.to_mut().name = wanted.alias.clone();
+                }
+                chosen.push(node);
+            }
+            if !wanted.alias.is_empty() {
+                wanted.name = wanted.alias.clone();
+            }
+            wanted.enabled = true;
+        }
+        self.dependencies = chosen;
+
+        let values = coalesce::values(self, values, Nulls::Delete, notices)?;
+        apply_tags(&mut declared, &values, notices);
+        apply_conditions(&mut declared, &values, path, notices);
+
+        self.dependencies
+            .retain(|node| !declared.iter().any(|wanted| !wanted.enabled && wanted.name == node.name()));
+        declared.retain(|wanted| wanted.enabled);
+        for node in &mut self.dependencies {
+            let path = format!("{path}{}.", node.name());
+            node.choose(&values, &path, notices)?;
+        }
+        self.metadata.to_mut().dependencies = declared;
+        Ok(())
+    }
+
+    fn import(&mut self, notices: &mut Notices) -> Result<(), String> {
+        for node in &mut self.dependencies {
+            node.import(notices)?;
+        }
+        if self.metadata.dependencies.is_empty() {
+            return Ok(());
+        }
+        let values = coalesce::values(self, &Map::new(), Nulls::Keep, notices)?;
+        let imported = Map::new();
+        let mut declared = self.metadata.dependencies.clone();
+        for dependency in &mut declared {
+            let mut written_out = Vec::new();
+            for import in &dependency.import_values {
+                let (child, parent, from) = match import {
+                    Json::Object(map) => {
+                        let part = |key: &str| map.get(key).map_or_else(|| "<nil>".to_owned(), shown);
+                        (part("child"), part("parent"), format!(" from chart {}", dependency.name))
+                    }
+                    Json::String(name) => (format!("exports.{name}"), ".".to_owned(), String::new()),
+                    _ => continue,
+                };
+                written_out.push(serde_json::json!({"child": child, "parent": parent}));
+                match coalesce::table(&values, &format!("{}.{child}", dependency.name)) {
+                    Ok(table) => coalesce::merge_tables(&imported, &at_path(&parent, table), notices),
+                    Err(error) => notices.push(Notice(format!(
+                        "dependencies.go:{}: Warning: ImportValues missing table{from}: {error}",
+                        if from.is_empty() { 281 } else { 254 }
+                    ))),
+                }
+            }
+            dependency.import_values = written_out;
+        }
+        let merged = coalesce::copy(&values);
+        coalesce::merge_tables(&merged, &coalesce::copy(&imported), notices);
+        self.values = Some(merged);
+        self.metadata.to_mut().dependencies = declared;
+        Ok(())
+    }
+}
+
+fn shown(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// `table` under a dotted path; `.` is the root.
+fn at_path(path: &str, table: Map) -> Map {
+    if path == "." {
+        return table;
+    }
+    path.split('.').rev().fold(table, |inner, name| [(name, Value::Map(inner))].into_iter().collect())
+}
+
+fn apply_tags(declared: &mut [Dependency], values: &Map, notices: &mut Notices) {
+    let Ok(tags) = coalesce::table(values, "tags") else { return };
+    for dependency in declared {
+        let (mut any_true, mut any_false) = (false, false);
+        for tag in &dependency.tags {
+            match tags.get(tag.as_str()) {
+                Some(Value::Bool(true)) => any_true = true,
+                Some(Value::Bool(false)) => any_false = true,
+                Some(_) => notices.push(Notice(format!(
+                    "dependencies.go:88: Warning: Tag '{tag}' for chart {} returned non-bool value",
+                    dependency.name
+                ))),
+                None => {}
+            }
+        }
+        dependency.enabled = any_true || !any_false;
+    }
+}
+
+fn apply_conditions(declared: &mut [Dependency], values: &Map, path: &str, notices: &mut Notices) {
+    for dependency in declared {
+        for condition in dependency.condition.trim().split(',').filter(|condition| !condition.is_empty()) {
+            match coalesce::path_value(values, &format!("{path}{condition}")) {
+                Some(Value::Bool(enabled)) => {
+                    dependency.enabled = enabled;
+                    break;
+                }
+                Some(_) => notices.push(Notice(format!(
+                    "dependencies.go:63: Warning: Condition path '{condition}' for chart {} returned non-bool value",
+                    dependency.name
+                ))),
+                None => {}
+            }
+        }
+    }
+}

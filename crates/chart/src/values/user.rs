@@ -1,0 +1,91 @@
+//! The user's values: files and `--set` flags, applied in Helm's fixed order.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::strvals::{self, Kind};
+use crate::codec;
+use crate::error::Error;
+use crate::load::go_io;
+
+/// What the user gave, by kind of flag; within a kind in the order given.
+///
+/// The order between the kinds is Helm's and does not depend on the command line: files, then
+/// `--set-json`, `--set`, `--set-string`, `--set-file`, `--set-literal`.
+#[derive(Clone, Debug, Default)]
+pub struct UserValues {
+    /// `-f`: name as given and content.
+    pub files: Vec<(String, Vec<u8>)>,
+    pub set_json: Vec<String>,
+    pub set: Vec<String>,
+    pub set_string: Vec<String>,
+    pub set_file: Vec<String>,
+    pub set_literal: Vec<String>,
+    /// Values already decoded, under everything else.
+    pub base: Map<String, Value>,
+}
+
+impl UserValues {
+    /// Adds a values file by path.
+    pub fn read_file(&mut self, path: &Path) -> Result<(), Error> {
+        let content = std::fs::read(path).map_err(|error| Error::Values(go_io("open", path, &error)))?;
+        self.files.push((path.display().to_string(), content));
+        Ok(())
+    }
+
+    /// Puts everything together.
+    pub fn build(&self) -> Result<Map<String, Value>, Error> {
+        let mut base = self.base.clone();
+        for (name, content) in &self.files {
+            let values = codec::read_values(content)
+                .map_err(|error| Error::Values(format!("failed to parse {name}: {error}")))?;
+            merge(&mut base, values);
+        }
+        for text in &self.set_json {
+            parse_flag("--set-json", text, &mut base)
+                .map_err(|_| Error::Values(format!("failed parsing --set-json data {text}")))?;
+        }
+        for (flag, texts) in [
+            ("--set", &self.set),
+            ("--set-string", &self.set_string),
+            ("--set-file", &self.set_file),
+            ("--set-literal", &self.set_literal),
+        ] {
+            for text in texts {
+                parse_flag(flag, text, &mut base)
+                    .map_err(|error| Error::Values(format!("failed parsing {flag} data: {error}")))?;
+            }
+        }
+        Ok(base)
+    }
+}
+
+/// Reads the text of one flag into `values`.
+pub(crate) fn parse_flag(flag: &str, text: &str, values: &mut Map<String, Value>) -> Result<(), String> {
+    let read = |path: &str| -> Result<String, String> {
+        let path = Path::new(path);
+        let bytes = std::fs::read(path).map_err(|error| go_io("open", path, &error))?;
+        Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into()))
+    };
+    let kind = match flag {
+        "--set-json" => Kind::Json,
+        "--set-string" => Kind::Text,
+        "--set-file" => Kind::File(&read),
+        "--set-literal" => Kind::Literal,
+        _ => Kind::Typed,
+    };
+    strvals::parse_into(text, kind, values)
+}
+
+/// Lays `over` on `base`: tables merge, anything else replaces, null stays null.
+fn merge(base: &mut Map<String, Value>, over: Map<String, Value>) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => merge(below, above),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
