@@ -226,7 +226,9 @@ impl Accumulator<'_> {
             }
             ([at], behavior) => {
                 let old = &mut self.resources[*at];
-                // The new object takes over, with the name, the history and the hash of the old one.
+                // The new object takes over, with the name and the history of the old one; the name is
+                // hashed only if both want it.
+                old.needs_hash &= made.needs_hash;
                 for field in ["labels", "annotations"] {
                     merge_field(old.metadata_mut().get(field).cloned(), made.metadata_mut(), field);
                 }

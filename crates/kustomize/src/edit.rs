@@ -19,7 +19,7 @@ pub struct ImageEdit {
 
 impl ImageEdit {
     /// Reads `NAME=NEWNAME:TAG`, `NAME:TAG`, `NAME@DIGEST`, `NAME=NEWNAME@DIGEST` and so on.
-    pub fn parse(argument: &str) -> Result<Self, Problem> {
+    pub fn parse(argument: &str) -> Result<Self, Problems> {
         let (name, image) = match argument.split_once('=') {
             Some((name, image)) => (Some(name), image),
             None => (None, argument),
@@ -35,7 +35,8 @@ impl ImageEdit {
         let says_something = edit.new_name.is_some() || edit.new_tag.is_some() || edit.digest.is_some();
         if edit.name.is_empty() || !says_something {
             return Err(Problem::error(format!("`{argument}` does not say what an image becomes"))
-                .hint("write `NAME:TAG`, `NAME@DIGEST` or `NAME=NEWNAME:TAG`"));
+                .hint("write `NAME:TAG`, `NAME@DIGEST` or `NAME=NEWNAME:TAG`")
+                .into());
         }
         Ok(edit)
     }

@@ -16,7 +16,8 @@ use crate::kustomization::{
     read_replacements,
 };
 use crate::patch::{self, MetadataOf, Patch};
-use crate::resource::{Origin, Resource};
+use crate::resource::{Origin, Resource, Step};
+use crate::schema::{self, Field, Type};
 use crate::transform::replacements::Replacement;
 
 /// One kustomization and everything it names, read.
@@ -434,5 +435,40 @@ fn read_object(
             }
         }
     }
-    Some(Resource::new(value, origin, node.location()))
+    let mut resource = Resource::new(value, origin, node.location());
+    let text = |field: &str| node.get(field).and_then(Node::as_str).unwrap_or_default();
+    let schema = schema::of_kind(text("apiVersion"), text("kind"));
+    find_blanks(node, schema, &mut Vec::new(), &mut resource.blanks);
+    Some(resource)
+}
+
+/// Notes fields without a value, in mappings and in lists that merge by key.
+fn find_blanks(
+    node: &Node,
+    schema: Option<&'static Type>,
+    path: &mut Vec<Step>,
+    blanks: &mut Vec<Vec<Step>>,
+) {
+    let Some(map) = node.as_map() else { return };
+    for (key, value) in map.iter() {
+        if value.is_null() && !value.raw().is_empty() || value.as_str().is_some() {
+            continue;
+        }
+        path.push(Step::Field(key.key_text().into_owned()));
+        let field = schema.and_then(|schema| schema.field(&key.key_text()));
+        if value.is_null() {
+            blanks.push(path.clone());
+        } else if let Some(list) = value.as_seq() {
+            if field.is_some_and(|field| field.merge_keys.is_some()) {
+                for (at, element) in list.iter().enumerate() {
+                    path.push(Step::Element(at));
+                    find_blanks(element, field.and_then(Field::value_type), path, blanks);
+                    path.pop();
+                }
+            }
+        } else {
+            find_blanks(value, field.and_then(Field::value_type), path, blanks);
+        }
+        path.pop();
+    }
 }

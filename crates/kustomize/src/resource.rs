@@ -22,6 +22,13 @@ pub(crate) enum Origin {
     Generator { configured_in: String, kind: &'static str },
 }
 
+/// One step of a path into an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Field(String),
+    Element(usize),
+}
+
 /// One object of a build.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
@@ -33,6 +40,9 @@ pub(crate) struct Resource {
     pub(crate) prefixes: Vec<String>,
     /// Name suffixes applied, innermost first.
     pub(crate) suffixes: Vec<String>,
+    /// Where a field was written without any value (`key:`); a strategic merge drops such fields, but
+    /// keeps those that say `null`.
+    pub(crate) blanks: Vec<Vec<Step>>,
     /// Whether the content's hash becomes part of the name at the end.
     pub(crate) needs_hash: bool,
     pub(crate) origin: Origin,
@@ -48,6 +58,7 @@ impl Resource {
             past: Vec::new(),
             prefixes: Vec::new(),
             suffixes: Vec::new(),
+            blanks: Vec::new(),
             needs_hash: false,
             origin,
             transformed_by: Vec::new(),
@@ -126,6 +137,33 @@ impl Resource {
             namespace: self.namespace().to_owned(),
             name: self.name().to_owned(),
         });
+    }
+
+    /// Drops the fields that were written without a value and still have none.
+    pub(crate) fn drop_blanks(&mut self) {
+        for path in std::mem::take(&mut self.blanks) {
+            let Some((Step::Field(last), before)) = path.split_last() else { continue };
+            let mut steps = before.iter();
+            let parent = match steps.next() {
+                None => Some(&mut self.value),
+                Some(Step::Field(first)) => {
+                    let start = self.value.get_mut(first);
+                    let found = steps.try_fold(start, |value, step| {
+                        Some(match step {
+                            Step::Field(name) => value?.get_mut(name),
+                            Step::Element(at) => value?.get_mut(*at),
+                        })
+                    });
+                    found.flatten().and_then(Value::as_object_mut)
+                }
+                Some(Step::Element(_)) => None,
+            };
+            if let Some(parent) = parent
+                && parent.get(last).is_some_and(Value::is_null)
+            {
+                parent.shift_remove(last);
+            }
+        }
     }
 
     /// Whether it only takes part in the build and is left out of the result.

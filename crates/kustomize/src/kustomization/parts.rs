@@ -216,7 +216,7 @@ pub(super) fn read_generator(node: &Node, problems: &mut Problems) -> Option<Gen
                     table
                         .get("behavior")
                         .unwrap_or(node)
-                        .problem(format!("unknown behavior `{other}`"))
+                        .warning(format!("unknown behavior `{other}` counts as `create`"))
                         .hint("it can be `create`, `merge` or `replace`"),
                 );
                 Behavior::Create

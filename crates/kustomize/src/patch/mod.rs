@@ -297,6 +297,7 @@ fn strategic_one(
         Quirks::AsKustomize => SecondKey::AsKustomize,
         Quirks::Fixed => SecondKey::Defaulted,
     };
+    resource.drop_blanks();
     let mut oddities = Vec::new();
     let value = std::mem::take(&mut resource.value);
     match strategic::merge(value.clone(), &change, second_key, &mut oddities) {

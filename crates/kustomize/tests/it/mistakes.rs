@@ -21,9 +21,12 @@ fn problems(files: &[(&str, &str)], root: &str) -> Vec<String> {
     }
 }
 
+/// What is wrong, the files, and every problem reported about them.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[test]
 fn each_mistake_has_a_place_and_a_way_out() {
-    let cases: &[(&str, &[(&str, &str)], &[&str])] = &[
+    let cases: &[Case<'_>] = &[
         (
             "a missing file",
             &[("kustomization.yaml", "resources:\n- deploymnt.yaml\n"), ("deployment.yaml", WEB)],
@@ -111,7 +114,7 @@ fn each_mistake_has_a_place_and_a_way_out() {
             &[
                 "kustomization.yaml:5:18: `(` is not a regular expression",
                 "kustomization.yaml:8:10: a patch has `path` or `patch`, not both",
-                "kustomization.yaml:13:13: unknown behavior `marge`\n  hint: it can be `create`, `merge` or `replace`",
+                "kustomization.yaml:13:13: warning: unknown behavior `marge` counts as `create`\n  hint: it can be `create`, `merge` or `replace`",
                 "kustomization.yaml:11:14: a literal is written `key=value`",
                 "kustomization.yaml:12:11: cannot read `nope.txt`: there is no such file or directory",
                 "kustomization.yaml:12:21: `=x` has no key before the `=`",
