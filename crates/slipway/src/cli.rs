@@ -108,6 +108,10 @@ pub enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Render a chart, package or kustomization to YAML
+    Render(commands::render::Args),
+    /// Build and edit kustomizations
+    Kustomize(commands::kustomize::Args),
     /// Show or run a graph of nodes and needs
     Graph(commands::graph::Args),
     /// Show the settings in force and where each comes from

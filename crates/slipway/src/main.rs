@@ -9,6 +9,7 @@ mod interrupt;
 mod logs;
 mod reference;
 mod session;
+mod source;
 mod term;
 
 use std::process::ExitCode;

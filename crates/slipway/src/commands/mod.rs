@@ -2,9 +2,12 @@
 
 pub mod completions;
 pub mod config;
+pub mod flags;
 pub mod graph;
+pub mod kustomize;
 pub mod man;
 pub mod reference;
+pub mod render;
 
 use crate::cli::Command;
 use crate::exit::Exit;
@@ -13,6 +16,8 @@ use crate::session::Session;
 /// Runs a command to its end.
 pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
     match command {
+        Command::Render(args) => render::run(&args, session),
+        Command::Kustomize(args) => kustomize::run(&args),
         Command::Graph(args) => graph::run(&args, session),
         Command::Config(args) => config::run(&args, session),
         Command::Completions(args) => completions::run(&args),

@@ -1,0 +1,347 @@
+//! `slipway render [NAME] SOURCE`: what a source becomes, on standard output.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use slipway_chart::explain::{self, Explanation, Query};
+use slipway_chart::{
+    Chart, LoadOptions, Notices, Program, RenderOptions, Rendered, SeededHost, Source, UserValues,
+};
+use slipway_gotmpl::{Host, NoHost};
+use slipway_problem::Problem;
+
+use super::flags::{CapabilityFlags, ValueFlags};
+use crate::cli::Output;
+use crate::exit::{Exit, UsageError};
+use crate::session::Session;
+use crate::source::{self, Kind};
+use crate::term::show;
+use crate::term::style::{BOLD, DIM, paint};
+
+/// Render a chart, package or kustomization to YAML
+///
+/// Takes the words of `helm template` and prints the same bytes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The release's name and the source, or the source alone
+    #[arg(value_name = "[NAME] SOURCE", required = true, num_args = 1..=2)]
+    words: Vec<String>,
+
+    #[command(flatten)]
+    values: ValueFlags,
+
+    #[command(flatten)]
+    capabilities: CapabilityFlags,
+
+    /// Say which template line and which value produced a field: `Deployment/web:spec.replicas`
+    #[arg(long, value_name = "[OBJECT:]FIELD")]
+    explain: Option<String>,
+
+    /// Make random functions and the time repeatable
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Only what these templates produce
+    #[arg(short = 's', long, value_name = "TEMPLATE")]
+    show_only: Vec<String>,
+
+    /// Put the definitions of crds/ before everything else
+    #[arg(long)]
+    include_crds: bool,
+
+    /// Leave the definitions of crds/ out
+    #[arg(long)]
+    skip_crds: bool,
+
+    /// Leave hooks out
+    #[arg(long)]
+    no_hooks: bool,
+
+    /// Leave tests out
+    #[arg(long)]
+    skip_tests: bool,
+
+    /// Set .Release.IsUpgrade instead of .Release.IsInstall
+    #[arg(long)]
+    is_upgrade: bool,
+
+    /// Do not check values against the chart's schema
+    #[arg(long)]
+    skip_schema_validation: bool,
+
+    /// Generate the release's name
+    #[arg(short = 'g', long)]
+    generate_name: bool,
+
+    /// Write a file per template here instead of standard output
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+
+    /// Put the files under a directory named for the release
+    #[arg(long, requires = "output_dir")]
+    release_name: bool,
+
+    /// Program every manifest is passed through
+    #[arg(long, value_name = "PROGRAM")]
+    post_renderer: Option<PathBuf>,
+
+    /// Argument for the post-renderer; repeat for more
+    #[arg(long, value_name = "ARG", requires = "post_renderer", allow_hyphen_values = true)]
+    post_renderer_args: Vec<String>,
+
+    /// Notes of subcharts as well (notes are not part of the output)
+    #[arg(long, hide = true)]
+    render_subchart_notes: bool,
+
+    /// Show the output even when it is not valid YAML
+    #[arg(long)]
+    debug: bool,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let (name, path) = match args.words.as_slice() {
+        [source] => (None, source.as_str()),
+        [name, source] => (Some(name.as_str()), source.as_str()),
+        _ => bail!("render takes a source, or a name and a source"),
+    };
+    match source::kind(Path::new(path)) {
+        Kind::Chart => chart(args, name, path, session),
+        Kind::Kustomization => super::kustomize::print(Path::new(path)),
+    }
+}
+
+fn chart(args: &Args, name: Option<&str>, path: &str, session: &Session) -> anyhow::Result<Exit> {
+    let user = args.values.collect()?;
+    let mut notices = Notices::new();
+    let loaded = load(path, &mut notices);
+    let result = loaded.and_then(|chart| {
+        let options = options(args, name, &chart, session)?;
+        let host: Box<dyn Host> = match args.seed {
+            Some(seed) => Box::new(SeededHost::new(seed, SEEDED_TIME)),
+            None => Box::new(NoHost),
+        };
+        let program = Program::new(chart);
+        match &args.explain {
+            Some(query) => explain_field(&program, &user, &options, &*host, query, session.output()),
+            None => print(args, &program, &user, &options, &*host, &mut notices),
+        }
+    });
+    if session.verbosity > crate::logs::Verbosity::Quiet {
+        for notice in &notices {
+            anstream::eprintln!("{notice}");
+        }
+    }
+    result.map(|()| Exit::Done)
+}
+
+/// What the clock says in a seeded rendering.
+const SEEDED_TIME: u64 = 1_700_000_000;
+
+fn load(path: &str, notices: &mut Notices) -> anyhow::Result<Chart> {
+    if path == "-" {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)
+            .context("read standard input")?;
+        return Ok(Chart::load_with(Source::Archive(&bytes), &LoadOptions::default(), notices)?);
+    }
+    Ok(Chart::load_with(Path::new(path), &LoadOptions::default(), notices)?)
+}
+
+fn options(
+    args: &Args,
+    name: Option<&str>,
+    chart: &Chart,
+    session: &Session,
+) -> anyhow::Result<RenderOptions> {
+    let mut options = RenderOptions {
+        is_upgrade: args.is_upgrade,
+        capabilities: args.capabilities.capabilities()?,
+        skip_schema_validation: args.skip_schema_validation,
+        include_crds: args.include_crds && !args.skip_crds,
+        no_hooks: args.no_hooks,
+        skip_tests: args.skip_tests,
+        show_only: args.show_only.clone(),
+        subchart_notes: args.render_subchart_notes,
+        ..RenderOptions::default()
+    };
+    if let Some(namespace) = &session.settings.namespace.value {
+        options.namespace.clone_from(namespace);
+    }
+    if args.generate_name {
+        if name.is_some() {
+            let problem = Problem::error("cannot set --generate-name and also specify a name")
+                .hint("leave out the name, or the flag");
+            return Err(UsageError(problem.into()).into());
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let stamp = args.seed.map_or(now.as_secs(), |_| SEEDED_TIME);
+        options.name = format!("{}-{stamp}", chart.name());
+    } else if let Some(name) = name {
+        name.clone_into(&mut options.name);
+    }
+    Ok(options)
+}
+
+fn print(
+    args: &Args,
+    program: &Program,
+    user: &UserValues,
+    options: &RenderOptions,
+    host: &dyn Host,
+    notices: &mut Notices,
+) -> anyhow::Result<()> {
+    let mut rendered = program.render_with(&user.build()?, options, host, notices)?;
+    if let Some(program) = &args.post_renderer {
+        rendered.post_render(options, |text| filter(program, &args.post_renderer_args, &text))?;
+    }
+    if let Some(directory) = &args.output_dir {
+        let directory = if args.release_name { directory.join(&options.name) } else { directory.clone() };
+        return write_files(&rendered, options, &directory);
+    }
+    write(&rendered.to_template_output(options)?)
+}
+
+/// Writes the documents of each template to a file of its own, as Helm does.
+fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -> anyhow::Result<()> {
+    let crds =
+        rendered.crds.iter().filter(|_| options.include_crds).map(|crd| (&crd.path, &crd.file.data[..]));
+    let manifests = rendered.manifests.iter().map(|manifest| (&manifest.path, &manifest.content[..]));
+    let hooks =
+        rendered.hooks.iter().filter(|hook| !options.no_hooks && !(options.skip_tests && hook.is_test()));
+    let hooks = hooks.map(|hook| (&hook.manifest.path, &hook.manifest.content[..]));
+    let mut begun = BTreeSet::new();
+    for (name, content) in crds.chain(manifests).chain(hooks) {
+        let path = directory.join(name);
+        let failed = || format!("write {}", path.display());
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).with_context(failed)?;
+        }
+        let mut open = fs::OpenOptions::new();
+        open.create(true).write(true);
+        if begun.insert(name.clone()) {
+            open.truncate(true)
+        } else {
+            open.append(true)
+        };
+        let mut file = open.open(&path).with_context(failed)?;
+        let text = [b"---\n# Source: ", name.as_bytes(), b"\n", content, b"\n"].concat();
+        file.write_all(&text).with_context(failed)?;
+        show::print(&format!("wrote {}\n", path.display()))?;
+    }
+    show::print("\n")
+}
+
+/// Writes bytes as they are; a reader that went away is no failure.
+fn write(bytes: &[u8]) -> anyhow::Result<()> {
+    match std::io::stdout().lock().write_all(bytes) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// Passes text through a program.
+fn filter(program: &Path, args: &[String], text: &[u8]) -> Result<Vec<u8>, String> {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    let mut stdin = child.stdin.take();
+    let output = std::thread::scope(|scope| {
+        // Written from another thread: a filter may answer before it has read everything.
+        scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text)));
+        child.wait_with_output()
+    })
+    .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}", output.status, said.trim_end()));
+    }
+    Ok(output.stdout)
+}
+
+fn explain_field(
+    program: &Program,
+    user: &UserValues,
+    options: &RenderOptions,
+    host: &dyn Host,
+    query: &str,
+    output: Output,
+) -> anyhow::Result<()> {
+    let found = explain::explain(program, user, options, host, &Query::parse(query)?)?;
+    if found.is_empty() {
+        bail!(
+            Problem::error(format!("nothing rendered has the field `{query}`"))
+                .hint("name an object and a field of it: `Deployment/web:spec.replicas`")
+        );
+    }
+    let data: Vec<ExplanationView> = found.iter().map(ExplanationView::from).collect();
+    show::show(output, &data, |_| found.iter().map(explanation_text).collect())
+}
+
+/// The data form of an explanation.
+#[derive(Serialize)]
+struct ExplanationView {
+    object: String,
+    field: String,
+    value: String,
+    template: String,
+    lines: Vec<LineView>,
+}
+
+#[derive(Serialize)]
+struct LineView {
+    at: String,
+    literal: bool,
+    values: Vec<(String, String)>,
+    guards: Vec<(String, String)>,
+}
+
+impl From<&Explanation> for ExplanationView {
+    fn from(found: &Explanation) -> Self {
+        let origins = |origins: &[explain::Origin]| {
+            origins.iter().map(|origin| (origin.path.clone(), origin.source.to_string())).collect()
+        };
+        let lines = found.lines.iter().map(|line| LineView {
+            at: line.at.to_string(),
+            literal: line.literal,
+            values: origins(&line.values),
+            guards: origins(&line.guards),
+        });
+        Self {
+            object: found.object.clone(),
+            field: found.field.clone(),
+            value: found.value.clone(),
+            template: found.template.clone(),
+            lines: lines.collect(),
+        }
+    }
+}
+
+fn explanation_text(found: &Explanation) -> String {
+    let mut text = format!("{} {} = {}\n", paint(BOLD, &found.object), found.field, found.value.trim_end());
+    for line in &found.lines {
+        let what = if line.literal { "the template's own text" } else { "written" };
+        text.push_str(&format!("  {} {what}\n", line.at));
+        for origin in &line.values {
+            text.push_str(&format!("    {} {} {}\n", origin.path, paint(DIM, "from"), origin.source));
+        }
+        for origin in &line.guards {
+            text.push_str(&format!(
+                "    {} {} {} {}\n",
+                paint(DIM, "if"),
+                origin.path,
+                paint(DIM, "from"),
+                origin.source
+            ));
+        }
+    }
+    text
+}

@@ -1,0 +1,23 @@
+//! What a directory holds: a chart or a kustomization.
+
+use std::path::Path;
+
+/// The kinds of source a release can be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Chart,
+    Kustomization,
+}
+
+/// Tells the kind by what is there. What is no kustomization is taken for a chart, so
+/// that a wrong path gets the chart loader's explanation.
+pub fn kind(path: &Path) -> Kind {
+    let has = |name: &str| path.join(name).is_file();
+    if path.is_file() || has("Chart.yaml") {
+        Kind::Chart
+    } else if ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().any(has) {
+        Kind::Kustomization
+    } else {
+        Kind::Chart
+    }
+}
