@@ -1,11 +1,14 @@
 //! `cargo xtask bench`: figures as ratios side by side, measured in one run.
 
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::shell;
+use crate::{charts, peers, shell};
 
 /// One benchmark: it prints measurements, one JSON object a line, and says what must hold.
 struct Bench {
@@ -21,7 +24,11 @@ pub enum Effort {
     Full,
 }
 
-const BENCHES: &[Bench] = &[Bench { name: "graph", run: graph }];
+const BENCHES: &[Bench] = &[
+    Bench { name: "graph", run: graph },
+    Bench { name: "charts", run: charts },
+    Bench { name: "kustomize", run: kustomize },
+];
 
 pub fn run(args: &[&str]) -> Result<()> {
     let effort = if args.contains(&"--short") { Effort::Short } else { Effort::Full };
@@ -56,6 +63,114 @@ fn example(package: &str, example: &str, effort: Effort, args: &[&str]) -> Resul
 fn graph(effort: Effort) -> Result<Vec<Value>> {
     let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
     example("slipway-graph", "graph_bench", effort, size)
+}
+
+/// `slipway render` beside `helm template`, whole processes, alternating.
+fn charts(effort: Effort) -> Result<Vec<Value>> {
+    let (helm, slipway) = (peers::helm()?, shell::slipway(profile(effort))?);
+    let mut rows = Vec::new();
+    for rendering in charts::renderings()?.iter().filter(|rendering| rendering.args.is_empty()) {
+        let mut theirs = Command::new(&helm);
+        theirs.arg("template").args(rendering.words());
+        let mut ours = Command::new(&slipway);
+        ours.arg("render").args(rendering.words());
+        rows.push(side_by_side(&rendering.name(), ("helm", &mut theirs), ("slipway", &mut ours), effort)?);
+    }
+    Ok(with_median(rows))
+}
+
+/// `slipway kustomize build` beside `kustomize build` on a kustomization of many resources.
+fn kustomize(effort: Effort) -> Result<Vec<Value>> {
+    let (theirs, ours) = (peers::kustomize()?, shell::slipway(profile(effort))?);
+    let directory = shell::target().join("bench/kustomize");
+    let mut rows = Vec::new();
+    for resources in if effort == Effort::Short { vec![50] } else { vec![50, 500] } {
+        let root = directory.join(resources.to_string());
+        write_kustomization(&root, resources)?;
+        let mut real = Command::new(&theirs);
+        real.arg("build").arg(&root);
+        let mut mine = Command::new(&ours);
+        mine.args(["kustomize", "build"]).arg(&root);
+        let name = format!("{resources} resources");
+        rows.push(side_by_side(&name, ("kustomize", &mut real), ("slipway", &mut mine), effort)?);
+    }
+    Ok(rows)
+}
+
+/// Deployments with a prefix, labels, an image, a patch and a generated ConfigMap that each mounts.
+fn write_kustomization(root: &Path, resources: usize) -> Result<()> {
+    fs::create_dir_all(root)?;
+    let mut all = String::new();
+    for number in 0..resources {
+        all.push_str(&format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web-{number}}}\nspec:\n  \
+             selector: {{matchLabels: {{app: web-{number}}}}}\n  template:\n    metadata: {{labels: {{app: web-{number}}}}}\n    \
+             spec:\n      containers:\n      - name: web\n        image: nginx:1.0\n        \
+             envFrom:\n        - configMapRef: {{name: settings}}\n"
+        ));
+    }
+    fs::write(root.join("all.yaml"), all)?;
+    fs::write(
+        root.join("kustomization.yaml"),
+        "resources: [all.yaml]\nnamePrefix: shop-\nnamespace: shop\nlabels: [{pairs: {team: a}, includeSelectors: true}]\n\
+         images: [{name: nginx, newTag: \"1.27\"}]\nconfigMapGenerator: [{name: settings, literals: [a=b]}]\n\
+         patches: [{target: {kind: Deployment}, patch: '[{\"op\": \"add\", \"path\": \"/spec/replicas\", \"value\": 2}]'}]\n",
+    )?;
+    Ok(())
+}
+
+fn profile(effort: Effort) -> shell::Profile {
+    if effort == Effort::Full { shell::Profile::Release } else { shell::Profile::Debug }
+}
+
+/// Runs two programs in turn and compares their median times and peak memory.
+fn side_by_side(
+    name: &str,
+    (their_name, theirs): (&str, &mut Command),
+    (our_name, ours): (&str, &mut Command),
+    effort: Effort,
+) -> Result<Value> {
+    let rounds = if effort == Effort::Short { 1 } else { 7 };
+    let (mut their_times, mut our_times) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        their_times.push(milliseconds(theirs)?);
+        our_times.push(milliseconds(ours)?);
+    }
+    let (their_time, our_time) = (median(&mut their_times), median(&mut our_times));
+    Ok(json!({
+        "case": name,
+        format!("{their_name} ms"): their_time,
+        format!("{our_name} ms"): our_time,
+        "times faster": their_time / our_time,
+    }))
+}
+
+fn milliseconds(command: &mut Command) -> Result<f64> {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
+    let started = Instant::now();
+    command.status()?;
+    Ok(started.elapsed().as_secs_f64() * 1000.0)
+}
+
+fn median(numbers: &mut [f64]) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Adds a row with the median of how many times faster we are.
+fn with_median(mut rows: Vec<Value>) -> Vec<Value> {
+    let mut ratios: Vec<f64> = rows.iter().filter_map(|row| row["times faster"].as_f64()).collect();
+    if let Some(mut last) = rows.last().cloned().filter(|_| !ratios.is_empty()) {
+        for (key, value) in last.as_object_mut().into_iter().flatten() {
+            *value = match key.as_str() {
+                "case" => json!("median"),
+                "times faster" => json!(median(&mut ratios)),
+                _ => Value::Null,
+            };
+        }
+        rows.push(last);
+    }
+    rows
 }
 
 /// Prints rows of flat JSON objects as a table whose heads are the first row's keys.

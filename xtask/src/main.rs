@@ -1,11 +1,14 @@
 //! The project's only build tool: `cargo xtask test|docs|bench|conformance|ci`.
 
 mod bench;
+mod charts;
 mod ci;
 mod conformance;
 mod docs;
+mod fuzz;
 mod layers;
 mod lint;
+mod peers;
 mod shell;
 mod test;
 
@@ -19,6 +22,8 @@ cargo xtask COMMAND
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
   conformance [SUITE..]    compare with the real programs, which it installs by package name
+  fuzz [TARGET..] [--seconds N]
+                           feed every parser mutated inputs; 60 seconds each unless told
   ci                       what CI runs after `test`: lint, short benchmarks, conformance
 ";
 
@@ -32,6 +37,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::check(),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", suites @ ..] => conformance::run(suites),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["ci"] => ci::run(),
         _ => {
             eprint!("{USAGE}");

@@ -25,6 +25,23 @@ pub fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// How a program is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    Debug,
+    Release,
+}
+
+/// Builds our binary and says where it lies.
+pub fn slipway(profile: Profile) -> Result<PathBuf> {
+    let (flag, directory): (&[&str], _) = match profile {
+        Profile::Debug => (&[], "debug"),
+        Profile::Release => (&["--release"], "release"),
+    };
+    run(cargo(&["build", "--locked", "--package", "slipway"]).args(flag))?;
+    Ok(target().join(directory).join("slipway"))
+}
+
 /// Runs a command, showing it and what it prints; fails when it does.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);

@@ -1,8 +1,9 @@
-//! Reading what the user names on the command line.
+//! Reading, and replacing, the files the user names.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
+use anyhow::Context;
 use slipway_problem::{Location, Problem};
 
 /// Larger files are not ours to read into memory.
@@ -47,4 +48,18 @@ pub fn read_text(path: &Path) -> Result<Text, Problem> {
             .hint("expected a YAML text file; is this a binary or compressed one?")
     })?;
     Ok(Text { name, text })
+}
+
+/// Replaces a file's content: after a crash it holds the old text or the new one, nothing between.
+pub fn replace(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = || format!("write {}", path.display());
+    let mut file = tempfile::NamedTempFile::new_in(directory).with_context(failed)?;
+    file.write_all(content).with_context(failed)?;
+    if let Ok(metadata) = std::fs::metadata(path) {
+        file.as_file().set_permissions(metadata.permissions()).with_context(failed)?;
+    }
+    file.as_file().sync_all().with_context(failed)?;
+    file.persist(path).with_context(failed)?;
+    Ok(())
 }

@@ -1,6 +1,13 @@
 //! `cargo xtask conformance`: the same questions to us and to the real programs.
 
+mod helm;
+mod kustomize;
+
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail};
+
+use crate::shell;
 
 /// One comparison with a real program.
 struct Suite {
@@ -8,7 +15,8 @@ struct Suite {
     run: fn() -> Result<()>,
 }
 
-const SUITES: &[Suite] = &[];
+const SUITES: &[Suite] =
+    &[Suite { name: "helm", run: helm::run }, Suite { name: "kustomize", run: kustomize::run }];
 
 /// Runs the named suites, or all.
 pub fn run(names: &[&str]) -> Result<()> {
@@ -21,4 +29,38 @@ pub fn run(names: &[&str]) -> Result<()> {
         (suite.run)().with_context(|| format!("suite {}", suite.name))?;
     }
     Ok(())
+}
+
+/// Builds our binary and says where it lies.
+fn built() -> Result<PathBuf> {
+    shell::slipway(shell::Profile::Debug)
+}
+
+/// How many cases agree, and which do not.
+struct Tally {
+    suite: &'static str,
+    passed: usize,
+    failed: Vec<String>,
+}
+
+impl Tally {
+    fn new(suite: &'static str) -> Self {
+        Self { suite, passed: 0, failed: Vec::new() }
+    }
+
+    fn count(&mut self, case: &str, agrees: bool) {
+        if agrees { self.passed += 1 } else { self.failed.push(case.to_owned()) }
+    }
+
+    /// Says how it went; fails unless every case agrees and there was one.
+    fn finish(self) -> Result<()> {
+        for case in &self.failed {
+            eprintln!("  differs: {case}");
+        }
+        println!("{}: {} passed, {} failed", self.suite, self.passed, self.failed.len());
+        if !self.failed.is_empty() || self.passed == 0 {
+            bail!("{} of {} cases differ", self.failed.len(), self.passed + self.failed.len());
+        }
+        Ok(())
+    }
 }

@@ -1,5 +1,6 @@
 //! How things look on a terminal.
 
+pub mod diff;
 pub mod progress;
 pub mod report;
 pub mod show;

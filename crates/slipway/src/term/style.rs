@@ -10,6 +10,8 @@ pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const HINT: Style = AnsiColor::Cyan.on_default();
+pub const ADDED: Style = AnsiColor::Green.on_default();
+pub const REMOVED: Style = AnsiColor::Red.on_default();
 
 /// Settles for the whole process whether colours are used. `auto` follows the terminal and NO_COLOR.
 pub fn choose(color: Color) {

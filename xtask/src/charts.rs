@@ -1,0 +1,71 @@
+//! The charts we compare and measure with, and how each is rendered.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::shell;
+
+/// One rendering to compare.
+pub struct Rendering {
+    pub chart: PathBuf,
+    pub args: Vec<String>,
+}
+
+impl Rendering {
+    /// How it is called in reports.
+    pub fn name(&self) -> String {
+        let chart = self.chart.strip_prefix(shell::root()).unwrap_or(&self.chart);
+        format!("{} {}", chart.display(), self.args.join(" ")).trim_end().to_owned()
+    }
+
+    /// The words after `helm template` or `slipway render`.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = vec!["demo".to_owned(), self.chart.display().to_string()];
+        words.extend(self.args.iter().cloned());
+        words
+    }
+}
+
+/// Every chart of this repository, and of `SLIPWAY_CORPUS` if that names a directory of charts, each
+/// rendered with its defaults, with the flags that change the output, and as its `conformance.args`
+/// (one command line a line) says.
+pub fn renderings() -> Result<Vec<Rendering>> {
+    let mut roots =
+        vec![shell::root().join("examples/charts"), shell::root().join("crates/chart/tests/fixtures")];
+    roots.extend(std::env::var_os("SLIPWAY_CORPUS").map(PathBuf::from));
+    let mut charts = Vec::new();
+    for root in roots.iter().filter(|root| root.is_dir()) {
+        find(root, &mut charts)?;
+    }
+    charts.sort();
+    let mut renderings = Vec::new();
+    for chart in charts {
+        let mut lines = vec![String::new(), "--include-crds --no-hooks -n other --is-upgrade".to_owned()];
+        if let Ok(text) = fs::read_to_string(chart.join("conformance.args")) {
+            lines.extend(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+        }
+        for line in lines {
+            let args =
+                line.split_whitespace().map(|word| word.replace("CHART", &chart.display().to_string()));
+            renderings.push(Rendering { chart: chart.clone(), args: args.collect() });
+        }
+    }
+    Ok(renderings)
+}
+
+/// Directories with a Chart.yaml, not those inside another chart.
+fn find(directory: &Path, charts: &mut Vec<PathBuf>) -> Result<()> {
+    if directory.join("Chart.yaml").is_file() {
+        charts.push(directory.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            find(&entry.path(), charts)?;
+        }
+    }
+    Ok(())
+}

