@@ -1,0 +1,15 @@
+//! Kubernetes objects without a cluster.
+//!
+//! The object model is [`serde_json::Value`] in source order; [`object`] reads identity off it.
+//! [`schema`] knows every built-in type and gives custom resources the same form, so that everything
+//! else is written once: [`patch`] (JSON, merge and strategic merge patches, applied and created).
+//!
+//! Nothing here talks to a cluster, reads the environment or prints.
+
+pub mod depth;
+pub mod object;
+pub mod patch;
+pub mod schema;
+
+pub use object::{Gvk, Gvr, ObjectId};
+pub use schema::{Schema, TypeRef, Types};

@@ -1,0 +1,4 @@
+//! Tests of the public API.
+
+mod patch;
+mod schema;
