@@ -6,7 +6,9 @@
 //!
 //! Nothing here talks to a cluster, reads the environment or prints.
 
+pub mod apply;
 pub mod depth;
+pub mod fields;
 pub mod object;
 pub mod patch;
 pub mod schema;

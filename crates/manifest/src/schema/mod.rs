@@ -4,6 +4,7 @@ pub mod data;
 mod resources;
 pub mod table;
 mod types;
+mod zero;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -12,6 +13,7 @@ pub use resources::{Column, Resource, Subresource};
 pub use types::{
     AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, Shape, ShapeId, TypeRef, Types,
 };
+pub use zero::{zero, zero_field};
 
 use crate::object::Gvk;
 

@@ -1,4 +1,5 @@
 //! Tests of the public API.
 
+mod apply;
 mod patch;
 mod schema;
