@@ -9,9 +9,13 @@
 pub mod apply;
 pub mod depth;
 pub mod fields;
+pub mod jsonpath;
+pub mod names;
 pub mod object;
 pub mod patch;
+pub mod quantity;
 pub mod schema;
+pub mod selector;
 
 pub use object::{Gvk, Gvr, ObjectId};
 pub use schema::{Schema, TypeRef, Types};
