@@ -7,6 +7,7 @@
 //! Nothing here talks to a cluster, reads the environment or prints.
 
 pub mod apply;
+pub mod decode;
 pub mod depth;
 pub mod fields;
 pub mod jsonpath;
