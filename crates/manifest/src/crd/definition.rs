@@ -104,7 +104,7 @@ fn check_versions(definition: &Value, errors: &mut Vec<FieldError>) {
             None => errors
                 .push(FieldError::required(format!("{at}.schema.openAPIV3Schema"), "schemas are required")),
             Some(schema) if shared.is_none() => {
-                errors.extend(check_schema(&schema, &format!("{at}.schema.openAPIV3Schema")))
+                errors.extend(check_schema(&schema, &format!("{at}.schema.openAPIV3Schema")));
             }
             Some(_) => {}
         }

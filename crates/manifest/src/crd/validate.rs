@@ -124,7 +124,7 @@ fn number(value: &Value, schema: &Structural, path: &str, errors: &mut Vec<Field
     let checks = &schema.checks;
     let Some(number) = value.as_f64() else { return };
     let mut invalid = |detail: String| {
-        errors.push(FieldError::invalid(path, value.clone(), format!("{path} in body {detail}")))
+        errors.push(FieldError::invalid(path, value.clone(), format!("{path} in body {detail}")));
     };
     if let Some(factor) = checks.multiple_of
         && (number / factor).fract() != 0.0
@@ -139,7 +139,7 @@ fn number(value: &Value, schema: &Structural, path: &str, errors: &mut Vec<Field
     match checks.minimum {
         Some((bound, true)) if number <= bound => invalid(format!("should be greater than {bound}")),
         Some((bound, false)) if number < bound => {
-            invalid(format!("should be greater than or equal to {bound}"))
+            invalid(format!("should be greater than or equal to {bound}"));
         }
         _ => {}
     }

@@ -16,13 +16,13 @@ pub(super) fn find<'a>(
     missing: Missing,
 ) -> Result<Vec<Values<'a>>, String> {
     let mut found = Vec::new();
-    collect(items, &Cow::Borrowed(object), missing, &mut found)?;
+    collect(items, Cow::Borrowed(object), missing, &mut found)?;
     Ok(found)
 }
 
 fn collect<'a>(
     items: &[Item],
-    current: &Cow<'a, Value>,
+    current: Cow<'a, Value>,
     missing: Missing,
     found: &mut Vec<Values<'a>>,
 ) -> Result<(), String> {
@@ -32,7 +32,7 @@ fn collect<'a>(
             Item::Action(steps) => found.push(walk(steps, vec![current.clone()], missing)?),
             Item::Range(steps, body) => {
                 for value in walk(steps, vec![current.clone()], missing)? {
-                    collect(body, &value, missing, found)?;
+                    collect(body, value, missing, found)?;
                 }
             }
             Item::StrayEnd => return Err("not in range, nothing to end".to_owned()),

@@ -3,6 +3,7 @@
 mod apply;
 mod crd;
 mod decode;
+mod diff;
 mod jsonpath;
 mod patch;
 mod schema;
