@@ -5,6 +5,7 @@ mod crd;
 mod decode;
 mod diff;
 mod jsonpath;
+mod object;
 mod patch;
 mod schema;
 mod selector;
