@@ -20,9 +20,9 @@ pub struct TemplateSet {
 }
 
 impl TemplateSet {
-    /// An empty set whose templates may call `funcs`.
-    pub fn new(funcs: FuncMap, limits: &Limits) -> Self {
-        TemplateSet { funcs: Arc::new(funcs), trees: HashMap::new(), parse_depth: limits.parse_depth }
+    /// An empty set whose templates may call `funcs`; sets of many charts can share them in an `Arc`.
+    pub fn new(funcs: impl Into<Arc<FuncMap>>, limits: &Limits) -> Self {
+        TemplateSet { funcs: funcs.into(), trees: HashMap::new(), parse_depth: limits.parse_depth }
     }
 
     /// Parses a file; what it defines replaces earlier templates of the same name, except that a body

@@ -494,12 +494,5 @@ pub fn remove_no_value(text: Vec<u8>) -> Vec<u8> {
 }
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(at) = text[from..].iter().position(|b| *b == what[0]) {
-        if text[from + at..].starts_with(what) {
-            return Some(from + at);
-        }
-        from += at + 1;
-    }
-    None
+    memchr::memmem::find(text, what)
 }

@@ -49,8 +49,12 @@ impl Renderer<'_> {
         let (Some(Value::Str(name)), Some(data)) = (args.first(), args.get(1)) else {
             return Ok(Value::str(""));
         };
-        let name = name.lossy().into_owned();
-        let depth = self.included.entry(name.clone()).or_default();
+        let name = name.lossy();
+        let name: &str = &name;
+        let depth = match self.included.get_mut(name) {
+            Some(depth) => depth,
+            None => self.included.entry(name.to_owned()).or_default(),
+        };
         if *depth > self.ctx.limits().include_depth {
             return Err(FuncError::new(format!(
                 "rendering template has a nested reference name: {name}: unable to execute template"
@@ -61,12 +65,12 @@ impl Renderer<'_> {
         if let Some(trace) = &mut self.trace {
             trace.begin_nested();
         }
-        let result = self.execute_named(&name, data);
+        let result = self.execute_named(name, data);
         let out = std::mem::replace(&mut self.out, outer);
         if let Some(trace) = &mut self.trace {
-            trace.end_nested(&name, &out);
+            trace.end_nested(name, &out);
         }
-        if let Some(depth) = self.included.get_mut(&name) {
+        if let Some(depth) = self.included.get_mut(name) {
             *depth = depth.saturating_sub(1);
         }
         result.map_err(|e| FuncError::from(*e))?;

@@ -215,7 +215,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn text(&mut self) -> Option<Token> {
-        match self.rest().windows(2).position(|w| w == b"{{") {
+        match memchr::memmem::find(self.rest(), b"{{") {
             Some(at) => {
                 if at > 0 {
                     self.pos += at;
@@ -266,7 +266,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn comment(&mut self) -> Option<Token> {
-        let Some(len) = self.input[self.pos + 2..].windows(2).position(|w| w == b"*/") else {
+        let Some(len) = memchr::memmem::find(&self.input[self.pos + 2..], b"*/") else {
             return Some(self.error("unclosed comment"));
         };
         self.pos += len + 4;
@@ -509,5 +509,5 @@ impl<'a> Lexer<'a> {
 }
 
 fn newlines(text: &[u8]) -> usize {
-    text.iter().filter(|b| **b == b'\n').count()
+    memchr::memchr_iter(b'\n', text).count()
 }
