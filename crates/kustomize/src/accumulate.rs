@@ -43,8 +43,14 @@ impl Accumulator<'_> {
         } = root;
         self.gather(entries);
         self.config.merge(&config);
-        for (made, behavior) in generated {
-            self.generate(made, behavior);
+        if !generated.is_empty() {
+            let mut named = NamesInUse::default();
+            for (at, resource) in self.resources.iter().enumerate() {
+                named.add(resource, at);
+            }
+            for (made, behavior) in generated {
+                self.generate(made, behavior, &mut named);
+            }
         }
         for component in components {
             self.add(component);
@@ -191,18 +197,19 @@ impl Accumulator<'_> {
     }
 
     /// Adds a generated object, or merges it into the one it is about.
-    fn generate(&mut self, mut made: Resource, behavior: Behavior) {
+    fn generate(&mut self, mut made: Resource, behavior: Behavior, named: &mut NamesInUse) {
         let id = made.current();
-        let matching: Vec<usize> = (0..self.resources.len())
-            .filter(|&at| {
-                let found = &self.resources[at];
-                found.kind() == id.gvk.kind
-                    && (found.name() == id.name || found.past.iter().any(|past| past.name == id.name))
-                    && found.ids().any(|known| known.same_as(&id))
-            })
+        let places = named.0.get(&id.name).map(Vec::as_slice).unwrap_or_default();
+        let matching: Vec<usize> = places
+            .iter()
+            .copied()
+            .filter(|&at| self.resources[at].ids().any(|known| known.same_as(&id)))
             .collect();
         match (matching.as_slice(), behavior) {
-            ([], Behavior::Create) => self.resources.push(made),
+            ([], Behavior::Create) => {
+                named.add(&made, self.resources.len());
+                self.resources.push(made);
+            }
             ([], _) => {
                 let names: Vec<&str> = self
                     .resources
@@ -246,6 +253,24 @@ impl Accumulator<'_> {
                 Problem::error(format!("{} objects could be the `{id}` that is meant", several.len()))
                     .at(made.at.clone()),
             ),
+        }
+    }
+}
+
+/// Where the objects a generator can be about are, by every name they ever had.
+#[derive(Default)]
+struct NamesInUse(HashMap<String, Vec<usize>>);
+
+impl NamesInUse {
+    fn add(&mut self, resource: &Resource, at: usize) {
+        if !matches!(resource.kind(), "ConfigMap" | "Secret") {
+            return;
+        }
+        for name in resource.past.iter().map(|past| past.name.as_str()).chain([resource.name()]) {
+            let places = self.0.entry(name.to_owned()).or_default();
+            if places.last() != Some(&at) {
+                places.push(at);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use crate::resource::Resource;
 
-/// The suffix for an object's content; `None` for kinds that are not hashed this way.
+/// The suffix for an object's content.
 pub(crate) fn suffix(resource: &Resource) -> String {
     let mut content = Map::new();
     let data = |key: &str| match resource.value.get(key) {

@@ -164,7 +164,16 @@ impl<'a> Followed<'a> {
         field: &FieldSpec,
         reports: &mut Vec<Problem>,
     ) {
-        let Some(Value::String(name)) = map.get("name") else { return };
+        let name = match map.get("name") {
+            Some(Value::String(name)) => name,
+            None | Some(Value::Null) => {
+                let path = field.path.join(".");
+                reports
+                    .push(Problem::error(format!("`{}`: an entry of `{path}` has no `name`", referrer.id)));
+                return;
+            }
+            Some(_) => return,
+        };
         let namespace = map.get("namespace").and_then(Value::as_str);
         let Some(found) = self.choose(name, referrer, referred, field, namespace, reports) else { return };
         if map.get("kind").and_then(Value::as_str).is_some_and(|kind| kind != "ServiceAccount")

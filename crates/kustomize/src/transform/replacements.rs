@@ -133,7 +133,7 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String
     let path = split_path(&source.field_path);
     let mut value = None;
     let whole = &mut Value::Object(found.value.clone());
-    visit(whole, &path, None, false, &mut |found, _| {
+    visit(whole, &path, How { create: None, by: By::Text }, false, &mut |found, _| {
         if value.is_none() {
             value = Some(found.clone());
         }
@@ -161,10 +161,11 @@ fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Op
     let create = options.create.then_some(value);
     let mut whole = Value::Object(std::mem::take(object));
     let mut count = 0;
-    let result = visit(&mut whole, &segments, create, false, &mut |target, created| {
-        count += 1;
-        set(target, value, options, created)
-    });
+    let result =
+        visit(&mut whole, &segments, How { create, by: By::Pattern }, false, &mut |target, created| {
+            count += 1;
+            set(target, value, options, created)
+        });
     if let Value::Object(changed) = whole {
         *object = changed;
     }
@@ -296,12 +297,29 @@ fn split_path(path: &str) -> Vec<Segment> {
     segments
 }
 
+/// How elements of a list are picked by `[key=value]`.
+#[derive(Clone, Copy)]
+enum By {
+    /// The value is the text of the key: so it is in sources.
+    Text,
+    /// The value is a regular expression that matches somewhere: so it is in targets.
+    Pattern,
+}
+
+/// How a path is followed.
+#[derive(Clone, Copy)]
+struct How<'v> {
+    /// With a value, missing steps are made, the last one like that value.
+    create: Option<&'v Value>,
+    by: By,
+}
+
 /// Calls `found` with every value the path leads to. With `create`, missing steps are made, the last
 /// one like that value, and `found` is told so.
 fn visit(
     value: &mut Value,
     path: &[Segment],
-    create: Option<&Value>,
+    how: How<'_>,
     created: bool,
     found: &mut dyn FnMut(&mut Value, bool) -> Result<(), String>,
 ) -> Result<(), String> {
@@ -310,28 +328,28 @@ fn visit(
         (Segment::Field(name), Value::Object(map)) => {
             let mut created = created;
             if map.get(name).is_none_or(|value| value.is_null() && !rest.is_empty())
-                && let Some(like) = create
+                && let Some(like) = how.create
             {
                 map.insert(name.clone(), made(rest, like));
                 created = true;
             }
             match map.get_mut(name) {
-                Some(value) => visit(value, rest, create, created, found),
+                Some(value) => visit(value, rest, how, created, found),
                 None => Ok(()),
             }
         }
         (Segment::Field(name), Value::Array(list)) => match (name.as_str(), name.parse::<usize>()) {
-            ("-", _) => match create {
+            ("-", _) => match how.create {
                 Some(like) => {
                     list.push(made(rest, like));
-                    list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, true, found))
+                    list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, true, found))
                 }
-                None => list.last_mut().map_or(Ok(()), |value| visit(value, rest, create, created, found)),
+                None => list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, created, found)),
             },
             (_, Ok(index)) => {
                 let length = list.len();
                 match list.get_mut(index) {
-                    Some(value) => visit(value, rest, create, created, found),
+                    Some(value) => visit(value, rest, how, created, found),
                     None => Err(format!("there is no element {index} in a list of {length}")),
                 }
             }
@@ -340,24 +358,29 @@ fn visit(
             }
         },
         (Segment::Where(key, wanted), Value::Array(list)) => {
-            let matches =
-                |element: &Value| element.get(key).and_then(scalar_text).is_some_and(|text| text == *wanted);
-            let by_value =
-                |element: &Value| key.is_empty() && scalar_text(element).is_some_and(|text| text == *wanted);
-            if create.is_some() && !list.iter().any(matches) && !list.iter().any(by_value) {
+            let pattern = match how.by {
+                By::Pattern => regex::RegexBuilder::new(wanted).size_limit(1 << 20).build().ok(),
+                By::Text => None,
+            };
+            let is_wanted = |text: String| {
+                pattern.as_ref().map_or_else(|| text == *wanted, |pattern| pattern.is_match(&text))
+            };
+            let matches = |element: &Value| element.get(key).and_then(scalar_text).is_some_and(&is_wanted);
+            let by_value = |element: &Value| key.is_empty() && scalar_text(element).is_some_and(&is_wanted);
+            if how.create.is_some() && !list.iter().any(matches) && !list.iter().any(by_value) {
                 let mut element = Map::new();
                 element.insert(key.clone(), Value::String(wanted.clone()));
                 list.push(Value::Object(element));
             }
             list.iter_mut()
                 .filter(|element| matches(element) || by_value(element))
-                .try_for_each(|element| visit(element, rest, create, created, found))
+                .try_for_each(|element| visit(element, rest, how, created, found))
         }
         (Segment::Every, Value::Array(list)) => {
-            list.iter_mut().try_for_each(|element| visit(element, rest, create, created, found))
+            list.iter_mut().try_for_each(|element| visit(element, rest, how, created, found))
         }
         (Segment::Every, Value::Object(map)) => {
-            map.values_mut().try_for_each(|element| visit(element, rest, create, created, found))
+            map.values_mut().try_for_each(|element| visit(element, rest, how, created, found))
         }
         (_, Value::Null) => Ok(()),
         (segment, _) => Err(format!("{} leads into a plain value", segment_text(segment))),

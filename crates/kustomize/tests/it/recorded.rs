@@ -31,7 +31,7 @@ fn field<'t>(text: &'t str, name: &str) -> &'t str {
 fn recorded_cases_give_the_same_bytes() {
     let mut found = Vec::new();
     cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases"), &mut found);
-    assert!(found.len() >= 71, "only {} cases found", found.len());
+    assert!(found.len() >= 95, "only {} cases found", found.len());
     let mut wrong = Vec::new();
     for case in &found {
         let result = fs::read_to_string(case.join("result.txt")).expect("a result");
