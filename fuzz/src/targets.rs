@@ -1,5 +1,8 @@
 //! One function a parser.
 
+use std::io::Write;
+
+use serde_json::Value;
 use slipway_chart::{Chart, File, LoadOptions, Program, RenderOptions, Source, UserValues};
 
 /// Something that reads what users bring.
@@ -36,7 +39,14 @@ pub const TARGETS: &[Target] = &[
         run: strvals,
         seeds: &["a.b=1,c[0]=x,d={1,2}", "a\\.b=null,e=\"x\"", "j={\"a\":[1,2.5]}", "k[2].l=v"],
     },
-    Target { name: "archive", run: archive, seeds: &["\u{1f}\u{8b}\u{8}", "Chart.yaml"] },
+    Target {
+        name: "archive",
+        run: archive,
+        seeds: &[
+            "shop/Chart.yaml\tapiVersion: v2\nshop/../../etc/x\ty\n",
+            "shop/charts/a.tgz\tz\n/abs\t\nc:\\x\t\n",
+        ],
+    },
     Target {
         name: "schema",
         run: schema,
@@ -45,7 +55,102 @@ pub const TARGETS: &[Target] = &[
             r##"{"$ref":"#/definitions/x","definitions":{"x":{"anyOf":[{"type":"string"},{"pattern":"^a+$"}]}}}"##,
         ],
     },
+    Target {
+        name: "patch",
+        run: patch,
+        seeds: &[
+            r#"[{"op":"add","path":"/spec/replicas","value":2},{"op":"move","from":"/a","path":"/b/-"}]"#,
+            r#"{"spec":{"template":{"spec":{"containers":[{"name":"c","$patch":"delete"}],"$setElementOrder/containers":[{"name":"c"}]}}}}"#,
+            r#"{"metadata":{"labels":{"a":null}},"$retainKeys":["metadata"]}"#,
+        ],
+    },
+    Target {
+        name: "ownership",
+        run: ownership,
+        seeds: &[
+            r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:ports":{"k:{\"port\":80}":{".":{}}}}}"#,
+            r#"{"v:\"x\"":{},"i:3":{},"k:{}":{}}"#,
+        ],
+    },
+    Target {
+        name: "definition",
+        run: definition,
+        seeds: &[
+            r#"{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}"#,
+            r#"{"type":"array","items":{"type":"object","required":["a"]},"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a"]}"#,
+        ],
+    },
+    Target {
+        name: "query",
+        run: query,
+        seeds: &[
+            "app in (a, b),!c,d!=e",
+            "metadata.name=x,status.phase!=y",
+            "{.items[*].a['b'][?(@.c==\"d\")]}",
+            "100m",
+            "1.5Gi",
+        ],
+    },
+    Target {
+        name: "decode",
+        run: decode,
+        seeds: &[
+            r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"w"},"spec":{"replicas":1,"replicas":2}}"#,
+        ],
+    },
 ];
+
+fn json(input: &[u8]) -> Option<Value> {
+    serde_json::from_slice(input).ok()
+}
+
+fn deployment() -> Value {
+    serde_json::json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w", "labels": {"a": "b"}},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}},
+    })
+}
+
+fn patch(input: &[u8]) {
+    let Some(patch) = json(input) else { return };
+    let kind = slipway_manifest::Schema::built_in().of(&deployment());
+    let _ = slipway_manifest::patch::json::apply(deployment(), &patch);
+    let _ = slipway_manifest::patch::merge::apply(deployment(), patch.clone());
+    let _ = slipway_manifest::patch::strategic::apply(deployment(), patch, kind);
+}
+
+fn ownership(input: &[u8]) {
+    let Some(fields) = json(input) else { return };
+    if let Ok(set) = slipway_manifest::fields::Set::from_fields_v1(&fields) {
+        let _ = set.to_fields_v1();
+    }
+}
+
+fn definition(input: &[u8]) {
+    let Some(schema) = json(input) else { return };
+    let _ = slipway_manifest::crd::check_schema(&schema, "spec");
+    if let Ok(kind) = slipway_manifest::crd::CustomResource::new("a.b/v1", "C", Some(&schema)) {
+        let mut object = deployment();
+        let _ = kind.default(&mut object);
+        let _ = kind.prune(&mut object);
+        let _ = kind.validate(&object);
+    }
+}
+
+fn query(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let _ = slipway_manifest::selector::LabelSelector::parse(&text)
+        .map(|found| found.matches_object(&deployment()));
+    let _ = slipway_manifest::selector::FieldSelector::parse(&text);
+    let _ = slipway_manifest::quantity::Quantity::parse(&text);
+    let _ = slipway_manifest::jsonpath::JsonPath::parse(&text).map(|path| path.print(&deployment()));
+}
+
+fn decode(input: &[u8]) {
+    if let Some(kind) = slipway_manifest::Schema::built_in().of(&deployment()) {
+        let _ = slipway_manifest::decode::decode_json(input, kind);
+    }
+}
 
 fn yaml(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
@@ -86,8 +191,36 @@ fn strvals(input: &[u8]) {
     }
 }
 
+/// Makes an archive whose entries are the input's lines, `name TAB content`, whatever the names.
 fn archive(input: &[u8]) {
-    let _ = Chart::load(Source::Archive(input), &LoadOptions::default());
+    let mut tar = Vec::new();
+    for line in input.split(|byte| *byte == b'\n') {
+        let at = line.iter().position(|byte| *byte == b'\t').unwrap_or(line.len());
+        entry(&mut tar, &line[..at], &line[at..]);
+    }
+    tar.extend([0; 1024]);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let packed = gzip.write_all(&tar).and_then(|()| gzip.finish());
+    for bytes in [packed.unwrap_or_default(), input.to_vec()] {
+        let _ = Chart::load(Source::Archive(&bytes), &LoadOptions::default());
+    }
+}
+
+/// Appends a file to a tar stream.
+fn entry(tar: &mut Vec<u8>, name: &[u8], content: &[u8]) {
+    let mut header = [0u8; 512];
+    let length = name.len().min(100);
+    header[..length].copy_from_slice(&name[..length]);
+    header[100..107].copy_from_slice(b"0000644");
+    header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
+    header[148..156].copy_from_slice(b"        ");
+    header[156] = b'0';
+    header[257..263].copy_from_slice(b"ustar\0");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    tar.extend(header);
+    tar.extend(content);
+    tar.resize(tar.len().next_multiple_of(512), 0);
 }
 
 fn schema(input: &[u8]) {

@@ -108,8 +108,8 @@ pub enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Render a chart, package or kustomization to YAML
-    Render(commands::render::Args),
+    /// Render a chart or kustomization to YAML
+    Render(Box<commands::render::Args>),
     /// Build and edit kustomizations
     Kustomize(commands::kustomize::Args),
     /// Show or run a graph of nodes and needs

@@ -23,7 +23,7 @@ use crate::source::{self, Kind};
 use crate::term::show;
 use crate::term::style::{BOLD, DIM, paint};
 
-/// Render a chart, package or kustomization to YAML
+/// Render a chart or kustomization to YAML
 ///
 /// Takes the words of `helm template` and prints the same bytes.
 #[derive(Debug, clap::Args)]
@@ -212,7 +212,7 @@ fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -
         rendered.crds.iter().filter(|_| options.include_crds).map(|crd| (&crd.path, &crd.file.data[..]));
     let manifests = rendered.manifests.iter().map(|manifest| (&manifest.path, &manifest.content[..]));
     let hooks =
-        rendered.hooks.iter().filter(|hook| !options.no_hooks && !(options.skip_tests && hook.is_test()));
+        rendered.hooks.iter().filter(|hook| !(options.no_hooks || options.skip_tests && hook.is_test()));
     let hooks = hooks.map(|hook| (&hook.manifest.path, &hook.manifest.content[..]));
     let mut begun = BTreeSet::new();
     for (name, content) in crds.chain(manifests).chain(hooks) {
