@@ -221,14 +221,19 @@ pub fn float(number: f64) -> Option<String> {
 /// Deepest nesting of a text.
 const MAX_DEPTH: usize = 10_000;
 
+/// A value that was read, and what is wrong with some number in it: that one is nil.
+pub struct Decoded {
+    /// The value.
+    pub value: Value,
+    /// Go's text for the first number out of range.
+    pub range_error: Option<String>,
+}
+
 /// Reads one value; an error is Go's text.
-pub fn decode(text: &[u8]) -> Result<Value, String> {
+pub fn decode(text: &[u8]) -> Result<Decoded, String> {
     let mut decoder = Decoder { text, at: 0, depth: 0, range: None };
     let value = decoder.document()?;
-    match decoder.range {
-        Some(error) => Err(error),
-        None => Ok(value),
-    }
+    Ok(Decoded { value, range_error: decoder.range })
 }
 
 struct Decoder<'a> {
@@ -263,6 +268,13 @@ impl Decoder<'_> {
         let byte = self.peek().ok_or("unexpected end of JSON input")?;
         self.at += 1;
         Ok(byte)
+    }
+
+    /// The next byte inside a word or number, which the end of the text ends like a space.
+    fn inner(&mut self) -> u8 {
+        let byte = self.peek();
+        self.at += usize::from(byte.is_some());
+        byte.unwrap_or(b' ')
     }
 
     fn value(&mut self) -> Result<Value, String> {
@@ -338,7 +350,7 @@ impl Decoder<'_> {
 
     fn literal(&mut self, word: &str, value: Value) -> Result<Value, String> {
         for wanted in word.chars().skip(1) {
-            let byte = self.next()?;
+            let byte = self.inner();
             if char::from(byte) != wanted {
                 return Err(invalid(byte, &format!("in literal {word} (expecting '{wanted}')")));
             }
@@ -349,7 +361,7 @@ impl Decoder<'_> {
     fn number(&mut self, first: u8) -> Result<Value, String> {
         let start = self.at - 1;
         let first = if first == b'-' {
-            match self.next()? {
+            match self.inner() {
                 byte @ b'0'..=b'9' => byte,
                 byte => return Err(invalid(byte, "in numeric literal")),
             }
@@ -361,16 +373,16 @@ impl Decoder<'_> {
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
-            match self.next()? {
+            match self.inner() {
                 b'0'..=b'9' => self.digits(),
                 byte => return Err(invalid(byte, "after decimal point in numeric literal")),
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
             self.at += 1;
-            let mut byte = self.next()?;
+            let mut byte = self.inner();
             if matches!(byte, b'+' | b'-') {
-                byte = self.next()?;
+                byte = self.inner();
             }
             if !byte.is_ascii_digit() {
                 return Err(invalid(byte, "in exponent of numeric literal"));
@@ -379,8 +391,10 @@ impl Decoder<'_> {
         }
         let text = std::str::from_utf8(&self.text[start..self.at]).unwrap_or_default();
         let number: f64 = text.parse().unwrap_or(f64::INFINITY);
-        if number.is_infinite() && self.range.is_none() {
-            self.range = Some(format!("json: cannot unmarshal number {text} into Go value of type float64"));
+        if number.is_infinite() {
+            let text = format!("json: cannot unmarshal number {text} into Go value of type float64");
+            self.range.get_or_insert(text);
+            return Ok(Value::Nil);
         }
         Ok(number.into())
     }
@@ -404,7 +418,7 @@ impl Decoder<'_> {
             match byte {
                 b'"' => return Ok(out),
                 b'\\' => {
-                    let code = match self.next()? {
+                    let code = match self.inner() {
                         b'b' => 8,
                         b'f' => 12,
                         b'n' => 10,
@@ -444,7 +458,7 @@ impl Decoder<'_> {
     fn hex4(&mut self) -> Result<u32, String> {
         let mut code = 0;
         for _ in 0..4 {
-            let byte = self.next()?;
+            let byte = self.inner();
             let digit = char::from(byte).to_digit(16);
             let digit = digit.ok_or_else(|| invalid(byte, "in \\u hexadecimal character escape"))?;
             code = code << 4 | digit;

@@ -33,7 +33,7 @@ pub enum SemverError {
     #[error("improper constraint: {0}")]
     ImproperConstraint(String),
     /// A constraint's version cannot be parsed.
-    #[error("constraint parser error")]
+    #[error("constraint Parser Error")]
     ConstraintVersion,
 }
 

@@ -1,5 +1,7 @@
 //! Text functions with the quirks of Go's `strings` and the word utilities Sprig is built on.
 
+use std::ops::Range;
+
 use super::unicode::{
     decode_rune, is_digit, is_letter, is_lower, is_punct, is_space, is_title, is_upper, push_rune, runes,
     to_lower, to_title, to_upper,
@@ -339,22 +341,23 @@ fn is_connector(rune: char) -> bool {
     rune == '-' || rune == '_' || is_space(rune)
 }
 
-fn words(text: &[u8]) -> Vec<(Word, Vec<char>)> {
-    let all: Vec<char> = runes(text).map(|(_, rune)| rune).collect();
+/// The words of a text and where they are.
+fn words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
+    let all: Vec<(usize, char)> = runes(text).collect();
     let mut out = Vec::new();
     let mut at = 0;
     let run = |from: usize, keep: &dyn Fn(char) -> bool| {
-        from + all[from..].iter().take_while(|&&rune| keep(rune)).count()
+        from + all[from..].iter().take_while(|(_, rune)| keep(*rune)).count()
     };
     while at < all.len() {
-        let rune = all[at];
+        let rune = all[at].1;
         let (kind, end) = if is_connector(rune) {
             (Word::Connector, run(at, &is_connector))
         } else if is_punct(rune) {
             (Word::Punctuation, run(at, &|rune| is_punct(rune) && !is_connector(rune)))
         } else if is_upper(rune) {
             let end = run(at, &is_upper);
-            let lower_follows = all.get(end).is_some_and(|&rune| is_word_rune(rune));
+            let lower_follows = all.get(end).is_some_and(|(_, rune)| is_word_rune(*rune));
             if end - at == 1 {
                 if lower_follows { (Word::Capitalised, run(end, &is_word_rune)) } else { (Word::Upper, end) }
             } else if lower_follows {
@@ -367,7 +370,8 @@ fn words(text: &[u8]) -> Vec<(Word, Vec<char>)> {
         } else {
             (Word::Lower, run(at, &is_word_rune).max(at + 1))
         };
-        out.push((kind, all[at..end].to_vec()));
+        let offset = |index: usize| all.get(index).map_or(text.len(), |(offset, _)| *offset);
+        out.push((kind, offset(at)..offset(end)));
         at = end;
     }
     out
@@ -389,7 +393,7 @@ pub fn joined_words(text: &[u8], connector: char) -> Vec<u8> {
         let previous = index.checked_sub(1).map(|at| words[at].0);
         match kind {
             Word::Connector => {
-                for _ in word {
+                for _ in runes(&text[word.clone()]) {
                     push_rune(&mut out, connector);
                 }
                 due = false;
@@ -420,11 +424,27 @@ pub fn joined_words(text: &[u8], connector: char) -> Vec<u8> {
                 due = true;
             }
         }
-        for &rune in word {
-            push_rune(&mut out, to_lower(rune));
+        let word = &text[word.clone()];
+        if matches!(kind, Word::Upper | Word::Capitalised) {
+            push_lower(&mut out, word);
+        } else {
+            out.extend_from_slice(word);
         }
     }
     out
+}
+
+/// Lower case that leaves bad bytes alone.
+fn push_lower(out: &mut Vec<u8>, word: &[u8]) {
+    let mut at = 0;
+    while let Some((rune, width, valid)) = decode_rune(&word[at..]) {
+        if valid {
+            push_rune(out, to_lower(rune));
+        } else {
+            out.extend_from_slice(&word[at..at + width]);
+        }
+        at += width;
+    }
 }
 
 /// Pascal case: words capitalised and their connectors dropped (`camelcase`).
@@ -434,6 +454,10 @@ pub fn camel_case(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for &rune in &all[..lead] {
         push_rune(&mut out, rune);
+    }
+    // A text of nothing but connectors gets its last one again.
+    if let (true, Some(&last)) = (lead == all.len(), all.last()) {
+        push_rune(&mut out, last);
     }
     let mut at = lead;
     while at < all.len() {

@@ -223,7 +223,18 @@ impl Object for Time {
                 number: civil.weekday.into(),
                 name: time::DAYS[civil.weekday as usize % 7],
             }),
-            "String" | "GoString" => time.to_string().into(),
+            "String" => time.to_string().into(),
+            "GoString" => {
+                let month = time::MONTHS[(civil.month as usize + 11) % 12];
+                let zone = match &time.zone {
+                    Zone::Utc => "time.UTC".to_owned(),
+                    other => format!("time.Location({})", super::quoted(other.name().as_bytes())),
+                };
+                let (year, day, nanos) = (civil.year, civil.day, time.nanos);
+                let (hour, minute, second) = (civil.hour, civil.minute, civil.second);
+                format!("time.Date({year}, time.{month}, {day}, {hour}, {minute}, {second}, {nanos}, {zone})")
+                    .into()
+            }
             "Format" => {
                 ctx.charge(args.str(0).len().saturating_mul(4))?;
                 time.format(args.str(0)).into()

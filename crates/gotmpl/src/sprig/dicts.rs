@@ -75,8 +75,10 @@ pub(super) fn add(map: &mut FuncMap) {
     {
         map.add_variadic(name, &[M], M, A, move |ctx, args| {
             let target = args.map(0);
-            let target = if target.is_nil() { Map::new() } else { target };
-            for source in args.rest(1).iter().filter_map(Value::as_map) {
+            let sources = || args.rest(1).iter().filter_map(Value::as_map);
+            let fresh = target.is_nil() && sources().any(|source| !source.is_nil());
+            let target = if fresh { Map::new() } else { target };
+            for source in sources() {
                 merge(ctx, &target, source, overwrite, 0)?;
             }
             Ok(as_plain(&target))
@@ -91,7 +93,7 @@ pub(super) fn add(map: &mut FuncMap) {
                 Measure::Bytes(size) => ctx.charge(size)?,
                 Measure::Cycle => return Err(FuncError::limit("the value contains itself")),
             }
-            Ok(args.get(0).deep_copy())
+            Ok(super::semver::copied(args.get(0)).unwrap_or_else(|| args.get(0).deep_copy()))
         });
     }
     map.add("deepEqual", &[A, A], Ty::Bool, |ctx, args| {

@@ -2,9 +2,10 @@
 
 use slipway_yaml::Emitter;
 
+use super::dates::Time;
 use super::dicts::{Measure, measure};
 use crate::func::{Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::go::json::{self, EncodeError, Style};
+use crate::go::json::{self, Decoded, EncodeError, Style};
 use crate::go::toml;
 use crate::value::{Map, MapKind, Value};
 
@@ -27,24 +28,42 @@ pub(super) fn add(map: &mut FuncMap) {
     }
     map.add("fromJson", &[S], Ty::Map, |ctx, args| {
         ctx.charge(args.str(0).len())?;
-        Ok(object_or_error(json::decode(args.str(0)), |kind| {
+        let (decoded, range) = split_range(json::decode(args.str(0)));
+        let value = object_or_error(decoded, |kind| {
             format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
-        }))
+        });
+        // Go keeps what it could read next to the error.
+        if let (Some(error), Value::Map(map)) = (range, &value)
+            && !map.is_nil()
+            && !map.contains("Error")
+        {
+            map.insert("Error", error.into());
+        }
+        Ok(value)
     });
     map.add("fromJsonArray", &[S], Ty::List, |ctx, args| {
         ctx.charge(args.str(0).len())?;
-        Ok(list_or_error(json::decode(args.str(0)), |kind| {
-            format!("json: cannot unmarshal {kind} into Go value of type []interface {{}}")
-        }))
+        let (decoded, range) = split_range(json::decode(args.str(0)));
+        Ok(match (decoded, range) {
+            (Ok(Value::List(_)), Some(error)) => Value::list(vec![error.into()]),
+            (decoded, _) => list_or_error(decoded, |kind| {
+                format!("json: cannot unmarshal {kind} into Go value of type []interface {{}}")
+            }),
+        })
     });
     map.add("mustFromJson", &[S], A, |ctx, args| {
         ctx.charge(args.str(0).len())?;
-        json::decode(args.str(0)).map_err(FuncError::new)
+        match json::decode(args.str(0)) {
+            Ok(Decoded { value, range_error: None }) => Ok(value),
+            Ok(Decoded { range_error: Some(error), .. }) | Err(error) => Err(FuncError::new(error)),
+        }
     });
-    map.add("toYaml", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &Emitter::helm()));
-    map.add("toYamlPretty", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &Emitter::pretty()));
+    map.add("toYaml", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &Emitter::helm(), true));
+    map.add("toYamlPretty", &[A], S, |ctx, args| to_yaml(ctx, args.get(0), &Emitter::pretty(), false));
     map.add("fromYaml", &[S], Ty::Map, |ctx, args| {
-        let decoded = from_yaml(ctx, args.str(0))?;
+        // Unlike JSON's, YAML's null leaves the map empty.
+        let decoded =
+            from_yaml(ctx, args.str(0))?.map(|value| if value.is_nil() { Value::map() } else { value });
         Ok(object_or_error(decoded, |kind| yaml_mismatch(kind, "map[string]interface {}")))
     });
     map.add("fromYamlArray", &[S], Ty::List, |ctx, args| {
@@ -52,6 +71,9 @@ pub(super) fn add(map: &mut FuncMap) {
         Ok(list_or_error(decoded, |kind| yaml_mismatch(kind, "[]interface {}")))
     });
     map.add("toToml", &[A], S, |ctx, args| {
+        if args.get(0).is_nil() {
+            return Err(FuncError::new("reflect: call of reflect.Value.Type on zero Value"));
+        }
         let max = ctx.limits().value_bytes;
         if let Measure::Cycle = measure(ctx, args.get(0))? {
             return Err(FuncError::limit("the value contains itself"));
@@ -64,6 +86,15 @@ pub(super) fn add(map: &mut FuncMap) {
         ctx.charge(args.str(0).len())?;
         Ok(toml::decode(args.str(0)).unwrap_or_else(|error| error_map(&error)).into())
     });
+}
+
+fn split_range(decoded: Result<Decoded, String>) -> (Result<Value, String>, Option<String>) {
+    match decoded {
+        // A bare number out of range is the wrong kind before it is out of range.
+        Ok(Decoded { value: Value::Nil, range_error: Some(_) }) => (Ok(Value::Float64(0.0)), None),
+        Ok(decoded) => (Ok(decoded.value), decoded.range_error),
+        Err(error) => (Err(error), None),
+    }
 }
 
 fn to_json(ctx: &mut Ctx<'_>, value: &Value, style: Style, strict: bool) -> FuncResult {
@@ -80,10 +111,16 @@ fn to_json(ctx: &mut Ctx<'_>, value: &Value, style: Style, strict: bool) -> Func
 }
 
 /// Text without its last line break; a value YAML cannot hold is no text at all.
-fn to_yaml(ctx: &mut Ctx<'_>, value: &Value, emitter: &Emitter) -> FuncResult {
+fn to_yaml(ctx: &mut Ctx<'_>, value: &Value, emitter: &Emitter, through_json: bool) -> FuncResult {
     match measure(ctx, value)? {
         Measure::Bytes(bytes) => ctx.charge(bytes)?,
         Measure::Cycle => return Ok("".into()),
+    }
+    // On its own a time is written plain; JSON's detour would make it a string.
+    if let (false, Value::Object(object)) = (through_json, value)
+        && let Some(time) = object.downcast::<Time>()
+    {
+        return Ok(time.0.rfc3339().into());
     }
     let Ok(mut text) = emitter.emit(value) else { return Ok("".into()) };
     ctx.charge(text.len())?;

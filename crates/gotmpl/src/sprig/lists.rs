@@ -24,11 +24,9 @@ pub(super) fn add(map: &mut FuncMap) {
             let list = items(args, 0, "Cannot find last on type")?;
             Ok(list.len().checked_sub(1).and_then(|at| list.get(at)).unwrap_or(Value::Nil))
         }),
-        ("rest", "mustRest", L, |ctx, args| {
-            Ok(part(ctx, &items(args, 0, "Cannot find rest on type")?, 1, 0)?)
-        }),
+        ("rest", "mustRest", L, |ctx, args| part(ctx, &items(args, 0, "Cannot find rest on type")?, 1, 0)),
         ("initial", "mustInitial", L, |ctx, args| {
-            Ok(part(ctx, &items(args, 0, "Cannot find initial on type")?, 0, 1)?)
+            part(ctx, &items(args, 0, "Cannot find initial on type")?, 0, 1)
         }),
         ("reverse", "mustReverse", L, |ctx, args| {
             let list = items(args, 0, "Cannot find reverse on type")?;
@@ -178,8 +176,7 @@ fn slice(ctx: &mut Ctx<'_>, args: Args<'_>) -> FuncResult {
     };
     match value {
         Value::Bytes(_) => {
-            let bytes: Vec<u8> =
-                cut.iter().filter_map(|byte| byte.as_uint()).map(|byte| byte as u8).collect();
+            let bytes: Vec<u8> = cut.iter().filter_map(Value::as_uint).map(|byte| byte as u8).collect();
             Ok(Value::Bytes(bytes.into()))
         }
         _ => Ok(Value::List(List::of(list.kind(), cut.to_vec()))),

@@ -19,16 +19,12 @@ pub(super) fn add(map: &mut FuncMap) {
         let text = std::str::from_utf8(&text).unwrap_or_default();
         Ok(Value::Int64(strconv::parse_int(text, 8).unwrap_or(0)))
     });
-    map.add_variadic("add", &[], A, Ty::Int64, |_, args| {
-        Ok(integers(args, |sum, next| sum.wrapping_add(next)))
-    });
+    map.add_variadic("add", &[], A, Ty::Int64, |_, args| Ok(integers(args, i64::wrapping_add)));
     map.add("add1", &[A], Ty::Int64, |_, args| Ok(Value::Int64(to_int(args.get(0)).wrapping_add(1))));
-    map.add("sub", &[A, A], Ty::Int64, |_, args| Ok(integers(args, |left, right| left.wrapping_sub(right))));
+    map.add("sub", &[A, A], Ty::Int64, |_, args| Ok(integers(args, i64::wrapping_sub)));
     map.add("div", &[A, A], Ty::Int64, |_, args| divided(args, i64::wrapping_div));
     map.add("mod", &[A, A], Ty::Int64, |_, args| divided(args, i64::wrapping_rem));
-    map.add_variadic("mul", &[A], A, Ty::Int64, |_, args| {
-        Ok(integers(args, |left, right| left.wrapping_mul(right)))
-    });
+    map.add_variadic("mul", &[A], A, Ty::Int64, |_, args| Ok(integers(args, i64::wrapping_mul)));
     map.add_variadic("max", &[A], A, Ty::Int64, |_, args| Ok(integers(args, i64::max)));
     map.alias("biggest", "max");
     map.add_variadic("min", &[A], A, Ty::Int64, |_, args| Ok(integers(args, i64::min)));

@@ -1,6 +1,7 @@
 //! Paths, URLs and host names.
 
-use super::{quoted, strings::quote_for_message};
+use super::quoted;
+use super::strings::TextOp;
 use crate::func::{FuncError, FuncMap, Ty};
 use crate::go::path;
 use crate::go::url::Url;
@@ -9,7 +10,7 @@ use crate::value::{Map, Value};
 const S: Ty = Ty::String;
 
 pub(super) fn add(map: &mut FuncMap) {
-    let all: [(&str, &str, fn(&[u8]) -> Vec<u8>); 4] = [
+    let all: [(&str, &str, TextOp); 4] = [
         ("base", "osBase", path::base),
         ("dir", "osDir", path::dir),
         ("clean", "osClean", path::clean),
@@ -22,7 +23,7 @@ pub(super) fn add(map: &mut FuncMap) {
     map.add("isAbs", &[S], Ty::Bool, |_, args| Ok(path::is_abs(args.str(0)).into()));
     map.alias("osIsAbs", "isAbs");
     map.add("urlParse", &[S], Ty::Map, |_, args| {
-        let url = Url::parse(args.str(0), quote_for_message)
+        let url = Url::parse(args.str(0), quoted)
             .map_err(|error| FuncError::new(format!("unable to parse url: {error}")))?;
         let entries = [
             ("fragment", url.fragment.clone()),

@@ -8,8 +8,11 @@ use crate::value::Value;
 
 const S: Ty = Ty::String;
 
+/// Whether a byte belongs to an alphabet.
+type Wanted = fn(u8) -> bool;
+
 pub(super) fn add(map: &mut FuncMap) {
-    let all: [(&str, fn(u8) -> bool); 4] = [
+    let all: [(&str, Wanted); 4] = [
         ("randAlphaNum", |byte| byte.is_ascii_alphanumeric()),
         ("randAlpha", |byte| byte.is_ascii_alphabetic()),
         ("randNumeric", |byte| byte.is_ascii_digit()),

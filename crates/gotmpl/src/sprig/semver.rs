@@ -27,6 +27,14 @@ fn fail(error: SemverError) -> FuncError {
     FuncError::new(error.to_string())
 }
 
+/// What a copy by exported fields leaves of a version, which has none.
+pub(super) fn copied(value: &Value) -> Option<Value> {
+    let (Value::Ptr(object) | Value::Object(object)) = value else { return None };
+    object.downcast::<Semver>()?;
+    let zero = Semver(Version::parse("0.0.0").ok()?);
+    Some(if matches!(value, Value::Ptr(_)) { Value::ptr(zero) } else { Value::object(zero) })
+}
+
 /// Go's `semver.Version`.
 struct Semver(Version);
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use sha1::Digest as _;
 
 use super::cast::{strings, strval};
-use super::{quoted, runtime_error};
+use super::runtime_error;
 use crate::func::{Ctx, FuncError, FuncMap, Ty};
 use crate::go::{binary, strings as go};
 use crate::str::Str;
@@ -14,8 +14,11 @@ use crate::value::{List, ListKind, Map, MapKind, Value};
 const S: Ty = Ty::String;
 const I: Ty = Ty::Int;
 
+/// Text to text.
+pub(super) type TextOp = fn(&[u8]) -> Vec<u8>;
+
 pub(super) fn add(map: &mut FuncMap) {
-    let simple: [(&str, fn(&[u8]) -> Vec<u8>); 21] = [
+    let simple: [(&str, TextOp); 21] = [
         ("trim", |text| go::trim_space(text).to_vec()),
         ("upper", go::upper),
         ("lower", go::lower),
@@ -90,9 +93,7 @@ pub(super) fn add(map: &mut FuncMap) {
     map.add_variadic("squote", &[], Ty::Any, S, |ctx, args| {
         joined(ctx, args.rest(0), |ctx, value| Ok([b"'", ctx.sprint_value(value)?.as_slice(), b"'"].concat()))
     });
-    map.add_variadic("cat", &[], Ty::Any, S, |ctx, args| {
-        joined(ctx, args.rest(0), |ctx, value| ctx.sprint_value(value))
-    });
+    map.add_variadic("cat", &[], Ty::Any, S, |ctx, args| joined(ctx, args.rest(0), Ctx::sprint_value));
     map.add("toString", &[Ty::Any], S, |ctx, args| strval(ctx, args.get(0)).map(Value::Str));
     map.add("toStrings", &[Ty::Any], Ty::StrList, |ctx, args| to_strings(ctx, args.get(0)));
     map.add("join", &[S, Ty::Any], S, |ctx, args| {
@@ -116,10 +117,10 @@ pub(super) fn hex(bytes: &[u8]) -> Vec<u8> {
     data_encoding::HEXLOWER.encode(bytes).into_bytes()
 }
 
-fn joined(
-    ctx: &mut Ctx<'_>,
+fn joined<'c>(
+    ctx: &mut Ctx<'c>,
     values: &[Value],
-    text: impl Fn(&mut Ctx<'_>, &Value) -> Result<Vec<u8>, FuncError>,
+    text: impl Fn(&mut Ctx<'c>, &Value) -> Result<Vec<u8>, FuncError>,
 ) -> Result<Value, FuncError> {
     let parts: Vec<Vec<u8>> = values
         .iter()
@@ -220,9 +221,4 @@ fn numbered(ctx: &mut Ctx<'_>, text: &[u8], separator: &[u8], limit: i64) -> Res
 /// `[]string{}`, or nil when Go's function gives nil for nothing.
 pub(super) fn string_list(items: Vec<Vec<u8>>) -> Value {
     if items.is_empty() { Value::List(List::nil(ListKind::String)) } else { Value::strings(items) }
-}
-
-/// Go's `%q` for a message.
-pub(super) fn quote_for_message(text: &[u8]) -> String {
-    quoted(text)
 }

@@ -4,6 +4,7 @@ mod helm;
 mod limits;
 mod numbers;
 mod robust;
+mod sprig;
 mod trace;
 mod values;
 mod vectors;

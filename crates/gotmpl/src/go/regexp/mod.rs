@@ -119,7 +119,7 @@ impl Regexp {
     /// None if the result would be longer than `max` bytes.
     pub fn replace_all(&self, text: &[u8], template: &[u8], max: usize) -> Option<Vec<u8>> {
         self.replace_with(text, max, |captures, haystack, out| {
-            self.expand(template, captures, haystack, text, out)
+            self.expand(template, captures, haystack, text, out);
         })
     }
 

@@ -553,7 +553,7 @@ impl<'a> Parser<'a> {
             }
             saw_flag = true;
         }
-        error("missing closing )", self.whole)
+        error("invalid or unsupported Perl syntax", &self.whole[start..])
     }
 
     fn backslash(&mut self) -> Result<(), RegexpError> {

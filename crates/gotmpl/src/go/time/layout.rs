@@ -47,8 +47,11 @@ pub(super) enum Element {
     },
 }
 
+/// An element and its own text.
+type Found<'a> = (Element, &'a [u8]);
+
 /// The text before the first element, the element with its own text, and what follows.
-pub(super) fn next(layout: &[u8]) -> (&[u8], Option<(Element, &[u8])>, &[u8]) {
+pub(super) fn next(layout: &[u8]) -> (&[u8], Option<Found<'_>>, &[u8]) {
     for at in 0..layout.len() {
         if let Some((element, skip, len)) = element_at(&layout[at..]) {
             let start = at + skip;
@@ -130,7 +133,7 @@ pub(super) fn format(time: &GoTime, layout: &[u8]) -> Vec<u8> {
         let Some((element, _)) = element else { return out };
         rest = suffix;
         let text = match element {
-            Element::Year => format!("{:02}", civil.year.max(0) % 100),
+            Element::Year => format!("{:02}", civil.year.unsigned_abs() % 100),
             Element::LongYear if civil.year < 0 => format!("-{:04}", civil.year.unsigned_abs()),
             Element::LongYear => format!("{:04}", civil.year),
             Element::LongMonth => month(civil.month).to_owned(),

@@ -115,9 +115,8 @@ fn finish(mut fields: Fields, local: &Zone) -> Result<GoTime, &'static str> {
             return Ok(time);
         }
         let hours = name.strip_prefix("GMT").and_then(|hours| hours.parse::<i32>().ok()).unwrap_or(0);
-        let offset = hours * 3600;
-        time.secs -= i64::from(offset);
-        time.zone = Zone::Fixed { name, offset };
+        // Go shifts how the time is shown, not the time.
+        time.zone = Zone::Fixed { name, offset: hours * 3600 };
         return Ok(time);
     }
     Ok(at(local.clone()))
@@ -128,6 +127,8 @@ fn take<'a>(fields: &mut Fields, element: Element, text: &'a [u8], layout: &[u8]
     match element {
         Element::Year => {
             let digits = text.get(..2).ok_or(Fault::Bad)?;
+            // Go reads a sign here too.
+            let digits = if matches!(digits[0], b'+' | b'-') { &digits[1..] } else { digits };
             let year = i64::from(all_digits(digits)?);
             fields.year = if year >= 69 { year + 1900 } else { year + 2000 };
             rest = &text[2..];
@@ -257,12 +258,20 @@ fn offset<'a>(fields: &mut Fields, style: Offset, text: &'a [u8]) -> Result<&'a 
     let len = 1 + 2 * parts + if style.colon { parts - 1 } else { 0 };
     let shown = text.get(..len).ok_or(Fault::Bad)?;
     let mut values = [0_u32; 3];
+    let mut bad = false;
     for (index, value) in values.iter_mut().enumerate().take(parts) {
         let start = 1 + index * if style.colon { 3 } else { 2 };
         if style.colon && index > 0 && shown[start - 1] != b':' {
             return Err(Fault::Bad);
         }
-        (*value, _) = number(&shown[start..start + 2], true)?;
+        match number(&shown[start..start + 2], true) {
+            Ok((found, _)) => *value = found,
+            Err(_) => {
+                // What was read before is still checked, and reported first.
+                bad = true;
+                break;
+            }
+        }
     }
     let [hours, minutes, seconds] = values;
     // Offsets of 24 hours and 60 minutes are written by some and accepted.
@@ -274,6 +283,9 @@ fn offset<'a>(fields: &mut Fields, style: Offset, text: &'a [u8]) -> Result<&'a 
     }
     if seconds > 60 {
         return Err(Fault::Range("time zone offset second"));
+    }
+    if bad {
+        return Err(Fault::Bad);
     }
     let total = i32::try_from((hours * 60 + minutes) * 60 + seconds).unwrap_or(0);
     fields.offset = Some(match shown[0] {
