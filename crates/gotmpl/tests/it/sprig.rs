@@ -275,7 +275,7 @@ fn hostile_patterns_end_in_errors() {
         match want {
             None => assert_eq!(got.as_deref(), Ok("true")),
             Some(want) => {
-                assert!(got.as_ref().is_err_and(|error| error.contains(want)), "{pattern:.40}: {got:.200?}")
+                assert!(got.as_ref().is_err_and(|error| error.contains(want)), "{pattern:.40}: {got:.200?}");
             }
         }
     }
