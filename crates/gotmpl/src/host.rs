@@ -75,8 +75,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             steps: 200_000_000,
-            value_bytes: 256 << 20,
-            total_bytes: 8 << 30,
+            value_bytes: 128 << 20,
+            total_bytes: 2 << 30,
             template_depth: 100_000,
             include_depth: 1000,
             tpl_depth: 1000,
