@@ -1,0 +1,654 @@
+//! The serde side of writing: any `Serialize` value goes straight to text.
+//!
+//! An entry of a block mapping looks the same wherever it stands in it, so entries are written as they
+//! come and put in order afterwards, and only when they came out of order.
+
+use std::fmt::{Display, Write as _};
+
+use serde::ser::{self, Impossible, Serialize, Serializer};
+
+use super::Emitter;
+use super::scalar::{self, Choice, Room};
+use crate::error::YamlError;
+use crate::number;
+use crate::resolve::{Scalar, Schema, resolve};
+
+/// Values may nest this deep.
+const MAX_DEPTH: usize = 500;
+
+pub(crate) struct Writer<'e> {
+    emitter: &'e Emitter,
+    out: String,
+    /// The text of the keys of all open mappings, and where their entries are.
+    keys: String,
+    entries: Vec<Entry>,
+    depth: usize,
+}
+
+impl<'e> Writer<'e> {
+    pub(crate) fn new(emitter: &'e Emitter, out: String) -> Self {
+        Self { emitter, out, keys: String::new(), entries: Vec::new(), depth: 0 }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.out
+    }
+}
+
+/// What stands before a node on its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    /// Nothing: the node is the document.
+    Root,
+    /// `key:`
+    Colon,
+    /// `-`, `?`, or the `:` of a `?` key: a collection starts on this very line.
+    Dash,
+}
+
+/// Where a node is to be written.
+pub(crate) struct Place<'w, 'e> {
+    writer: &'w mut Writer<'e>,
+    lead: Lead,
+    /// Column of the collection around it; -2 at the root.
+    parent: isize,
+}
+
+impl<'w, 'e> Place<'w, 'e> {
+    pub(crate) fn root(writer: &'w mut Writer<'e>) -> Self {
+        Self { writer, lead: Lead::Root, parent: -2 }
+    }
+
+    fn verbatim(self, text: impl Display) -> Result<(), YamlError> {
+        let separator = if self.lead == Lead::Root { "" } else { " " };
+        let _ = writeln!(self.writer.out, "{separator}{text}");
+        Ok(())
+    }
+
+    fn string(self, text: &str) -> Result<(), YamlError> {
+        let Self { writer, lead, parent } = self;
+        if lead != Lead::Root {
+            writer.out.push(' ');
+        }
+        let indent = if lead == Lead::Root { 2 } else { (parent + 2) as usize };
+        let folded;
+        let text = if writer.emitter.through_json {
+            folded = scalar::through_json(text).ok_or_else(unwritable)?;
+            &*folded
+        } else {
+            text
+        };
+        let (choice, _) = scalar::choose(text, writer.emitter.dialect);
+        scalar::write(&mut writer.out, text, choice, Room { indent, width: writer.emitter.width });
+        let ended = choice == Choice::Literal && text.ends_with(['\n', '\u{2028}', '\u{2029}']);
+        if !ended {
+            writer.out.push('\n');
+        }
+        Ok(())
+    }
+
+    fn open(self, column: isize) -> Result<Open<'w, 'e>, YamlError> {
+        self.writer.depth += 1;
+        if self.writer.depth > MAX_DEPTH {
+            return Err(YamlError::Emit(format!("exceeded max depth of {MAX_DEPTH}")));
+        }
+        let column = column.max(0) as usize;
+        Ok(Open { writer: self.writer, lead: self.lead, column, count: 0 })
+    }
+}
+
+fn unwritable() -> YamlError {
+    YamlError::Emit("error converting JSON to YAML: yaml: control characters are not allowed".to_owned())
+}
+
+/// A collection being written.
+struct Open<'w, 'e> {
+    writer: &'w mut Writer<'e>,
+    lead: Lead,
+    column: usize,
+    count: usize,
+}
+
+impl Open<'_, '_> {
+    /// Goes to where the next entry starts.
+    fn next(&mut self) {
+        let out = &mut self.writer.out;
+        match (self.count, self.lead) {
+            (0, Lead::Root) => {}
+            (0, Lead::Dash) => out.push(' '),
+            (0, Lead::Colon) => {
+                out.push('\n');
+                scalar::pad(out, self.column);
+            }
+            _ => scalar::pad(out, self.column),
+        }
+        self.count += 1;
+    }
+
+    fn close(self, empty: &str) {
+        if self.count == 0 {
+            if self.lead != Lead::Root {
+                self.writer.out.push(' ');
+            }
+            self.writer.out.push_str(empty);
+            self.writer.out.push('\n');
+        }
+        self.writer.depth -= 1;
+    }
+}
+
+impl<'w, 'e> Serializer for Place<'w, 'e> {
+    type Ok = ();
+    type Error = YamlError;
+    type SerializeSeq = SeqWriter<'w, 'e>;
+    type SerializeTuple = SeqWriter<'w, 'e>;
+    type SerializeTupleStruct = SeqWriter<'w, 'e>;
+    type SerializeTupleVariant = SeqWriter<'w, 'e>;
+    type SerializeMap = MapWriter<'w, 'e>;
+    type SerializeStruct = MapWriter<'w, 'e>;
+    type SerializeStructVariant = MapWriter<'w, 'e>;
+
+    fn serialize_bool(self, value: bool) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_i8(self, value: i8) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_i16(self, value: i16) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_i32(self, value: i32) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_i64(self, value: i64) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_u8(self, value: u8) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_u16(self, value: u16) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_u32(self, value: u32) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_u64(self, value: u64) -> Result<(), YamlError> {
+        self.verbatim(value)
+    }
+    fn serialize_f32(self, value: f32) -> Result<(), YamlError> {
+        self.serialize_f64(f64::from(value))
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<(), YamlError> {
+        if !self.writer.emitter.through_json {
+            return match number::go_float(value).as_str() {
+                "+Inf" => self.verbatim(".inf"),
+                "-Inf" => self.verbatim("-.inf"),
+                "NaN" => self.verbatim(".nan"),
+                text => self.verbatim(text),
+            };
+        }
+        if !value.is_finite() {
+            let value = number::go_float(value);
+            return Err(YamlError::Emit(format!(
+                "error marshaling into JSON: json: unsupported value: {value}"
+            )));
+        }
+        // What JSON writes without a point is an integer when YAML reads it back.
+        match resolve(Schema::Yaml11, &number::go_json_float(value)) {
+            Scalar::Int(value) => self.verbatim(value),
+            Scalar::Uint(value) => self.verbatim(value),
+            _ => self.verbatim(number::go_float(value)),
+        }
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), YamlError> {
+        self.string(value.encode_utf8(&mut [0; 4]))
+    }
+    fn serialize_str(self, value: &str) -> Result<(), YamlError> {
+        self.string(value)
+    }
+
+    /// Go writes bytes as base64.
+    fn serialize_bytes(self, value: &[u8]) -> Result<(), YamlError> {
+        use base64::Engine as _;
+        self.string(&base64::engine::general_purpose::STANDARD.encode(value))
+    }
+
+    fn serialize_none(self) -> Result<(), YamlError> {
+        self.verbatim("null")
+    }
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), YamlError> {
+        value.serialize(self)
+    }
+    fn serialize_unit(self) -> Result<(), YamlError> {
+        self.verbatim("null")
+    }
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), YamlError> {
+        self.verbatim("null")
+    }
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<(), YamlError> {
+        self.string(variant)
+    }
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<(), YamlError> {
+        value.serialize(self)
+    }
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), YamlError> {
+        let mut map = self.serialize_map(Some(1))?;
+        ser::SerializeMap::serialize_entry(&mut map, variant, value)?;
+        ser::SerializeMap::end(map)
+    }
+
+    fn serialize_seq(self, _length: Option<usize>) -> Result<SeqWriter<'w, 'e>, YamlError> {
+        let beside = self.lead == Lead::Colon && !self.writer.emitter.indent_sequences;
+        let column = if beside { self.parent } else { self.parent + 2 };
+        Ok(SeqWriter { open: self.open(column)?, variant: None })
+    }
+    fn serialize_tuple(self, length: usize) -> Result<SeqWriter<'w, 'e>, YamlError> {
+        self.serialize_seq(Some(length))
+    }
+    fn serialize_tuple_struct(
+        self,
+        _name: &'static str,
+        length: usize,
+    ) -> Result<SeqWriter<'w, 'e>, YamlError> {
+        self.serialize_seq(Some(length))
+    }
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        length: usize,
+    ) -> Result<SeqWriter<'w, 'e>, YamlError> {
+        let mut map = self.serialize_map(Some(1))?;
+        map.begin_text(variant)?;
+        let place = map.value_place();
+        // The mapping of one entry ends with its only value, so it needs no closing of its own.
+        let Place { lead, parent, .. } = place;
+        let MapWriter { open, keys_from, entries_from, .. } = map;
+        let writer = open.writer;
+        writer.keys.truncate(keys_from);
+        writer.entries.truncate(entries_from);
+        let mut seq = Place { writer, lead, parent }.serialize_seq(Some(length))?;
+        seq.variant = Some(());
+        Ok(seq)
+    }
+    fn serialize_map(self, _length: Option<usize>) -> Result<MapWriter<'w, 'e>, YamlError> {
+        let column = self.parent + 2;
+        let (keys_from, entries_from) = (self.writer.keys.len(), self.writer.entries.len());
+        let open = self.open(column)?;
+        Ok(MapWriter { open, keys_from, entries_from, in_order: true, complex: false })
+    }
+    fn serialize_struct(self, _name: &'static str, length: usize) -> Result<MapWriter<'w, 'e>, YamlError> {
+        self.serialize_map(Some(length))
+    }
+    fn serialize_struct_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        length: usize,
+    ) -> Result<MapWriter<'w, 'e>, YamlError> {
+        let mut map = self.serialize_map(Some(1))?;
+        map.begin_text(variant)?;
+        let Place { lead, parent, .. } = map.value_place();
+        let MapWriter { open, keys_from, entries_from, .. } = map;
+        let writer = open.writer;
+        writer.keys.truncate(keys_from);
+        writer.entries.truncate(entries_from);
+        writer.depth -= 1;
+        Place { writer, lead, parent }.serialize_map(Some(length))
+    }
+}
+
+pub(crate) struct SeqWriter<'w, 'e> {
+    open: Open<'w, 'e>,
+    /// Set when the list is the value of an enum variant, which opened a mapping around it.
+    variant: Option<()>,
+}
+
+impl SeqWriter<'_, '_> {
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
+        self.open.next();
+        self.open.writer.out.push('-');
+        let parent = self.open.column as isize;
+        value.serialize(Place { writer: self.open.writer, lead: Lead::Dash, parent })
+    }
+
+    fn finish(self) -> Result<(), YamlError> {
+        if self.variant.is_some() {
+            self.open.writer.depth -= 1;
+        }
+        self.open.close("[]");
+        Ok(())
+    }
+}
+
+macro_rules! sequence {
+    ($($trait:ident $method:ident),*) => {$(
+        impl ser::$trait for SeqWriter<'_, '_> {
+            type Ok = ();
+            type Error = YamlError;
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
+                self.item(value)
+            }
+            fn end(self) -> Result<(), YamlError> {
+                self.finish()
+            }
+        }
+    )*};
+}
+
+sequence! {
+    SerializeSeq serialize_element, SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field
+}
+
+/// Where an entry's key is in the writer's keys, and where its text is in the output.
+#[derive(Clone, Copy)]
+struct Entry {
+    key: (usize, usize),
+    start: usize,
+    end: usize,
+}
+
+pub(crate) struct MapWriter<'w, 'e> {
+    open: Open<'w, 'e>,
+    keys_from: usize,
+    entries_from: usize,
+    in_order: bool,
+    complex: bool,
+}
+
+impl<'e> MapWriter<'_, 'e> {
+    fn begin_text(&mut self, key: &str) -> Result<(), YamlError> {
+        let from = self.open.writer.keys.len();
+        self.open.writer.keys.push_str(key);
+        self.begin_entry(from)
+    }
+
+    /// Writes the key that was put at `from` of the writer's keys.
+    fn begin_entry(&mut self, from: usize) -> Result<(), YamlError> {
+        /// Longer keys are written with `?`.
+        const LONGEST_SIMPLE_KEY: usize = 128;
+        self.open.next();
+        let Open { writer, column, .. } = &mut self.open;
+        let emitter = writer.emitter;
+        let keys = std::mem::take(&mut writer.keys);
+        let key = &keys[from..];
+        if emitter.through_json && !scalar::key_through_json(key) {
+            return Err(unwritable());
+        }
+        if let Some(last) = writer.entries.get(self.entries_from..).and_then(<[Entry]>::last) {
+            self.in_order &= !emitter.order.is_after(&keys[last.key.0..last.key.1], key);
+        }
+        let start = writer.out.len();
+        writer.entries.push(Entry { key: (from, keys.len()), start, end: start });
+        let (choice, multiline) = scalar::choose(key, emitter.dialect);
+        self.complex = multiline || key.len() > LONGEST_SIMPLE_KEY;
+        if self.complex {
+            writer.out.push('?');
+            Place { writer, lead: Lead::Dash, parent: *column as isize }.string(key)?;
+            scalar::pad(&mut writer.out, *column);
+        } else {
+            scalar::write(&mut writer.out, key, choice, Room { indent: 0, width: None });
+        }
+        writer.out.push(':');
+        writer.keys = keys;
+        Ok(())
+    }
+
+    fn value_place(&mut self) -> Place<'_, 'e> {
+        let lead = if self.complex { Lead::Dash } else { Lead::Colon };
+        Place { parent: self.open.column as isize, lead, writer: self.open.writer }
+    }
+
+    fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
+        value.serialize(self.value_place())?;
+        let end = self.open.writer.out.len();
+        if let Some(entry) = self.open.writer.entries.last_mut() {
+            entry.end = end;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), YamlError> {
+        if !self.in_order {
+            self.reorder();
+        }
+        self.open.writer.keys.truncate(self.keys_from);
+        self.open.writer.entries.truncate(self.entries_from);
+        self.open.close("{}");
+        Ok(())
+    }
+
+    fn reorder(&mut self) {
+        let Open { writer, column, .. } = &mut self.open;
+        let mut entries = writer.entries.split_off(self.entries_from);
+        let Some(first) = entries.first().map(|entry| entry.start) else { return };
+        let keys = &writer.keys;
+        writer.emitter.order.sort(&mut entries, |entry| &keys[entry.key.0..entry.key.1]);
+        let unordered = writer.out.split_off(first);
+        writer.out.reserve(unordered.len());
+        for (index, entry) in entries.iter().enumerate() {
+            if index > 0 {
+                scalar::pad(&mut writer.out, *column);
+            }
+            writer.out.push_str(&unordered[entry.start - first..entry.end - first]);
+        }
+    }
+}
+
+impl ser::SerializeMap for MapWriter<'_, '_> {
+    type Ok = ();
+    type Error = YamlError;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), YamlError> {
+        let from = self.open.writer.keys.len();
+        key.serialize(KeyText(&mut self.open.writer.keys))?;
+        self.begin_entry(from)
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
+        self.value(value)
+    }
+
+    fn end(self) -> Result<(), YamlError> {
+        self.finish()
+    }
+}
+
+impl ser::SerializeStruct for MapWriter<'_, '_> {
+    type Ok = ();
+    type Error = YamlError;
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), YamlError> {
+        self.begin_text(key)?;
+        self.value(value)
+    }
+    fn end(self) -> Result<(), YamlError> {
+        self.finish()
+    }
+}
+
+impl ser::SerializeStructVariant for MapWriter<'_, '_> {
+    type Ok = ();
+    type Error = YamlError;
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        key: &'static str,
+        value: &T,
+    ) -> Result<(), YamlError> {
+        self.begin_text(key)?;
+        self.value(value)
+    }
+    fn end(self) -> Result<(), YamlError> {
+        self.finish()
+    }
+}
+
+/// Takes the text of a key; keys that are no scalars have none.
+struct KeyText<'k>(&'k mut String);
+
+impl KeyText<'_> {
+    fn set(self, key: impl Display) -> Result<(), YamlError> {
+        let _ = write!(self.0, "{key}");
+        Ok(())
+    }
+}
+
+fn key_must_be_text<T>() -> Result<T, YamlError> {
+    Err(YamlError::Emit("a mapping key must be text".to_owned()))
+}
+
+impl Serializer for KeyText<'_> {
+    type Ok = ();
+    type Error = YamlError;
+    type SerializeSeq = Impossible<(), YamlError>;
+    type SerializeTuple = Impossible<(), YamlError>;
+    type SerializeTupleStruct = Impossible<(), YamlError>;
+    type SerializeTupleVariant = Impossible<(), YamlError>;
+    type SerializeMap = Impossible<(), YamlError>;
+    type SerializeStruct = Impossible<(), YamlError>;
+    type SerializeStructVariant = Impossible<(), YamlError>;
+
+    fn serialize_str(self, value: &str) -> Result<(), YamlError> {
+        self.0.push_str(value);
+        Ok(())
+    }
+    fn serialize_bool(self, value: bool) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_i8(self, value: i8) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_i16(self, value: i16) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_i32(self, value: i32) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_i64(self, value: i64) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_u8(self, value: u8) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_u16(self, value: u16) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_u32(self, value: u32) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_u64(self, value: u64) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_f32(self, value: f32) -> Result<(), YamlError> {
+        self.set(number::go_float(f64::from(value)))
+    }
+    fn serialize_f64(self, value: f64) -> Result<(), YamlError> {
+        self.set(number::go_float(value))
+    }
+    fn serialize_char(self, value: char) -> Result<(), YamlError> {
+        self.set(value)
+    }
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<(), YamlError> {
+        self.set(variant)
+    }
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<(), YamlError> {
+        value.serialize(self)
+    }
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), YamlError> {
+        value.serialize(self)
+    }
+    fn serialize_bytes(self, _value: &[u8]) -> Result<(), YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_none(self) -> Result<(), YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_unit(self) -> Result<(), YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        _variant: &'static str,
+        _value: &T,
+    ) -> Result<(), YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_seq(self, _length: Option<usize>) -> Result<Self::SerializeSeq, YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_tuple(self, _length: usize) -> Result<Self::SerializeTuple, YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_tuple_struct(
+        self,
+        _name: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeTupleStruct, YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        _variant: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeTupleVariant, YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_map(self, _length: Option<usize>) -> Result<Self::SerializeMap, YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_struct(
+        self,
+        _name: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeStruct, YamlError> {
+        key_must_be_text()
+    }
+    fn serialize_struct_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        _variant: &'static str,
+        _length: usize,
+    ) -> Result<Self::SerializeStructVariant, YamlError> {
+        key_must_be_text()
+    }
+}

@@ -1,0 +1,32 @@
+//! YAML as Kubernetes' tools read and write it.
+//!
+//! * [`parse`] and [`Reader`] read files into trees of [`Node`]s that know where they stand;
+//!   [`Fields`] takes typed values out of such a tree and collects every mistake on the way.
+//! * [`from_str_helm`] and [`helm::from_str`] read exactly as Helm and kubectl do, with Go's error texts.
+//! * [`to_string`] and [`Emitter`] write exactly as Go does; any `Serialize` value goes in.
+//! * [`edit`] changes one value of a file and leaves every other byte alone.
+
+pub mod edit;
+pub mod helm;
+
+mod de;
+mod emit;
+mod error;
+mod fields;
+mod node;
+mod number;
+mod read;
+mod resolve;
+mod scan;
+mod tape;
+
+pub use de::{NodeError, from_node};
+pub use emit::{Emitter, KeyOrder, to_string};
+pub use error::{SyntaxError, YamlError};
+pub use fields::Fields;
+pub use helm::{from_str_helm, go_lossy, map_from_str_helm};
+pub use node::{Form, Mapping, Node, Source, Span, Value};
+pub use number::{go_float, go_json_float};
+pub use read::{Duplicates, Reader, parse, parse_one};
+pub use resolve::{Schema, is_yaml11_bool};
+pub use scan::Style;

@@ -1,0 +1,404 @@
+//! Text to trees, under the rules and limits of a [`Reader`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use slipway_problem::{Location, Problem, Problems};
+
+use crate::node::{Form, Mapping, Node, Source, Span, Value};
+use crate::resolve::{Scalar, Schema, resolve, timestamp};
+use crate::scan::{Mark, Style};
+use crate::tape::{CORE_TAG, Content, Item, Parser, Tape};
+
+/// What happens when a mapping says the same key twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// A problem that names both places.
+    #[default]
+    Refuse,
+    /// The last one counts, in the place of the first, as in Helm.
+    LastWins,
+}
+
+/// Reads YAML into trees; the default is for files of our own: [`Schema::Core`], no duplicate keys.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    schema: Schema,
+    duplicates: Duplicates,
+    merge: bool,
+    anchors: bool,
+    max_depth: usize,
+    max_bytes: usize,
+    max_nodes: usize,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Reader {
+    /// Deepest nesting a reader can be asked to accept; trees are built and dropped recursively.
+    pub const DEEPEST: usize = 500;
+
+    /// Reads files of our own.
+    pub fn new() -> Self {
+        Self {
+            schema: Schema::Core,
+            duplicates: Duplicates::Refuse,
+            merge: true,
+            anchors: true,
+            max_depth: 200,
+            max_bytes: 64 << 20,
+            max_nodes: 4_000_000,
+        }
+    }
+
+    /// Reads as Helm and kubectl do.
+    pub fn helm() -> Self {
+        Self::new().schema(Schema::Yaml11).duplicates(Duplicates::LastWins).max_depth(Self::DEEPEST)
+    }
+
+    /// Reads resources as kustomize does.
+    pub fn kustomize() -> Self {
+        Self::new().schema(Schema::GoYaml3).max_depth(Self::DEEPEST)
+    }
+
+    /// Chooses the rules that give plain scalars their types.
+    #[must_use]
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// Chooses what a repeated key means.
+    #[must_use]
+    pub fn duplicates(mut self, duplicates: Duplicates) -> Self {
+        self.duplicates = duplicates;
+        self
+    }
+
+    /// Whether `<<` merges (on unless told).
+    #[must_use]
+    pub fn merge_keys(mut self, merge: bool) -> Self {
+        self.merge = merge;
+        self
+    }
+
+    /// Whether anchors and aliases are allowed (on unless told).
+    #[must_use]
+    pub fn anchors(mut self, anchors: bool) -> Self {
+        self.anchors = anchors;
+        self
+    }
+
+    /// How deep collections may nest, up to [`Reader::DEEPEST`].
+    #[must_use]
+    pub fn max_depth(mut self, depth: usize) -> Self {
+        self.max_depth = depth.min(Self::DEEPEST);
+        self
+    }
+
+    /// How long a text may be.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes.min(u32::MAX as usize);
+        self
+    }
+
+    /// How many nodes a stream may hold once its aliases are followed.
+    #[must_use]
+    pub fn max_nodes(mut self, nodes: usize) -> Self {
+        self.max_nodes = nodes;
+        self
+    }
+
+    /// Reads every document of a stream; `file` names it in locations. Documents that say nothing are
+    /// null nodes.
+    pub fn read(&self, text: &str, file: &str) -> Result<Vec<Node>, Problems> {
+        if text.len() > self.max_bytes {
+            let message = format!("{} bytes are more than the {} allowed", text.len(), self.max_bytes);
+            return Err(Problem::error(message).at(Location::file(file)).into());
+        }
+        let source = Arc::new(Source { file: file.into(), text: text.into() });
+        let mut parser = Parser::new(text, self.max_depth);
+        let mut documents = Vec::new();
+        let mut problems = Problems::new();
+        let mut nodes = 0;
+        loop {
+            let tape = match parser.next_document() {
+                Ok(Some(tape)) => tape,
+                Ok(None) => break,
+                Err(error) => {
+                    problems.push(error.to_problem(file, text));
+                    break;
+                }
+            };
+            let mut builder =
+                Builder { reader: self, source: &source, tape: &tape, problems, nodes, stopped: false };
+            let root = builder.node(0, 0);
+            (problems, nodes) = (builder.problems, builder.nodes);
+            documents.push(root);
+        }
+        problems.into_result(documents)
+    }
+
+    /// Reads a stream of at most one document; an empty one gives a null node.
+    pub fn read_one(&self, text: &str, file: &str) -> Result<Node, Problems> {
+        let mut documents = self.read(text, file)?;
+        match documents.len() {
+            0 => {
+                let source = Arc::new(Source { file: file.into(), text: text.into() });
+                let span = Span { start: 0, end: 0, line: 1, column: 1 };
+                Ok(Node::new(Value::Null, span, Form::Scalar(Style::Plain), None, source))
+            }
+            1 => Ok(documents.swap_remove(0)),
+            _ => Err(documents[1].problem("only one document is allowed here").into()),
+        }
+    }
+}
+
+/// Reads every document of a stream with [`Reader::new`].
+pub fn parse(text: &str, file: &str) -> Result<Vec<Node>, Problems> {
+    Reader::new().read(text, file)
+}
+
+/// Reads a file of one document with [`Reader::new`].
+pub fn parse_one(text: &str, file: &str) -> Result<Node, Problems> {
+    Reader::new().read_one(text, file)
+}
+
+struct Builder<'b, 'a> {
+    reader: &'b Reader,
+    source: &'b Arc<Source>,
+    tape: &'b Tape<'a>,
+    problems: Problems,
+    nodes: usize,
+    stopped: bool,
+}
+
+impl Builder<'_, '_> {
+    fn span(item: &Item<'_>) -> Span {
+        let Mark { offset, line, column, .. } = item.start;
+        let (start, end) = (offset as usize, item.end.max(offset) as usize);
+        Span { start, end, line: line + 1, column: column + 1 }
+    }
+
+    fn make(&self, item: &Item<'_>, value: Value) -> Node {
+        let form = match (&item.content, item.flow) {
+            (Content::Scalar { style, .. }, _) => Form::Scalar(*style),
+            (Content::Alias { .. }, _) => Form::Scalar(Style::Plain),
+            (_, true) => Form::Flow,
+            (_, false) => Form::Block,
+        };
+        Node::new(value, Self::span(item), form, item.tag.clone(), Arc::clone(self.source))
+    }
+
+    fn complain(&mut self, item: &Item<'_>, message: impl Into<String>) {
+        let problem = self.make(item, Value::Null).problem(message);
+        self.problems.push(problem);
+    }
+
+    fn node(&mut self, index: u32, depth: usize) -> Node {
+        let tape = self.tape;
+        let item = &tape.items[index as usize];
+        self.nodes += 1;
+        if self.stopped || self.nodes > self.reader.max_nodes || depth > self.reader.max_depth {
+            if !self.stopped {
+                self.stopped = true;
+                let message = if depth > self.reader.max_depth {
+                    format!("nesting is deeper than the {} levels allowed", self.reader.max_depth)
+                } else {
+                    format!("aliases make more than the {} nodes allowed", self.reader.max_nodes)
+                };
+                self.complain(item, message);
+            }
+            return self.make(item, Value::Null);
+        }
+        match &item.content {
+            Content::Scalar { value, style } => {
+                let value = self.scalar(item, value, *style);
+                self.make(item, value)
+            }
+            Content::Seq => {
+                let mut items = Vec::new();
+                let mut at = index + 1;
+                while at < item.next {
+                    items.push(self.node(at, depth + 1));
+                    at = tape.items[at as usize].next;
+                }
+                self.make(item, Value::Seq(items))
+            }
+            Content::Map => {
+                let mapping = self.mapping(index, depth);
+                self.make(item, Value::Map(mapping))
+            }
+            Content::Alias { name, target } => {
+                if !self.reader.anchors {
+                    self.complain(item, format!("alias `*{name}` is not allowed here"));
+                    return self.make(item, Value::Null);
+                }
+                if tape.items[*target as usize].next > index {
+                    self.complain(item, format!("anchor `&{name}` contains itself"));
+                    return self.make(item, Value::Null);
+                }
+                // What the alias says stands elsewhere; where it is used is what messages should name.
+                let mut node = self.node(*target, depth);
+                node.span = Self::span(item);
+                node
+            }
+        }
+    }
+
+    fn scalar(&mut self, item: &Item<'_>, text: &str, style: Style) -> Value {
+        let core = match item.tag.as_deref() {
+            None if style != Style::Plain => return Value::String(text.to_owned()),
+            None => None,
+            Some(tag) => match tag.strip_prefix(CORE_TAG) {
+                Some(core @ ("str" | "int" | "float" | "bool" | "null" | "timestamp" | "binary")) => {
+                    Some(core)
+                }
+                _ => return Value::String(text.to_owned()),
+            },
+        };
+        match core {
+            Some("str") => return Value::String(text.to_owned()),
+            Some("binary") => {
+                let clean: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+                let bytes = base64::engine::general_purpose::STANDARD.decode(clean).ok();
+                return match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                    Some(text) => Value::String(text),
+                    None => {
+                        self.complain(item, "`!!binary` does not hold base64 of text");
+                        Value::Null
+                    }
+                };
+            }
+            _ => {}
+        }
+        let found = resolve(self.reader.schema, text);
+        match (core, found) {
+            (Some("float"), Scalar::Int(value)) => return Value::Float(value as f64),
+            (Some("float"), Scalar::Uint(value)) => return Value::Float(value as f64),
+            (Some("timestamp"), _) if timestamp(text).is_some() => {}
+            (Some(core), found) if core != found.tag() => {
+                self.complain(item, format!("`{text}` is not of type `!!{core}`"));
+            }
+            _ => {}
+        }
+        match found {
+            Scalar::Null => Value::Null,
+            Scalar::Bool(value) => Value::Bool(value),
+            Scalar::Int(value) => Value::Int(value),
+            Scalar::Uint(value) => Value::Uint(value),
+            Scalar::Float(value) => Value::Float(value),
+            Scalar::Timestamp if self.reader.schema == Schema::GoYaml3 => {
+                Value::String(timestamp(text).map_or_else(|| text.to_owned(), |time| time.rfc3339()))
+            }
+            Scalar::Timestamp | Scalar::Str => Value::String(text.to_owned()),
+        }
+    }
+
+    fn mapping(&mut self, index: u32, depth: usize) -> Mapping {
+        let mut entries = Entries::default();
+        let mut merges = Vec::new();
+        let tape = self.tape;
+        let end = tape.items[index as usize].next;
+        let in_order = self.reader.schema == Schema::Yaml11;
+        let mut at = index + 1;
+        while at < end && !self.stopped {
+            let key_item = &tape.items[at as usize];
+            let value_at = key_item.next;
+            if self.reader.merge && key_item.is_merge() {
+                if in_order {
+                    self.merge(value_at, depth, &mut entries, true);
+                } else {
+                    merges.push(value_at);
+                }
+            } else {
+                let key = self.node(at, depth + 1);
+                let value = self.node(value_at, depth + 1);
+                if matches!(key.value, Value::Seq(_) | Value::Map(_)) {
+                    self.problems.push(key.problem(format!("{} cannot be a key", key.kind())));
+                } else if let Some(known) = entries.find(&key) {
+                    if self.reader.duplicates == Duplicates::Refuse {
+                        let first = entries.list[known].0.location();
+                        let message = format!("key `{}` is set twice", key.key_text());
+                        self.problems.push(
+                            key.problem(message)
+                                .hint(format!("it was first set in line {}:{}", first.line, first.column)),
+                        );
+                    } else {
+                        entries.list[known].1 = value;
+                    }
+                } else {
+                    entries.push(key, value);
+                }
+            }
+            at = tape.items[value_at as usize].next;
+        }
+        for value_at in merges {
+            self.merge(value_at, depth, &mut entries, false);
+        }
+        Mapping::from_entries(entries.list)
+    }
+
+    /// Adds the entries of a merged mapping, or of each of a list of them.
+    fn merge(&mut self, at: u32, depth: usize, entries: &mut Entries, overriding: bool) {
+        let node = self.node(at, depth + 1);
+        let mappings: Vec<&Mapping> = match &node.value {
+            Value::Map(mapping) => vec![mapping],
+            Value::Seq(items) => items.iter().filter_map(Node::as_map).collect(),
+            _ => Vec::new(),
+        };
+        let wanted = node.as_seq().map_or(1, <[Node]>::len);
+        if mappings.len() != wanted {
+            self.problems.push(
+                node.problem(format!("`<<` merges a mapping or a list of mappings, not {}", node.kind())),
+            );
+            return;
+        }
+        // Earlier mappings of the list win over later ones.
+        let ordered: Vec<&Mapping> = if overriding { mappings.into_iter().rev().collect() } else { mappings };
+        for mapping in ordered {
+            for (key, value) in mapping.iter() {
+                match entries.find(key) {
+                    Some(known) if overriding => entries.list[known].1 = value.clone(),
+                    Some(_) => {}
+                    None => entries.push(key.clone(), value.clone()),
+                }
+            }
+        }
+    }
+}
+
+/// Entries so far, with an index once there are too many to search.
+#[derive(Default)]
+struct Entries {
+    list: Vec<(Node, Node)>,
+    index: HashMap<Box<str>, usize>,
+}
+
+impl Entries {
+    const SEARCHED: usize = 16;
+
+    fn find(&self, key: &Node) -> Option<usize> {
+        let text = key.key_text();
+        if self.list.len() > Self::SEARCHED {
+            return self.index.get(&*text).copied();
+        }
+        self.list.iter().position(|(known, _)| known.key_text() == text)
+    }
+
+    fn push(&mut self, key: Node, value: Node) {
+        self.list.push((key, value));
+        if self.list.len() > Self::SEARCHED {
+            let indexed = self.index.len();
+            for (at, (key, _)) in self.list.iter().enumerate().skip(indexed) {
+                self.index.insert(key.key_text().into(), at);
+            }
+        }
+    }
+}

@@ -1,0 +1,653 @@
+//! Tokens to a tape: one document as a flat list of nodes.
+//!
+//! A collection knows where it ends on the tape, an alias knows its target, and nothing is resolved
+//! yet. Every reader (trees, serde, Helm's conversion) walks the same tape, and dropping it never
+//! recurses however deep the document nests.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::error::{Origin, SyntaxError};
+use crate::scan::{Kind, Mark, Scanner, Style, Token};
+
+type Result<T> = std::result::Result<T, Box<SyntaxError>>;
+
+pub(crate) const CORE_TAG: &str = "tag:yaml.org,2002:";
+
+#[derive(Debug)]
+pub(crate) enum Content<'a> {
+    Scalar { value: Cow<'a, str>, style: Style },
+    Seq,
+    Map,
+    Alias { name: &'a str, target: u32 },
+}
+
+#[derive(Debug)]
+pub(crate) struct Item<'a> {
+    pub(crate) content: Content<'a>,
+    pub(crate) tag: Option<Box<str>>,
+    pub(crate) start: Mark,
+    pub(crate) end: u32,
+    /// The index on the tape of what follows this node.
+    pub(crate) next: u32,
+    pub(crate) flow: bool,
+}
+
+impl Item<'_> {
+    /// Whether a scalar's type is to be found from its text.
+    pub(crate) fn is_implicit(&self) -> bool {
+        match (&self.content, &self.tag) {
+            (Content::Scalar { style, .. }, None) => *style == Style::Plain,
+            (_, Some(tag)) => &**tag == "!",
+            _ => false,
+        }
+    }
+
+    /// Whether this is the key of a merge.
+    pub(crate) fn is_merge(&self) -> bool {
+        let Content::Scalar { value, .. } = &self.content else { return false };
+        value == "<<"
+            && (self.is_implicit()
+                || self.tag.as_deref().is_some_and(|tag| tag.strip_prefix(CORE_TAG) == Some("merge")))
+    }
+}
+
+/// One document; the root is the first item.
+#[derive(Debug, Default)]
+pub(crate) struct Tape<'a> {
+    pub(crate) items: Vec<Item<'a>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    BlockSequence,
+    IndentlessSequence,
+    BlockMappingKey,
+    BlockMappingValue,
+    FlowSequence { first: bool },
+    FlowPairKey,
+    FlowPairValue,
+    FlowPairEnd,
+    FlowMappingKey { first: bool },
+    FlowMappingValue { empty: bool },
+}
+
+/// Reads documents one by one.
+pub(crate) struct Parser<'a> {
+    text: &'a str,
+    scanner: Scanner<'a>,
+    max_depth: usize,
+    started: bool,
+    /// Where the block of text with the first forbidden character starts, and that character.
+    forbidden: Option<(usize, usize)>,
+    tags: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    anchors: HashMap<&'a str, u32>,
+    states: Vec<State>,
+    open: Vec<(u32, Mark)>,
+    /// Where the last node that was read ends.
+    last_end: u32,
+    tape: Tape<'a>,
+}
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(text: &'a str, max_depth: usize) -> Self {
+        // Go checks characters a block at a time, so a mistake in an earlier block is reported first.
+        const BLOCK: usize = 512;
+        let forbidden = first_forbidden(text.as_bytes()).map(|at| (at / BLOCK * BLOCK, at));
+        Self {
+            text,
+            scanner: Scanner::new(text, max_depth),
+            max_depth,
+            started: false,
+            forbidden,
+            tags: Vec::new(),
+            anchors: HashMap::new(),
+            states: Vec::new(),
+            open: Vec::new(),
+            last_end: 0,
+            tape: Tape::default(),
+        }
+    }
+
+    /// Reads the next document, if there is one.
+    pub(crate) fn next_document(&mut self) -> Result<Option<Tape<'a>>> {
+        let document = self.read_document();
+        if let Some((block, at)) = self.forbidden {
+            let reached = match &document {
+                Ok(_) => self.scanner.offset(),
+                Err(error) => self.scanner.offset().max(error.mark.offset as usize),
+            };
+            if reached >= block {
+                return Err(self.forbidden_error(at));
+            }
+        }
+        document
+    }
+
+    fn forbidden_error(&self, at: usize) -> Box<SyntaxError> {
+        let before = &self.text[..at];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let mark = Mark {
+            offset: at as u32,
+            index: 0,
+            line: before.matches('\n').count() as u32,
+            column: before[line_start..].chars().count() as u32,
+        };
+        Box::new(SyntaxError {
+            origin: Origin::Reader,
+            context: "",
+            context_mark: Mark::default(),
+            problem: "control characters are not allowed".into(),
+            mark,
+        })
+    }
+
+    fn read_document(&mut self) -> Result<Option<Tape<'a>>> {
+        if !self.started {
+            self.scanner.take()?;
+        } else {
+            while matches!(self.scanner.peek()?.kind, Kind::DocumentEnd) {
+                self.scanner.take()?;
+            }
+        }
+        let first = !std::mem::replace(&mut self.started, true);
+        self.tags.clear();
+        self.anchors.clear();
+        // Most streams are one document, and most nodes take more than a dozen bytes of text.
+        let expected = if first { self.text.len().min(1 << 20) / 16 } else { 64 };
+        self.tape = Tape { items: Vec::with_capacity(expected + 4) };
+        match &self.scanner.peek()?.kind {
+            Kind::StreamEnd => return Ok(None),
+            Kind::VersionDirective { .. } | Kind::TagDirective { .. } | Kind::DocumentStart => {
+                self.read_directives()?;
+                let token = self.scanner.peek()?;
+                let (kind, mark) = (&token.kind, token.start);
+                if !matches!(kind, Kind::DocumentStart) {
+                    return Err(self.error(
+                        "",
+                        Mark::default(),
+                        "did not find expected <document start>",
+                        mark,
+                    ));
+                }
+                let end = self.scanner.take()?.end;
+                if matches!(
+                    self.scanner.peek()?.kind,
+                    Kind::VersionDirective { .. }
+                        | Kind::TagDirective { .. }
+                        | Kind::DocumentStart
+                        | Kind::DocumentEnd
+                        | Kind::StreamEnd
+                ) {
+                    self.empty_scalar(end);
+                } else {
+                    self.read_root()?;
+                }
+            }
+            _ if first => self.read_root()?,
+            _ => {
+                let mark = self.scanner.peek()?.start;
+                return Err(self.error("", Mark::default(), "did not find expected <document start>", mark));
+            }
+        }
+        if matches!(self.scanner.peek()?.kind, Kind::DocumentEnd) {
+            self.scanner.take()?;
+        }
+        Ok(Some(std::mem::take(&mut self.tape)))
+    }
+
+    fn error(
+        &self,
+        context: &'static str,
+        context_mark: Mark,
+        problem: &str,
+        mark: Mark,
+    ) -> Box<SyntaxError> {
+        Box::new(SyntaxError { origin: Origin::Parser, context, context_mark, problem: problem.into(), mark })
+    }
+
+    fn read_directives(&mut self) -> Result<()> {
+        let mut version = false;
+        loop {
+            match &self.scanner.peek()?.kind {
+                Kind::VersionDirective { .. } | Kind::TagDirective { .. } => {}
+                _ => return Ok(()),
+            }
+            let token = self.scanner.take()?;
+            match token.kind {
+                Kind::VersionDirective { major, minor } => {
+                    if version {
+                        return Err(self.error(
+                            "",
+                            Mark::default(),
+                            "found duplicate %YAML directive",
+                            token.start,
+                        ));
+                    }
+                    if major != 1 || minor != 1 {
+                        return Err(self.error(
+                            "",
+                            Mark::default(),
+                            "found incompatible YAML document",
+                            token.start,
+                        ));
+                    }
+                    version = true;
+                }
+                Kind::TagDirective { handle, prefix } => {
+                    if self.tags.iter().any(|(known, _)| *known == handle) {
+                        return Err(self.error(
+                            "",
+                            Mark::default(),
+                            "found duplicate %TAG directive",
+                            token.start,
+                        ));
+                    }
+                    self.tags.push((handle, prefix));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn read_root(&mut self) -> Result<()> {
+        self.states.clear();
+        self.open.clear();
+        self.read_node(true, false)?;
+        while let Some(state) = self.states.pop() {
+            self.step(state)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, content: Content<'a>, tag: Option<Box<str>>, start: Mark, end: u32) -> u32 {
+        let index = self.tape.items.len() as u32;
+        self.last_end = end;
+        self.tape.items.push(Item { content, tag, start, end, next: index + 1, flow: false });
+        index
+    }
+
+    fn empty_scalar(&mut self, mark: Mark) {
+        let value = Cow::Borrowed("");
+        self.push(Content::Scalar { value, style: Style::Plain }, None, mark, mark.offset);
+    }
+
+    fn close(&mut self, end: u32) {
+        if let Some((index, _)) = self.open.pop() {
+            let next = self.tape.items.len() as u32;
+            // A block collection ends with its last node, not with the blank lines behind it.
+            let item = &mut self.tape.items[index as usize];
+            item.next = next;
+            item.end = if item.flow { end } else { self.last_end.max(item.start.offset) };
+            self.last_end = item.end;
+        }
+    }
+
+    fn context(&self) -> Mark {
+        self.open.last().map_or_else(Mark::default, |(_, mark)| *mark)
+    }
+
+    fn read_node(&mut self, block: bool, indentless: bool) -> Result<()> {
+        let token = self.scanner.peek()?;
+        let start = token.start;
+        if let Kind::Alias(name) = token.kind {
+            let token = self.scanner.take()?;
+            let Some(target) = self.anchors.get(name).copied() else {
+                return Err(SyntaxError::composer(start, format!("unknown anchor '{name}' referenced")));
+            };
+            self.push(Content::Alias { name, target }, None, start, token.end.offset);
+            return Ok(());
+        }
+        let mut anchor = None;
+        let mut tag = None;
+        let mut end = start;
+        for _ in 0..2 {
+            match &self.scanner.peek()?.kind {
+                Kind::Anchor(name) if anchor.is_none() => {
+                    anchor = Some(*name);
+                    end = self.scanner.take()?.end;
+                }
+                Kind::Tag { .. } if tag.is_none() => {
+                    let token = self.scanner.take()?;
+                    end = token.end;
+                    if let Kind::Tag { handle, suffix } = token.kind {
+                        tag = Some((handle, suffix, token.start));
+                    }
+                }
+                _ => break,
+            }
+        }
+        // Go reads on before it looks the tag up: a mistake in the next token comes first.
+        self.scanner.peek()?;
+        let tag = match tag {
+            Some((handle, suffix, at)) => Some(self.resolve_tag(&handle, &suffix, start, at)?),
+            None => None,
+        };
+        if let Some(name) = anchor {
+            self.anchors.insert(name, self.tape.items.len() as u32);
+        }
+        let token = self.scanner.peek()?;
+        let content_start = token.start;
+        match &token.kind {
+            Kind::BlockEntry if indentless => {
+                let start = if anchor.is_some() || tag.is_some() { start } else { content_start };
+                self.open_collection(Content::Seq, tag, start, false, State::IndentlessSequence)?;
+            }
+            Kind::Scalar { .. } => {
+                let Token { kind, end, .. } = self.scanner.take()?;
+                if let Kind::Scalar { value, style } = kind {
+                    self.push(Content::Scalar { value, style }, tag, content_start, end.offset);
+                }
+            }
+            Kind::FlowSequenceStart => {
+                self.scanner.take()?;
+                let state = State::FlowSequence { first: true };
+                self.open_collection(Content::Seq, tag, content_start, true, state)?;
+            }
+            Kind::FlowMappingStart => {
+                self.scanner.take()?;
+                let state = State::FlowMappingKey { first: true };
+                self.open_collection(Content::Map, tag, content_start, true, state)?;
+            }
+            Kind::BlockSequenceStart if block => {
+                self.scanner.take()?;
+                self.open_collection(Content::Seq, tag, content_start, false, State::BlockSequence)?;
+            }
+            Kind::BlockMappingStart if block => {
+                self.scanner.take()?;
+                self.open_collection(Content::Map, tag, content_start, false, State::BlockMappingKey)?;
+            }
+            _ if anchor.is_some() || tag.is_some() => {
+                let value = Cow::Borrowed("");
+                self.push(Content::Scalar { value, style: Style::Plain }, tag, end, end.offset);
+            }
+            _ => {
+                let context = if block { "while parsing a block node" } else { "while parsing a flow node" };
+                return Err(self.error(context, start, "did not find expected node content", content_start));
+            }
+        }
+        Ok(())
+    }
+
+    fn open_collection(
+        &mut self,
+        content: Content<'a>,
+        tag: Option<Box<str>>,
+        start: Mark,
+        flow: bool,
+        state: State,
+    ) -> Result<()> {
+        if self.open.len() >= self.max_depth {
+            let problem = format!("exceeded max depth of {}", self.max_depth);
+            return Err(self.error("", Mark::default(), &problem, start));
+        }
+        let index = self.push(content, tag, start, start.offset);
+        // Until it is closed a collection has no end: an alias to it from inside is a loop.
+        self.tape.items[index as usize].next = u32::MAX;
+        self.tape.items[index as usize].flow = flow;
+        self.open.push((index, start));
+        self.states.push(state);
+        Ok(())
+    }
+
+    fn resolve_tag(&self, handle: &str, suffix: &str, start: Mark, at: Mark) -> Result<Box<str>> {
+        if handle.is_empty() {
+            return Ok(suffix.into());
+        }
+        let prefix = match self.tags.iter().find(|(known, _)| known == handle) {
+            Some((_, prefix)) => prefix,
+            None if handle == "!" => "!",
+            None if handle == "!!" => CORE_TAG,
+            None => return Err(self.error("while parsing a node", start, "found undefined tag handle", at)),
+        };
+        Ok(format!("{prefix}{suffix}").into())
+    }
+
+    fn step(&mut self, state: State) -> Result<()> {
+        match state {
+            State::BlockSequence => self.block_sequence(),
+            State::IndentlessSequence => self.indentless_sequence(),
+            State::BlockMappingKey => self.block_mapping_key(),
+            State::BlockMappingValue => self.block_mapping_value(),
+            State::FlowSequence { first } => self.flow_sequence(first),
+            State::FlowPairKey => self.flow_pair_key(),
+            State::FlowPairValue => self.flow_pair_value(),
+            State::FlowPairEnd => {
+                self.close(self.last_end);
+                Ok(())
+            }
+            State::FlowMappingKey { first } => self.flow_mapping_key(first),
+            State::FlowMappingValue { empty } => self.flow_mapping_value(empty),
+        }
+    }
+
+    fn block_sequence(&mut self) -> Result<()> {
+        let token = self.scanner.peek()?;
+        let mark = token.start;
+        match token.kind {
+            Kind::BlockEntry => {
+                let end = self.scanner.take()?.end;
+                self.states.push(State::BlockSequence);
+                if matches!(self.scanner.peek()?.kind, Kind::BlockEntry | Kind::BlockEnd) {
+                    self.empty_scalar(end);
+                    return Ok(());
+                }
+                self.read_node(true, false)
+            }
+            Kind::BlockEnd => {
+                self.scanner.take()?;
+                self.close(mark.offset);
+                Ok(())
+            }
+            _ => Err(self.error(
+                "while parsing a block collection",
+                self.context(),
+                "did not find expected '-' indicator",
+                mark,
+            )),
+        }
+    }
+
+    fn indentless_sequence(&mut self) -> Result<()> {
+        let token = self.scanner.peek()?;
+        let mark = token.start;
+        if !matches!(token.kind, Kind::BlockEntry) {
+            self.close(mark.offset);
+            return Ok(());
+        }
+        let end = self.scanner.take()?.end;
+        self.states.push(State::IndentlessSequence);
+        if matches!(self.scanner.peek()?.kind, Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd) {
+            self.empty_scalar(end);
+            return Ok(());
+        }
+        self.read_node(true, false)
+    }
+
+    fn block_mapping_key(&mut self) -> Result<()> {
+        let token = self.scanner.peek()?;
+        let mark = token.start;
+        match token.kind {
+            Kind::Key => {
+                let end = self.scanner.take()?.end;
+                self.states.push(State::BlockMappingValue);
+                if matches!(self.scanner.peek()?.kind, Kind::Key | Kind::Value | Kind::BlockEnd) {
+                    self.empty_scalar(end);
+                    return Ok(());
+                }
+                self.read_node(true, true)
+            }
+            Kind::BlockEnd => {
+                self.scanner.take()?;
+                self.close(mark.offset);
+                Ok(())
+            }
+            _ => Err(self.error(
+                "while parsing a block mapping",
+                self.context(),
+                "did not find expected key",
+                mark,
+            )),
+        }
+    }
+
+    fn block_mapping_value(&mut self) -> Result<()> {
+        self.states.push(State::BlockMappingKey);
+        let token = self.scanner.peek()?;
+        let mark = token.start;
+        if !matches!(token.kind, Kind::Value) {
+            self.empty_scalar(mark);
+            return Ok(());
+        }
+        let end = self.scanner.take()?.end;
+        if matches!(self.scanner.peek()?.kind, Kind::Key | Kind::Value | Kind::BlockEnd) {
+            self.empty_scalar(end);
+            return Ok(());
+        }
+        self.read_node(true, true)
+    }
+
+    fn flow_sequence(&mut self, first: bool) -> Result<()> {
+        if !first && !matches!(self.scanner.peek()?.kind, Kind::FlowSequenceEnd) {
+            let token = self.scanner.peek()?;
+            let mark = token.start;
+            if !matches!(token.kind, Kind::FlowEntry) {
+                return Err(self.error(
+                    "while parsing a flow sequence",
+                    self.context(),
+                    "did not find expected ',' or ']'",
+                    mark,
+                ));
+            }
+            self.scanner.take()?;
+        }
+        let token = self.scanner.peek()?;
+        let mark = token.start;
+        match token.kind {
+            Kind::FlowSequenceEnd => {
+                let end = self.scanner.take()?.end;
+                self.close(end.offset);
+                Ok(())
+            }
+            Kind::Key => {
+                self.scanner.take()?;
+                self.states.push(State::FlowSequence { first: false });
+                self.open_collection(Content::Map, None, mark, true, State::FlowPairKey)
+            }
+            _ => {
+                self.states.push(State::FlowSequence { first: false });
+                self.read_node(false, false)
+            }
+        }
+    }
+
+    fn flow_pair_key(&mut self) -> Result<()> {
+        self.states.push(State::FlowPairValue);
+        let token = self.scanner.peek()?;
+        let end = token.end;
+        if matches!(token.kind, Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd) {
+            // Go drops the token here, and so drops the pair's value.
+            self.scanner.take()?;
+            self.empty_scalar(end);
+            return Ok(());
+        }
+        self.read_node(false, false)
+    }
+
+    fn flow_pair_value(&mut self) -> Result<()> {
+        self.states.push(State::FlowPairEnd);
+        if matches!(self.scanner.peek()?.kind, Kind::Value) {
+            self.scanner.take()?;
+            if !matches!(self.scanner.peek()?.kind, Kind::FlowEntry | Kind::FlowSequenceEnd) {
+                return self.read_node(false, false);
+            }
+        }
+        let mark = self.scanner.peek()?.start;
+        self.empty_scalar(mark);
+        Ok(())
+    }
+
+    fn flow_mapping_key(&mut self, first: bool) -> Result<()> {
+        if !first && !matches!(self.scanner.peek()?.kind, Kind::FlowMappingEnd) {
+            let token = self.scanner.peek()?;
+            let mark = token.start;
+            if !matches!(token.kind, Kind::FlowEntry) {
+                return Err(self.error(
+                    "while parsing a flow mapping",
+                    self.context(),
+                    "did not find expected ',' or '}'",
+                    mark,
+                ));
+            }
+            self.scanner.take()?;
+        }
+        match self.scanner.peek()?.kind {
+            Kind::FlowMappingEnd => {
+                let end = self.scanner.take()?.end;
+                self.close(end.offset);
+                Ok(())
+            }
+            Kind::Key => {
+                self.scanner.take()?;
+                self.states.push(State::FlowMappingValue { empty: false });
+                let token = self.scanner.peek()?;
+                let mark = token.start;
+                if matches!(token.kind, Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd) {
+                    self.empty_scalar(mark);
+                    return Ok(());
+                }
+                self.read_node(false, false)
+            }
+            _ => {
+                self.states.push(State::FlowMappingValue { empty: true });
+                self.read_node(false, false)
+            }
+        }
+    }
+
+    fn flow_mapping_value(&mut self, empty: bool) -> Result<()> {
+        self.states.push(State::FlowMappingKey { first: false });
+        if !empty && matches!(self.scanner.peek()?.kind, Kind::Value) {
+            self.scanner.take()?;
+            if !matches!(self.scanner.peek()?.kind, Kind::FlowEntry | Kind::FlowMappingEnd) {
+                return self.read_node(false, false);
+            }
+        }
+        let mark = self.scanner.peek()?.start;
+        self.empty_scalar(mark);
+        Ok(())
+    }
+}
+
+/// The first character YAML does not allow in a text.
+pub(crate) fn first_forbidden(bytes: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(found) = bytes[from..].iter().position(|byte| SUSPECT[*byte as usize]) {
+        let at = from + found;
+        let next = |ahead: usize| bytes.get(at + ahead).copied().unwrap_or(0);
+        let fine = match bytes[at] {
+            0xC2 => next(1) == 0x85 || next(1) >= 0xA0,
+            0xEF => !(next(1) == 0xBF && next(2) >= 0xBE),
+            _ => false,
+        };
+        if !fine {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// Bytes that are, or may start, a forbidden character.
+static SUSPECT: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = !matches!(byte as u8, b'\t' | b'\n' | b'\r');
+        byte += 1;
+    }
+    table[0x7F] = true;
+    table[0xC2] = true;
+    table[0xEF] = true;
+    table
+};
