@@ -1,0 +1,200 @@
+//! Resource quotas and limit ranges.
+
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::resource::Served;
+use crate::status::{Result, Status};
+
+/// A quantity in thousandths.
+pub(crate) fn amount(value: &Value) -> Option<i128> {
+    crate::quantity::milli(value)
+}
+
+/// A quantity as a server prints it.
+pub(crate) fn canonical(value: &Value) -> String {
+    crate::quantity::canonical(value).unwrap_or_default()
+}
+
+/// The requests and limits of a pod's containers, summed.
+fn compute(spec: &Value, side: &str, resource: &str) -> i128 {
+    spec["containers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|c| c["resources"][side].get(resource).and_then(amount))
+        .sum()
+}
+
+/// How much of `name` an object uses, in thousandths.
+fn usage(table: &str, object: &Value, name: &str) -> i128 {
+    let plain = |wanted: &str| if table == wanted { 1000 } else { 0 };
+    if let Some(resource) = name.strip_prefix("count/") {
+        return plain(resource);
+    }
+    match name {
+        "pods" => plain("pods"),
+        "services" => plain("services"),
+        "secrets" | "configmaps" | "persistentvolumeclaims" | "replicationcontrollers" | "resourcequotas" => {
+            plain(name)
+        }
+        "services.nodeports" | "services.loadbalancers" => {
+            let kind = if name.ends_with("nodeports") { "NodePort" } else { "LoadBalancer" };
+            if object["spec"]["type"] == kind { plain("services") } else { 0 }
+        }
+        "requests.storage" if table == "persistentvolumeclaims" => {
+            object["spec"]["resources"]["requests"].get("storage").and_then(amount).unwrap_or(0)
+        }
+        "cpu" | "memory" | "ephemeral-storage" if table == "pods" => {
+            compute(&object["spec"], "requests", name)
+        }
+        _ if table == "pods" => match name.split_once('.') {
+            Some((side @ ("requests" | "limits"), resource)) => compute(&object["spec"], side, resource),
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+fn print(milli: i128) -> String {
+    canonical(&json!(format!("{milli}m")))
+}
+
+/// Whether a table counts at all: finished pods hold nothing.
+fn counts(table: &str, object: &Value) -> bool {
+    table != "pods" || !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+/// What is used of each limited resource of a quota.
+pub(crate) fn used(core: &Core, namespace: &str, hard: &Value) -> Value {
+    let mut out = serde_json::Map::new();
+    for (name, _) in super::meta::sorted(hard) {
+        let table = match name.strip_prefix("count/") {
+            Some(resource) => resource,
+            None => match name.as_str() {
+                "services.nodeports" | "services.loadbalancers" => "services",
+                "requests.storage" => "persistentvolumeclaims",
+                "secrets"
+                | "configmaps"
+                | "services"
+                | "persistentvolumeclaims"
+                | "replicationcontrollers"
+                | "resourcequotas" => name,
+                _ => "pods",
+            },
+        };
+        let total: i128 = core
+            .store
+            .list(table, Some(namespace))
+            .iter()
+            .map(|o| o.value())
+            .filter(|o| counts(table, o))
+            .map(|o| usage(table, &o, name))
+            .sum();
+        out.insert(name.clone(), print(total).into());
+    }
+    Value::Object(out)
+}
+
+/// Refuses a new object that a quota has no room for.
+pub(crate) fn check(
+    core: &Core,
+    served: &Served,
+    namespace: &str,
+    object: &Value,
+    _dry_run: bool,
+) -> Result<()> {
+    if namespace.is_empty() || core.store.count("resourcequotas") == 0 {
+        return Ok(());
+    }
+    for quota in core.store.list("resourcequotas", Some(namespace)) {
+        let value = quota.value();
+        if value["spec"]["scopes"].is_array() || value["spec"]["scopeSelector"].is_object() {
+            continue;
+        }
+        let hard = &value["spec"]["hard"];
+        let taken = used(core, namespace, hard);
+        let mut over = Vec::new();
+        for (name, limit) in super::meta::sorted(hard) {
+            let asked = usage(&served.table, object, name);
+            let has = taken.get(name).and_then(amount).unwrap_or(0);
+            if asked > 0 && amount(limit).is_some_and(|l| has + asked > l) {
+                over.push((name.clone(), asked, has, canonical(limit)));
+            }
+        }
+        if over.is_empty() {
+            continue;
+        }
+        let join = |f: &dyn Fn(&(String, i128, i128, String)) -> String| {
+            over.iter().map(f).collect::<Vec<_>>().join(",")
+        };
+        let why = format!(
+            "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+            quota.name(),
+            join(&|o| format!("{}={}", o.0, print(o.1))),
+            join(&|o| format!("{}={}", o.0, print(o.2))),
+            join(&|o| format!("{}={}", o.0, o.3)),
+        );
+        return Err(Status::forbidden(served.named(), super::meta::text(object, "name"), &why));
+    }
+    Ok(())
+}
+
+/// Applies limit ranges to a new pod: defaults first, then bounds.
+pub(crate) fn limits(core: &Core, namespace: &str, pod: &mut Value) -> std::result::Result<(), String> {
+    if core.store.count("limitranges") == 0 {
+        return Ok(());
+    }
+    for range in core.store.list("limitranges", Some(namespace)) {
+        let range = range.value();
+        for limit in range["spec"]["limits"].as_array().into_iter().flatten() {
+            if limit["type"] != "Container" {
+                continue;
+            }
+            for list in ["initContainers", "containers"] {
+                for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+                    for (key, side) in [("default", "limits"), ("defaultRequest", "requests")] {
+                        for (resource, value) in super::meta::sorted(&limit[key]) {
+                            super::default::default(
+                                &mut container["resources"][side],
+                                resource,
+                                value.clone(),
+                            );
+                        }
+                    }
+                    bounds(limit, container)?;
+                }
+                super::default::tidy(&mut pod["spec"], list);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn bounds(limit: &Value, container: &Value) -> std::result::Result<(), String> {
+    for (resource, max) in super::meta::sorted(&limit["max"]) {
+        let asked = container["resources"]["limits"].get(resource).and_then(amount);
+        if let (Some(asked), Some(most)) = (asked, amount(max))
+            && asked > most
+        {
+            return Err(format!(
+                "maximum {resource} usage per Container is {}, but limit is {}",
+                canonical(max),
+                canonical(&container["resources"]["limits"][resource])
+            ));
+        }
+    }
+    for (resource, min) in super::meta::sorted(&limit["min"]) {
+        let asked = container["resources"]["requests"].get(resource).and_then(amount);
+        if let (Some(asked), Some(least)) = (asked, amount(min))
+            && asked < least
+        {
+            return Err(format!(
+                "minimum {resource} usage per Container is {}, but request is {}",
+                canonical(min),
+                canonical(&container["resources"]["requests"][resource])
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! DELETE of one object.
+
+use serde_json::Value;
+
+use crate::delete::{DeleteOptions, Deleted};
+use crate::respond::Reply;
+use crate::status::{Result, Status, deleted};
+
+use super::Request;
+
+pub(super) fn handle(request: &Request) -> Result<Reply> {
+    let options = options(request)?;
+    let served = request.storage();
+    Ok(match request.core.delete(&served, &request.key(), &options)? {
+        Deleted::Gone { uid, rev } => {
+            Reply::value(200, deleted(request.served.named(), &request.path.name, &uid)).wrote(rev)
+        }
+        Deleted::GoneShown(value, rev) => request.value_reply(200, value).wrote(rev),
+        Deleted::Pending(object) => {
+            let rev = object.rev;
+            request.object_reply(200, &object).wrote(Some(rev))
+        }
+        Deleted::PendingShown(value) => request.value_reply(200, value),
+    })
+}
+
+/// Options from the body, which may be empty, JSON, YAML or protobuf.
+pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
+    let body = if request.body.is_empty() {
+        Value::Null
+    } else {
+        let value = request.parse_body()?.value;
+        let kind = value["kind"].as_str().unwrap_or("");
+        if !matches!(kind, "" | "DeleteOptions") {
+            return Err(Status::bad_request(format!(
+                "{kind} in version \"v1\" cannot be handled as a DeleteOptions: converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"
+            )));
+        }
+        value
+    };
+    DeleteOptions::read(&body, &request.query)
+}

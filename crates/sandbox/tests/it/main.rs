@@ -1,0 +1,7 @@
+//! The sandbox through its service, as clients use it.
+
+mod client;
+mod crud;
+mod discovery;
+mod lists;
+mod watches;
