@@ -7,7 +7,10 @@
 //! Nothing here talks to a cluster, reads the environment or prints.
 
 pub mod apply;
+pub mod crd;
+pub mod decode;
 pub mod depth;
+pub mod field_error;
 pub mod fields;
 pub mod jsonpath;
 pub mod names;
