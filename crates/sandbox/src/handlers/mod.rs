@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use slipway_manifest::schema::Schema;
 
 use crate::auth::User;
 use crate::body::Parsed;
@@ -117,13 +118,15 @@ impl Request {
                     "the object provided is unrecognized (must be of type {kind}): {e}"
                 ))
             }),
-            BodyForm::Protobuf => crate::protobuf::decode(&self.body)
-                .map(|value| Parsed { value, duplicates: vec![] })
-                .map_err(|e| {
-                    Status::bad_request(format!(
-                        "the object provided is unrecognized (must be of type {kind}): {e}"
-                    ))
-                }),
+            BodyForm::Protobuf => {
+                slipway_manifest::decode::decode_protobuf(&self.body, Schema::built_in().types())
+                    .map(|decoded| Parsed { value: decoded.object, duplicates: vec![] })
+                    .map_err(|e| {
+                        Status::bad_request(format!(
+                            "the object provided is unrecognized (must be of type {kind}): {e}"
+                        ))
+                    })
+            }
         }
     }
 
@@ -302,7 +305,7 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
     }
     let shown_kind = if kind.is_empty() { wanted } else { kind };
     let shown_version = if version.is_empty() { ours } else { version };
-    let known = slipway_manifest::schema::Schema::built_in().types().kind(shown_version, shown_kind);
+    let known = Schema::built_in().types().kind(shown_version, shown_kind);
     let why = match known.and_then(|t| t.as_map()) {
         Some(shape) => {
             let group = &served.def.group;

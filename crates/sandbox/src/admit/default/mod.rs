@@ -6,8 +6,6 @@ mod workload;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use pod::{pod_spec, requests_from_limits};
-
 /// Fills in defaults of a decoded built-in object. `meta` rules (names, uids) are not here.
 pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
