@@ -64,7 +64,16 @@ impl Custom {
         let deprecated = (version["deprecated"] == true).then(|| {
             text(&version["deprecationWarning"]).unwrap_or_else(|| {
                 let word = |v: &Value| v.as_str().unwrap_or("").to_owned();
-                format!("{}/{} {} is deprecated", word(group), word(name), word(kind))
+                let newer = definition["spec"]["versions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|v| v["served"] == true && v["deprecated"] != true)
+                    .max_by_key(|v| crate::resource::version_order(v["name"].as_str().unwrap_or("")));
+                let instead = newer
+                    .map(|v| format!("; use {}/{} {}", word(group), word(&v["name"]), word(kind)))
+                    .unwrap_or_default();
+                format!("{}/{} {} is deprecated{instead}", word(group), word(name), word(kind))
             })
         });
         let api_version = slipway_manifest::object::join_api_version(
@@ -140,6 +149,7 @@ impl Custom {
     }
 
     pub(crate) fn default(&self, object: &mut Value) {
+        drop_nulls(object, &self.schema);
         // Objects too deep were refused when they were decoded.
         if self.resource.default(object).is_ok() {
             *object = sorted(object.take());
@@ -150,6 +160,35 @@ impl Custom {
         if let Ok(errors) = self.resource.validate(object) {
             out.extend(errors.iter().map(cause));
         }
+    }
+}
+
+/// Takes out nulls that stand where neither null nor a default may.
+fn drop_nulls(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(members) => {
+            let of = |key: &str| {
+                schema["properties"]
+                    .get(key)
+                    .or_else(|| schema.get("additionalProperties"))
+                    .filter(|s| s.is_object())
+            };
+            members.retain(|key, member| {
+                !member.is_null()
+                    || of(key).is_none_or(|s| s["nullable"] == true || s.get("default").is_some())
+            });
+            for (key, member) in members.iter_mut() {
+                if let Some(schema) = of(key) {
+                    drop_nulls(member, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                drop_nulls(item, &schema["items"]);
+            }
+        }
+        _ => {}
     }
 }
 

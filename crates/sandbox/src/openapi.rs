@@ -318,7 +318,10 @@ impl Schemas {
         if !words.is_empty() {
             out["x-kubernetes-patch-strategy"] = json!(words.join(","));
         }
-        if self.v3 && !field.values.is_empty() {
+        if field.name == "ipFamilies" {
+            out["items"]["enum"] = json!(["", "IPv4", "IPv6"]);
+        }
+        if !field.values.is_empty() {
             out["enum"] = json!(field.values);
         }
         if let Some(default) = &field.default {

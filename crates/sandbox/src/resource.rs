@@ -133,7 +133,7 @@ impl Registry {
                     }
                 }
                 None => {
-                    groups.push(Group { name: group.to_owned(), versions: vec![version.to_owned()], custom })
+                    groups.push(Group { name: group.to_owned(), versions: vec![version.to_owned()], custom });
                 }
             }
             if served.storage_version == served.def.version && served.def.group != "events.k8s.io" {
@@ -151,7 +151,7 @@ impl Registry {
         }
         groups[built_in..].sort_by(|a, b| a.name.cmp(&b.name));
         for group in &mut groups[built_in..] {
-            group.versions.sort_by(|a, b| version_order(b).cmp(&version_order(a)));
+            group.versions.sort_by_key(|v| std::cmp::Reverse(version_order(v)));
         }
         Registry {
             groups,
@@ -171,23 +171,14 @@ impl Registry {
         self.resources.get(&api_version).map(Vec::as_slice)
     }
 
-    /// The resource that serves a kind, whatever the version when it is empty.
-    pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Served>> {
-        self.resources.get(api_version)?.iter().find(|s| s.def.kind == kind)
-    }
-
     /// The resource in its storage version.
     pub fn of_table(&self, table: &str) -> Option<&Arc<Served>> {
         self.by_table.get(table)
     }
-
-    pub fn storage_resources(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.by_table.values()
-    }
 }
 
 /// Orders versions as Kubernetes prefers them: v2 > v1 > v1beta2 > v1alpha1 > anything else.
-fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
+pub(crate) fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
     let parse = || -> Option<(u8, u64, u64)> {
         let rest = version.strip_prefix('v')?;
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -187,7 +187,8 @@ fn pretty(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Prints a failure.
 pub fn refuse(status: &Status, printing: Printing) -> Response<Body> {
-    let mut response = render(Reply::value(status.code, status.body()), printing);
+    let reply = Reply::value(status.code, status.body()).with_warnings(status.warnings.clone());
+    let mut response = render(reply, printing);
     if let Some(seconds) = status.retry_after {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }

@@ -197,7 +197,7 @@ impl Exchange {
         };
         rbac::authorize(&self.core, &user, &request)?;
         if registry.of_version(&path.group, &path.version).is_none() {
-            return Ok(not_a_path());
+            return if path.group.is_empty() { Err(Status::no_such_resource()) } else { Ok(not_a_path()) };
         }
         let Some(served) = registry.find(&path.group, &path.version, &path.resource) else {
             // A custom group knows no other resources; its handler answers as for any unknown path.
@@ -258,6 +258,7 @@ impl Exchange {
             },
             Target::Resources { group, version } => match registry.resource_list(&group, &version) {
                 Some(list) => Reply::json(200, list.body),
+                None if group.is_empty() => return Err(Status::no_such_resource()),
                 None => not_a_path(),
             },
             Target::Resource(_) => return Err(Status::no_such_resource()),
@@ -325,7 +326,7 @@ impl Exchange {
 }
 
 /// What an unknown path answers.
-fn not_a_path() -> Reply {
+pub(crate) fn not_a_path() -> Reply {
     Reply {
         code: 404,
         content: crate::respond::Content::Text("404 page not found\n".into()),

@@ -8,7 +8,6 @@ use slipway_manifest::fields::{Path, Set};
 
 use crate::admit::prepare::Part;
 use crate::admit::{admission, default, immutable, meta, prepare, quota, rules, validate, warn};
-use crate::auth::User;
 use crate::core::Core;
 use crate::resource::Served;
 use crate::status::{Cause, Named, Result, Status};
@@ -18,7 +17,6 @@ use crate::store::{Draft, Expect, Key, Object, Raced, View};
 #[derive(Debug, Clone)]
 pub(crate) struct Author {
     pub manager: String,
-    pub user: Arc<User>,
     pub dry_run: bool,
     /// The write comes through `/scale`; what it changes is owned through it.
     pub scale: bool,
@@ -482,7 +480,7 @@ impl Core {
                 self.addresses.release(&holder, Some(&value));
             }
             "customresourcedefinitions.apiextensions.k8s.io" => {
-                crate::crd::changed(self, before.is_none(), now)
+                crate::crd::changed(self, before.is_none(), now);
             }
             "namespaces" if before.is_none() => crate::controllers::furnish_namespace(self, now.name()),
             _ => {}
@@ -500,7 +498,21 @@ impl Core {
 
 /// Puts a built-in object into the form a real server prints.
 fn canonical(served: &Served, object: Value) -> Result<Value> {
-    crate::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(|e| Status::internal(e))
+    let mut value = crate::typed::decode(object, served.shape(), &[]).map_err(Status::internal)?.value;
+    if &*served.table == "events" {
+        // Times that are not set are printed all the same.
+        for (key, after) in
+            [("firstTimestamp", "source"), ("lastTimestamp", "firstTimestamp"), ("eventTime", "type")]
+        {
+            if let Some(members) = value.as_object_mut()
+                && !members.contains_key(key)
+            {
+                let at = members.keys().position(|k| k == after).map_or(members.len(), |i| i + 1);
+                members.shift_insert(at, key.into(), Value::Null);
+            }
+        }
+    }
+    Ok(value)
 }
 
 fn owner(key: &Key) -> String {
@@ -574,7 +586,18 @@ fn reset_fields(served: &Served, part: Part) -> Option<Set> {
         Part::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
             vec![Path::of_fields(["status"])]
         }
-        Part::Status => vec![Path::of_fields(["spec"])],
+        Part::Status => {
+            let mut paths = vec![Path::of_fields(["spec"])];
+            if served.custom.is_some() || served.rule_key() == ("apps", "Deployment") {
+                paths.push(Path::of_fields(["metadata", "labels"]));
+            }
+            if served.custom.is_some() {
+                for key in ["annotations", "finalizers", "ownerReferences"] {
+                    paths.push(Path::of_fields(["metadata", key]));
+                }
+            }
+            paths
+        }
         _ => return None,
     };
     Some(paths.iter().collect())

@@ -131,21 +131,23 @@ pub(crate) fn check(
             let asked = usage(&served.table, object, name);
             let has = taken.get(name).and_then(amount).unwrap_or(0);
             if asked > 0 && amount(limit).is_some_and(|l| has + asked > l) {
-                over.push((name.clone(), asked, has, canonical(limit)));
+                over.push((
+                    format!("{name}={}", print(asked)),
+                    format!("{name}={}", print(has)),
+                    format!("{name}={}", canonical(limit)),
+                ));
             }
         }
         if over.is_empty() {
             continue;
         }
-        let join = |f: &dyn Fn(&(String, i128, i128, String)) -> String| {
-            over.iter().map(f).collect::<Vec<_>>().join(",")
-        };
+        let join = |texts: Vec<&str>| texts.join(",");
         let why = format!(
             "exceeded quota: {}, requested: {}, used: {}, limited: {}",
             quota.name(),
-            join(&|o| format!("{}={}", o.0, print(o.1))),
-            join(&|o| format!("{}={}", o.0, print(o.2))),
-            join(&|o| format!("{}={}", o.0, o.3)),
+            join(over.iter().map(|o| o.0.as_str()).collect()),
+            join(over.iter().map(|o| o.1.as_str()).collect()),
+            join(over.iter().map(|o| o.2.as_str()).collect()),
         );
         return Err(Status::forbidden(served.named(), super::meta::text(object, "name"), &why));
     }

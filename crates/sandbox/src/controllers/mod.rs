@@ -6,6 +6,7 @@
 //! asks to be called again.
 
 mod cluster;
+mod definition;
 mod engine;
 mod garbage;
 mod namespace;
@@ -72,7 +73,7 @@ pub trait Controller: Send {
 
 /// The controllers every sandbox runs, whatever workloads it simulates.
 pub(crate) fn system() -> Vec<Box<dyn Controller>> {
-    vec![Box::<garbage::Collector>::default(), Box::new(namespace::Lifecycle)]
+    vec![Box::<garbage::Collector>::default(), Box::new(namespace::Lifecycle), Box::new(definition::Cleanup)]
 }
 
 /// What a new cluster holds before anybody writes to it.

@@ -17,13 +17,12 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
         return Ok(reply);
     }
     let value = convert::to_storage(&request.served, value);
-    let mut written = request.core.create(
-        &request.storage(),
-        &request.path.namespace,
-        value,
-        &author,
-        Ownership::Update,
-    )?;
+    let storage = request.storage();
+    let created = request.core.create(&storage, &request.path.namespace, value, &author, Ownership::Update);
+    let mut written = created.map_err(|mut status| {
+        status.warnings.append(&mut warnings);
+        status
+    })?;
     warnings.append(&mut written.warnings);
     written.warnings = warnings;
     Ok(request.reply(written))

@@ -84,6 +84,9 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Value> {
             )))
         }
         (_, Value::Object(_)) => Ok(value),
+        (PatchForm::Merge, Value::Array(_)) => Err(Status::bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        )),
         (PatchForm::Strategic, other) => {
             let word = if other.is_array() { "array" } else { "value" };
             Err(Status::bad_request(format!(
@@ -140,7 +143,7 @@ fn propose(
             )));
         }
         return Err(wrong(&format!(
-            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
     let mut warnings = Vec::new();
@@ -181,19 +184,13 @@ fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
     let author = request.author("PatchOptions")?;
     let served = &request.served;
     let mut config = crate::body::yaml(&request.body)
-        .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?
+        .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?
         .value;
     if !config.is_object() {
         return Err(Status::bad_request("error decoding YAML: the configuration is not an object"));
     }
     let kind = config["kind"].as_str().unwrap_or("");
     let version = config["apiVersion"].as_str().unwrap_or("");
-    if kind.is_empty() {
-        return Err(Status::bad_request(format!(
-            "error decoding patch: Object 'Kind' is missing in '{}'",
-            String::from_utf8_lossy(&request.body)
-        )));
-    }
     if kind != served.def.kind || version != served.api_version() {
         let (group, version) = slipway_manifest::object::split_api_version(version);
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
@@ -205,9 +202,7 @@ fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
     if let Some(metadata) = config.get_mut("metadata") {
         super::super::admit::default::tidy(metadata, "managedFields");
     }
-    let name = meta::text(&config, "name").to_owned();
-    check_identity(request, &mut config, Naming::FromPath)?;
-    let _ = name;
+    check_identity(request, &mut config, Naming::Required)?;
     let storage = request.storage();
     let key = request.key();
     if request.core.store.get(&served.table, &key).is_none() {

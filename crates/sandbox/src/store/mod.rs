@@ -233,10 +233,7 @@ impl Store {
         let mut visit = |key: &Key, object: &Arc<Object>, page: &mut Page| {
             if range.limit.is_some_and(|limit| page.objects.len() >= limit) {
                 if !range.count_rest {
-                    // One more match proves that there is a next page.
-                    if !keep(object) {
-                        return ControlFlow::Continue(());
-                    }
+                    // Any key more means that there is a next page, even if nothing on it matches.
                     page.last = page.objects.last().map(|o| o.key.clone());
                     return ControlFlow::Break(());
                 }

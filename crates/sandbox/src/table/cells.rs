@@ -149,9 +149,9 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
         "jobs.batch" => job(object, now, age),
         "configmaps" => {
             let entries = count(&object["data"]) + count(&object["binaryData"]);
-            vec![name, entries.to_string().into(), age]
+            vec![name, entries.into(), age]
         }
-        "secrets" => vec![name, s("/type"), count(&object["data"]).to_string().into(), age],
+        "secrets" => vec![name, s("/type"), count(&object["data"]).into(), age],
         "namespaces" => vec![name, s("/status/phase"), age],
         "serviceaccounts" | "deviceclasses.resource.k8s.io" => vec![name, age],
         "events" => event(object, now),
@@ -191,8 +191,8 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
             vec![
                 name,
                 ready.into(),
-                int(object, "/status/updatedReplicas").to_string().into(),
-                int(object, "/status/availableReplicas").to_string().into(),
+                n("/status/updatedReplicas"),
+                n("/status/availableReplicas"),
                 age,
                 names,
                 images,

@@ -2,6 +2,10 @@
 
 mod client;
 mod crud;
+mod customs;
 mod discovery;
+mod durable;
+mod faults;
+mod kinds;
 mod lists;
 mod watches;
