@@ -1,0 +1,267 @@
+//! Admission: what the real server's built-in plugins add to new objects, or refuse.
+
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::status::{Named, Result, Status};
+use crate::store::Key;
+
+const ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Mutates a new object, or refuses it.
+pub(crate) fn create(core: &Core, kind: (&str, &str), object: &mut Value) -> Result<()> {
+    if let Some(message) = slipway_manifest::object::annotation(object, "sim/reject") {
+        let name = object["metadata"]["name"].as_str().unwrap_or("").to_owned();
+        let what = kind.1.to_lowercase() + "s";
+        return Err(Status::forbidden(Named { group: kind.0, what: &what }, &name, message));
+    }
+    match kind {
+        ("", "Pod") => pod(core, object)?,
+        ("", "Node") => node(object),
+        ("", "PersistentVolumeClaim") => {
+            add_finalizer(object, "kubernetes.io/pvc-protection");
+            default_storage_class(core, object);
+        }
+        ("", "PersistentVolume") => add_finalizer(object, "kubernetes.io/pv-protection"),
+        ("networking.k8s.io", "Ingress") => default_ingress_class(core, object),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn add_finalizer(object: &mut Value, finalizer: &str) {
+    let meta = super::meta::of(object);
+    let list = meta.entry("finalizers").or_insert_with(|| json!([]));
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    if let Value::Array(all) = list
+        && !all.iter().any(|f| f == finalizer)
+    {
+        all.push(finalizer.into());
+    }
+}
+
+fn pod(core: &Core, object: &mut Value) -> Result<()> {
+    let namespace = super::meta::text(object, "namespace").to_owned();
+    let name = super::meta::text(object, "name").to_owned();
+    let refuse = |why: String| Status::forbidden(Named { group: "", what: "pods" }, &name, &why);
+    super::quota::limits(core, &namespace, object).map_err(&refuse)?;
+    let spec = &mut object["spec"];
+    let account = match spec["serviceAccountName"].as_str() {
+        Some(account) if !account.is_empty() => account.to_owned(),
+        _ => {
+            spec["serviceAccountName"] = json!("default");
+            spec["serviceAccount"] = json!("default");
+            "default".to_owned()
+        }
+    };
+    let Some(found) = core.store.get("serviceaccounts", &Key::new(&namespace, &account)) else {
+        return Err(refuse(format!(
+            "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+        )));
+    };
+    let found = found.value();
+    let mount = spec["automountServiceAccountToken"]
+        .as_bool()
+        .or_else(|| found["automountServiceAccountToken"].as_bool())
+        .unwrap_or(true);
+    if spec["automountServiceAccountToken"].is_null()
+        && let Some(members) = spec.as_object_mut()
+    {
+        members.shift_remove("automountServiceAccountToken");
+    }
+    if mount {
+        mount_token(core, spec);
+    }
+    if spec["imagePullSecrets"].as_array().is_none_or(Vec::is_empty)
+        && found["imagePullSecrets"].as_array().is_some_and(|s| !s.is_empty())
+    {
+        spec["imagePullSecrets"] = found["imagePullSecrets"].clone();
+    }
+    priority(core, spec).map_err(&refuse)?;
+    tolerations(spec);
+    Ok(())
+}
+
+fn mount_token(core: &Core, spec: &mut Value) {
+    let lacks = |container: &Value| {
+        !container["volumeMounts"]
+            .as_array()
+            .is_some_and(|m| m.iter().any(|m| m["mountPath"] == ACCOUNT_MOUNT))
+    };
+    let any = ["initContainers", "containers"]
+        .iter()
+        .any(|list| spec[*list].as_array().is_some_and(|all| all.iter().any(lacks)));
+    if !any {
+        return;
+    }
+    let existing = spec["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|v| v["name"].as_str())
+        .find(|n| n.starts_with("kube-api-access-"))
+        .map(str::to_owned);
+    let volume = existing.clone().unwrap_or_else(|| format!("kube-api-access-{}", core.ids.suffix()));
+    for list in ["initContainers", "containers"] {
+        for container in spec[list].as_array_mut().into_iter().flatten() {
+            if !lacks(container) {
+                continue;
+            }
+            if !container["volumeMounts"].is_array() {
+                container["volumeMounts"] = json!([]);
+            }
+            if let Value::Array(mounts) = &mut container["volumeMounts"] {
+                mounts.push(json!({"name": volume, "readOnly": true, "mountPath": ACCOUNT_MOUNT}));
+            }
+        }
+        super::default::tidy(spec, list);
+    }
+    if existing.is_none() {
+        if !spec["volumes"].is_array() {
+            spec["volumes"] = json!([]);
+        }
+        if let Value::Array(volumes) = &mut spec["volumes"] {
+            volumes.push(json!({"name": volume, "projected": {"sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [
+                    {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+                ]}},
+            ], "defaultMode": 420}}));
+        }
+    }
+}
+
+fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
+    const TABLE: &str = "priorityclasses.scheduling.k8s.io";
+    let named = spec["priorityClassName"].as_str().unwrap_or("").to_owned();
+    let class = if named.is_empty() {
+        core.store
+            .list(TABLE, None)
+            .into_iter()
+            .map(|o| (o.name().to_owned(), o.value()))
+            .find(|(_, v)| v["globalDefault"] == true)
+    } else {
+        match core.store.get(TABLE, &Key::new("", &named)) {
+            Some(found) => Some((named.clone(), found.value())),
+            None => match named.as_str() {
+                "system-node-critical" => Some((named.clone(), json!({"value": 2_000_001_000}))),
+                "system-cluster-critical" => Some((named.clone(), json!({"value": 2_000_000_000}))),
+                _ => return Err(format!("no PriorityClass with name {named} was found")),
+            },
+        }
+    };
+    let (value, policy) = match &class {
+        Some((name, class)) => {
+            if named.is_empty() {
+                spec["priorityClassName"] = name.as_str().into();
+            }
+            (class["value"].as_i64().unwrap_or(0), class["preemptionPolicy"].clone())
+        }
+        None => (0, Value::Null),
+    };
+    spec["priority"] = value.into();
+    if spec["preemptionPolicy"].is_null() {
+        spec["preemptionPolicy"] = if policy.is_string() { policy } else { json!("PreemptLowerPriority") };
+    }
+    super::default::tidy(spec, "priorityClassName");
+    Ok(())
+}
+
+fn tolerations(spec: &mut Value) {
+    if !spec["tolerations"].is_array() {
+        spec["tolerations"] = json!([]);
+    }
+    let Value::Array(all) = &mut spec["tolerations"] else { return };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let covered = all.iter().any(|t| {
+            let effect = t["effect"].as_str().unwrap_or("");
+            let tolerated = t["key"].as_str().unwrap_or("");
+            (tolerated == key || tolerated.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        });
+        if !covered {
+            all.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
+        }
+    }
+}
+
+fn node(object: &mut Value) {
+    if !object["spec"]["taints"].is_array() {
+        object["spec"]["taints"] = json!([]);
+    }
+    if let Value::Array(taints) = &mut object["spec"]["taints"]
+        && !taints.iter().any(|t| t["key"] == "node.kubernetes.io/not-ready")
+    {
+        taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}));
+    }
+}
+
+fn default_storage_class(core: &Core, claim: &mut Value) {
+    if !claim["spec"]["storageClassName"].is_null() {
+        return;
+    }
+    super::default::tidy(&mut claim["spec"], "storageClassName");
+    let mut classes: Vec<_> = core
+        .store
+        .list("storageclasses.storage.k8s.io", None)
+        .into_iter()
+        .filter(|o| {
+            slipway_manifest::object::annotation(&o.value(), "storageclass.kubernetes.io/is-default-class")
+                == Some("true")
+        })
+        .collect();
+    classes.sort_by_key(|o| std::cmp::Reverse(o.rev));
+    if let Some(class) = classes.first() {
+        claim["spec"]["storageClassName"] = class.name().into();
+    }
+}
+
+fn default_ingress_class(core: &Core, ingress: &mut Value) {
+    let annotated = slipway_manifest::object::annotation(ingress, "kubernetes.io/ingress.class").is_some();
+    if annotated || !ingress["spec"]["ingressClassName"].is_null() {
+        return;
+    }
+    super::default::tidy(&mut ingress["spec"], "ingressClassName");
+    for class in core.store.list("ingressclasses.networking.k8s.io", None) {
+        let default = slipway_manifest::object::annotation(
+            &class.value(),
+            "ingressclass.kubernetes.io/is-default-class",
+        ) == Some("true");
+        if default {
+            ingress["spec"]["ingressClassName"] = class.name().into();
+            return;
+        }
+    }
+}
+
+/// Guaranteed, Burstable or BestEffort, from the resources of a pod's containers.
+pub(crate) fn qos_class(spec: &Value) -> &'static str {
+    let mut any = false;
+    let mut guaranteed = true;
+    for list in ["initContainers", "containers"] {
+        for container in spec[list].as_array().into_iter().flatten() {
+            for resource in ["cpu", "memory"] {
+                let amount = |side: &str| {
+                    container["resources"][side]
+                        .get(resource)
+                        .and_then(super::quota::amount)
+                        .filter(|a| *a != 0)
+                };
+                let (request, limit) = (amount("requests"), amount("limits"));
+                any |= request.is_some() || limit.is_some();
+                if limit.is_none() || request.is_some_and(|r| Some(r) != limit) {
+                    guaranteed = false;
+                }
+            }
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}

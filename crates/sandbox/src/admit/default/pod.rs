@@ -1,0 +1,270 @@
+//! Defaults of pods and of the pod templates inside other kinds.
+
+use serde_json::{Value, json};
+
+use super::{default, default_empty, default_zero, items, tidy};
+
+/// A Pod: its template's defaults and those only pods themselves get.
+pub(super) fn pod(object: &mut Value) {
+    let spec = &mut object["spec"];
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    default(spec, "enableServiceLinks", true);
+    pod_spec(spec);
+    requests_from_limits(spec);
+    default_empty(&mut object["status"], "phase", "Pending");
+}
+
+/// The pod template of a workload.
+pub(super) fn template(template: &mut Value) {
+    if !template.is_object() {
+        *template = json!({});
+    }
+    pod_spec(&mut template["spec"]);
+}
+
+/// Requests follow limits. Templates are left alone: the pods made from them get it in their turn.
+pub(crate) fn requests_from_limits(spec: &mut Value) {
+    for list in ["initContainers", "containers"] {
+        for container in items(&mut spec[list]) {
+            let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
+            for (resource, amount) in limits {
+                default(&mut container["resources"]["requests"], &resource, amount);
+            }
+            tidy(&mut container["resources"], "requests");
+            tidy(&mut container["resources"], "limits");
+            tidy(container, "resources");
+        }
+        tidy(spec, list);
+    }
+}
+
+/// The defaults every pod spec gets, wherever it stands.
+pub(crate) fn pod_spec(spec: &mut Value) {
+    if !spec.is_object() {
+        *spec = json!({});
+    }
+    default_empty(spec, "restartPolicy", "Always");
+    default_empty(spec, "dnsPolicy", "ClusterFirst");
+    if spec["hostNetwork"] == true {
+        host_ports(spec);
+    }
+    tidy(spec, "hostNetwork");
+    default(spec, "securityContext", json!({}));
+    default(spec, "terminationGracePeriodSeconds", 30);
+    default_empty(spec, "schedulerName", "default-scheduler");
+    // The old name of the account and the new one are one field.
+    if let Some(account) = spec.get("serviceAccountName").and_then(Value::as_str).filter(|s| !s.is_empty()) {
+        let account = account.to_owned();
+        spec["serviceAccount"] = account.into();
+    } else if let Some(account) = spec.get("serviceAccount").and_then(Value::as_str).filter(|s| !s.is_empty())
+    {
+        let account = account.to_owned();
+        spec["serviceAccountName"] = account.into();
+    }
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in items(&mut spec[list]) {
+            self::container(container);
+        }
+        tidy(spec, list);
+    }
+    for volume in items(&mut spec["volumes"]) {
+        volume_source(volume);
+    }
+    tidy(spec, "volumes");
+    for spread in items(&mut spec["topologySpreadConstraints"]) {
+        default(spread, "nodeAffinityPolicy", Value::Null);
+        tidy(spread, "nodeAffinityPolicy");
+    }
+    tidy(spec, "topologySpreadConstraints");
+}
+
+fn host_ports(spec: &mut Value) {
+    for list in ["initContainers", "containers"] {
+        for container in items(&mut spec[list]) {
+            for port in items(&mut container["ports"]) {
+                let number = port["containerPort"].clone();
+                default_zero(port, "hostPort", number);
+            }
+            tidy(container, "ports");
+        }
+        tidy(spec, list);
+    }
+}
+
+fn container(container: &mut Value) {
+    if !container.is_object() {
+        return;
+    }
+    default_empty(container, "terminationMessagePath", "/dev/termination-log");
+    default_empty(container, "terminationMessagePolicy", "File");
+    let policy = pull_policy(container["image"].as_str().unwrap_or(""));
+    default_empty(container, "imagePullPolicy", policy);
+    for port in items(&mut container["ports"]) {
+        default_empty(port, "protocol", "TCP");
+    }
+    tidy(container, "ports");
+    for variable in items(&mut container["env"]) {
+        if variable["valueFrom"]["fieldRef"].is_object() {
+            default_empty(&mut variable["valueFrom"]["fieldRef"], "apiVersion", "v1");
+        }
+        if variable.get("valueFrom").is_some_and(Value::is_object) {
+            tidy(&mut variable["valueFrom"], "fieldRef");
+        }
+        tidy(variable, "valueFrom");
+    }
+    tidy(container, "env");
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if container[probe].is_object() {
+            self::probe(&mut container[probe]);
+        }
+        tidy(container, probe);
+    }
+    for moment in ["postStart", "preStop"] {
+        if container["lifecycle"][moment]["httpGet"].is_object() {
+            http_get(&mut container["lifecycle"][moment]["httpGet"]);
+        }
+    }
+    clean_lifecycle(container);
+}
+
+/// Takes out what looking for handlers put in.
+fn clean_lifecycle(container: &mut Value) {
+    let Some(lifecycle) = container.get_mut("lifecycle") else { return };
+    for moment in ["postStart", "preStop"] {
+        if let Some(handler) = lifecycle.get_mut(moment) {
+            tidy(handler, "httpGet");
+            if handler.as_object().is_some_and(serde_json::Map::is_empty) {
+                *handler = Value::Null;
+            }
+        }
+        tidy(lifecycle, moment);
+    }
+    if lifecycle.as_object().is_some_and(serde_json::Map::is_empty) {
+        *lifecycle = Value::Null;
+    }
+    tidy(container, "lifecycle");
+}
+
+/// `Always` for the tag `latest` or none at all.
+fn pull_policy(image: &str) -> &'static str {
+    if image.contains('@') {
+        return "IfNotPresent";
+    }
+    let last = image.rsplit('/').next().unwrap_or("");
+    match last.split_once(':') {
+        None | Some((_, "latest")) => "Always",
+        Some(_) => "IfNotPresent",
+    }
+}
+
+fn http_get(action: &mut Value) {
+    default_empty(action, "path", "/");
+    default_empty(action, "scheme", "HTTP");
+}
+
+fn probe(probe: &mut Value) {
+    default_zero(probe, "timeoutSeconds", 1);
+    default_zero(probe, "periodSeconds", 10);
+    default_zero(probe, "successThreshold", 1);
+    default_zero(probe, "failureThreshold", 3);
+    if probe["httpGet"].is_object() {
+        http_get(&mut probe["httpGet"]);
+    }
+    tidy(probe, "httpGet");
+    if probe["grpc"].is_object() {
+        default(&mut probe["grpc"], "service", "");
+    }
+    tidy(probe, "grpc");
+}
+
+/// The source of a volume, in a pod or a persistent volume.
+pub(super) fn volume_source(volume: &mut Value) {
+    if !volume.is_object() {
+        return;
+    }
+    for source in ["configMap", "secret", "projected", "downwardAPI"] {
+        if volume.get(source).is_some_and(Value::is_object) {
+            default(&mut volume[source], "defaultMode", 420);
+        }
+    }
+    if volume.get("downwardAPI").is_some_and(Value::is_object) {
+        downward(&mut volume["downwardAPI"]);
+    }
+    if volume.get("projected").is_some_and(Value::is_object) {
+        for source in items(&mut volume["projected"]["sources"]) {
+            if source.get("serviceAccountToken").is_some_and(Value::is_object) {
+                default(&mut source["serviceAccountToken"], "expirationSeconds", 3600);
+            }
+            if source.get("downwardAPI").is_some_and(Value::is_object) {
+                downward(&mut source["downwardAPI"]);
+            }
+        }
+        tidy(&mut volume["projected"], "sources");
+    }
+    if volume.get("hostPath").is_some_and(Value::is_object) {
+        default(&mut volume["hostPath"], "type", "");
+    }
+    if volume.get("iscsi").is_some_and(Value::is_object) {
+        default_empty(&mut volume["iscsi"], "iscsiInterface", "default");
+    }
+    if volume.get("rbd").is_some_and(Value::is_object) {
+        for (key, value) in [("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")] {
+            default_empty(&mut volume["rbd"], key, value);
+        }
+    }
+    if volume.get("azureDisk").is_some_and(Value::is_object) {
+        for (key, value) in [
+            ("cachingMode", json!("ReadWrite")),
+            ("kind", json!("Shared")),
+            ("fsType", json!("ext4")),
+            ("readOnly", json!(false)),
+        ] {
+            default(&mut volume["azureDisk"], key, value);
+        }
+    }
+    if volume.get("scaleIO").is_some_and(Value::is_object) {
+        default_empty(&mut volume["scaleIO"], "storageMode", "ThinProvisioned");
+        default_empty(&mut volume["scaleIO"], "fsType", "xfs");
+    }
+    if volume.get("ephemeral").is_some_and(|e| e["volumeClaimTemplate"].is_object()) {
+        super::claim_spec(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"]);
+    }
+}
+
+fn downward(source: &mut Value) {
+    for item in items(&mut source["items"]) {
+        if item.get("fieldRef").is_some_and(Value::is_object) {
+            default_empty(&mut item["fieldRef"], "apiVersion", "v1");
+        }
+    }
+    tidy(source, "items");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pull_policy_follows_the_tag() {
+        for (image, policy) in [
+            ("nginx", "Always"),
+            ("nginx:latest", "Always"),
+            ("nginx:1", "IfNotPresent"),
+            ("host:5000/a/nginx", "Always"),
+            ("host:5000/a/nginx:1", "IfNotPresent"),
+            ("a@sha256:00", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn looking_for_defaults_leaves_no_nulls() {
+        let mut spec =
+            json!({"containers": [{"name": "c", "image": "i:1", "env": [{"name": "A", "value": "b"}]}]});
+        pod_spec(&mut spec);
+        assert!(!spec.to_string().contains("null"), "{spec}");
+    }
+}

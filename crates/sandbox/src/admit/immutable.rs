@@ -1,0 +1,232 @@
+//! What an update may not change.
+
+use serde_json::{Value, json};
+
+use super::validate::list;
+use crate::status::Cause;
+
+const IMMUTABLE: &str = "field is immutable";
+
+/// Fields that never change once set, per kind: path and the name errors give it.
+const FIXED: &[((&str, &str), &[&str])] = &[
+    (("apps", "Deployment"), &["spec.selector"]),
+    (("apps", "ReplicaSet"), &["spec.selector"]),
+    (("apps", "DaemonSet"), &["spec.selector"]),
+    (
+        ("apps", "StatefulSet"),
+        &["spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"],
+    ),
+    (("batch", "Job"), &["spec.selector", "spec.completionMode", "spec.podFailurePolicy"]),
+    (("", "Secret"), &["type"]),
+    (("rbac.authorization.k8s.io", "RoleBinding"), &["roleRef"]),
+    (("rbac.authorization.k8s.io", "ClusterRoleBinding"), &["roleRef"]),
+    (
+        ("storage.k8s.io", "StorageClass"),
+        &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+    ),
+    (("", "PersistentVolume"), &["spec.volumeMode"]),
+    (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
+    (("node.k8s.io", "RuntimeClass"), &["handler"]),
+    (("discovery.k8s.io", "EndpointSlice"), &["addressType"]),
+    (("scheduling.k8s.io", "PriorityClass"), &["preemptionPolicy"]),
+    (
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        &["spec.group", "spec.names.plural", "spec.scope"],
+    ),
+];
+
+fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
+    path.split('.').fold(object, |v, key| &v[key])
+}
+
+pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    for (fixed, paths) in FIXED {
+        if *fixed != kind {
+            continue;
+        }
+        for path in *paths {
+            if at(new, path) != at(old, path) {
+                let mut shown = at(new, path).clone();
+                if *path == "roleRef" {
+                    // This type is printed by its Go field names.
+                    shown =
+                        json!({"APIGroup": shown["apiGroup"], "Kind": shown["kind"], "Name": shown["name"]});
+                }
+                out.push(Cause::invalid(*path, &shown, IMMUTABLE));
+            }
+        }
+    }
+    match kind {
+        ("", "Pod") => pod(new, old, out),
+        ("", "ConfigMap" | "Secret") => frozen(new, old, out),
+        ("", "PersistentVolumeClaim") => claim(new, old, out),
+        ("", "Service") => service(new, old, out),
+        ("batch", "Job") => job(new, old, out),
+        ("scheduling.k8s.io", "PriorityClass") if new["value"] != old["value"] => {
+            out.push(Cause::forbidden("value", "may not be changed in an update."));
+        }
+        _ => {}
+    }
+}
+
+fn frozen(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    if old["immutable"] != true {
+        return;
+    }
+    const WHY: &str = "field is immutable when `immutable` is set";
+    if new["immutable"] != true {
+        out.push(Cause::forbidden("immutable", WHY));
+    }
+    for key in ["data", "binaryData"] {
+        if new[key] != old[key] {
+            out.push(Cause::forbidden(key, WHY));
+        }
+    }
+}
+
+fn claim(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    let bound = old["status"]["phase"] == "Bound";
+    let mut allowed = new["spec"].clone();
+    // A claim is bound by naming its volume, once.
+    if old["spec"]["volumeName"].as_str().unwrap_or("").is_empty() {
+        allowed["volumeName"] = old["spec"]["volumeName"].clone();
+    }
+    if allowed["storageClassName"].is_string() && old["spec"]["storageClassName"].is_null() {
+        allowed["storageClassName"] = Value::Null;
+    }
+    let grows = {
+        let size = |v: &Value| v["resources"]["requests"].get("storage").and_then(super::quota::amount);
+        match (size(&new["spec"]), size(&old["spec"])) {
+            (Some(a), Some(b)) => a >= b,
+            _ => true,
+        }
+    };
+    if bound {
+        allowed["resources"]["requests"] = old["spec"]["resources"]["requests"].clone();
+        allowed["volumeAttributesClassName"] = old["spec"]["volumeAttributesClassName"].clone();
+    }
+    let bare = |v: &Value| -> Value {
+        Value::Object(
+            v.as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(_, v)| !v.is_null())
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+        )
+    };
+    if bare(&allowed) != bare(&old["spec"]) {
+        out.push(Cause::forbidden(
+            "spec",
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        ));
+    } else if bound && !grows {
+        out.push(Cause::forbidden(
+            "spec.resources.requests.storage",
+            "field can not be less than previous value",
+        ));
+    }
+}
+
+fn service(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    if new["spec"]["type"] == "ExternalName" || old["spec"]["type"] == "ExternalName" {
+        return;
+    }
+    let first = |v: &Value| v["spec"]["clusterIPs"][0].as_str().unwrap_or("").to_owned();
+    if !first(old).is_empty() && first(new) != first(old) {
+        out.push(Cause::invalid("spec.clusterIPs[0]", &new["spec"]["clusterIPs"], "may not change once set"));
+    }
+}
+
+fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    let elastic = new["spec"]["completionMode"] == "Indexed"
+        && new["spec"]["completions"] == new["spec"]["parallelism"];
+    if new["spec"]["completions"] != old["spec"]["completions"] && !elastic {
+        out.push(Cause::invalid("spec.completions", &new["spec"]["completions"], IMMUTABLE));
+    }
+    let suspended = old["spec"]["suspend"] == true && old["status"]["startTime"].is_null();
+    let bare = |v: &Value| {
+        let mut template = v["spec"]["template"].clone();
+        if suspended {
+            for key in ["nodeSelector", "tolerations", "affinity", "schedulingGates"] {
+                if let Some(spec) = template["spec"].as_object_mut() {
+                    spec.shift_remove(key);
+                }
+            }
+            if let Some(meta) = template["metadata"].as_object_mut() {
+                meta.shift_remove("labels");
+                meta.shift_remove("annotations");
+            }
+            for container in template["spec"]["containers"].as_array_mut().into_iter().flatten() {
+                if let Some(members) = container.as_object_mut() {
+                    members.shift_remove("resources");
+                }
+            }
+        }
+        template
+    };
+    if bare(new) != bare(old) {
+        out.push(Cause::invalid("spec.template", &new["spec"]["template"], IMMUTABLE));
+    }
+}
+
+const POD_FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+fn pod(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    for key in ["containers", "initContainers"] {
+        let count = |v: &Value| v["spec"][key].as_array().map_or(0, Vec::len);
+        if count(new) != count(old) {
+            out.push(Cause::forbidden(format!("spec.{key}"), "pod updates may not add or remove containers"));
+            return;
+        }
+    }
+    if let (Some(was), now) =
+        (old["spec"]["activeDeadlineSeconds"].as_i64(), new["spec"]["activeDeadlineSeconds"].as_i64())
+        && now.is_none_or(|n| n > was)
+    {
+        let why = "must be less than or equal to previous value";
+        out.push(Cause::invalid("spec.activeDeadlineSeconds", &new["spec"]["activeDeadlineSeconds"], why));
+        return;
+    }
+    let mut allowed = new["spec"].clone();
+    for key in ["containers", "initContainers"] {
+        for (i, container) in list(&old["spec"][key]) {
+            if allowed[key][i].is_object() {
+                allowed[key][i]["image"] = container["image"].clone();
+            }
+        }
+        super::default::tidy(&mut allowed, key);
+    }
+    for key in ["activeDeadlineSeconds", "ephemeralContainers"] {
+        allowed[key] = old["spec"][key].clone();
+        super::default::tidy(&mut allowed, key);
+    }
+    let old_tolerations = old["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+    let kept = old_tolerations
+        .iter()
+        .all(|t| new["spec"]["tolerations"].as_array().is_some_and(|all| all.contains(t)));
+    if kept {
+        allowed["tolerations"] = old["spec"]["tolerations"].clone();
+        super::default::tidy(&mut allowed, "tolerations");
+    }
+    let gates = |v: &Value| v["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
+    if gates(new).iter().all(|g| gates(old).contains(g)) {
+        allowed["schedulingGates"] = old["spec"]["schedulingGates"].clone();
+        super::default::tidy(&mut allowed, "schedulingGates");
+    }
+    if !gates(old).is_empty() {
+        // A gated pod's placement may still be narrowed.
+        for key in ["nodeSelector", "affinity"] {
+            allowed[key] = old["spec"][key].clone();
+            super::default::tidy(&mut allowed, key);
+        }
+    }
+    if old["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|s| s < 0)
+        && new["spec"]["terminationGracePeriodSeconds"] == json!(1)
+    {
+        allowed["terminationGracePeriodSeconds"] = old["spec"]["terminationGracePeriodSeconds"].clone();
+    }
+    if allowed != old["spec"] {
+        out.push(Cause::forbidden("spec", POD_FIELDS));
+    }
+}

@@ -1,0 +1,369 @@
+//! `metadata`: what the server sets, keeps and refuses, whatever the kind.
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+use crate::status::Cause;
+
+/// The order Go prints metadata in.
+const ORDER: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// Puts metadata in order and drops what is empty.
+pub(crate) fn tidy(object: &mut Value, sorted: bool) {
+    let Some(Value::Object(meta)) = object.get_mut("metadata") else { return };
+    let mut old = std::mem::take(meta);
+    let mut keys: Vec<&str> = ORDER.to_vec();
+    if sorted {
+        keys.sort_unstable();
+    }
+    for key in keys {
+        let Some(value) = old.shift_remove(key) else { continue };
+        let empty = match &value {
+            Value::Null => true,
+            Value::String(s) => s.is_empty(),
+            Value::Object(m) => m.is_empty(),
+            Value::Array(a) => a.is_empty(),
+            Value::Number(n) => key == "generation" && n.as_i64() == Some(0),
+            Value::Bool(_) => false,
+        };
+        if !empty {
+            meta.insert(key.to_owned(), value);
+        }
+    }
+}
+
+/// The metadata of an object, made if it is missing.
+pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.get("metadata").is_some_and(Value::is_object) {
+        object["metadata"] = json!({});
+    }
+    match &mut object["metadata"] {
+        Value::Object(meta) => meta,
+        _ => unreachable!("metadata was just made an object"),
+    }
+}
+
+pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"][key].as_str().unwrap_or("")
+}
+
+/// How names of a kind are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// Dots allowed, 253 characters.
+    Subdomain,
+    /// One label, 63 characters.
+    Label,
+    /// Anything that is one path segment: RBAC names.
+    PathSegment,
+}
+
+pub(crate) fn name_rule(kind: (&str, &str)) -> NameRule {
+    match kind {
+        ("", "Namespace" | "Service") => NameRule::Label,
+        ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", "ClusterTrustBundle") => {
+            NameRule::PathSegment
+        }
+        _ => NameRule::Subdomain,
+    }
+}
+
+static SUBDOMAIN: LazyLock<Regex> =
+    LazyLock::new(|| compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
+static LABEL: LazyLock<Regex> = LazyLock::new(|| compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
+static QUALIFIED: LazyLock<Regex> = LazyLock::new(|| compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"));
+static VALUE: LazyLock<Regex> = LazyLock::new(|| compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"));
+
+pub(crate) fn compile(pattern: &str) -> Regex {
+    // Every pattern is a constant of this crate and compiled by a test.
+    Regex::new(pattern).unwrap_or_else(|e| unreachable!("{e}"))
+}
+
+pub(crate) const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+pub(crate) const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// What is wrong with a DNS subdomain.
+pub(crate) fn subdomain_problems(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    if text.len() > 253 {
+        out.push("must be no more than 253 characters".to_owned());
+    }
+    if !SUBDOMAIN.is_match(text) {
+        out.push(SUBDOMAIN_TEXT.to_owned());
+    }
+    out
+}
+
+/// What is wrong with a DNS label.
+pub(crate) fn label_problems(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    if text.len() > 63 {
+        out.push("must be no more than 63 characters".to_owned());
+    }
+    if !LABEL.is_match(text) {
+        let why = if SUBDOMAIN.is_match(text) { "must not contain dots" } else { LABEL_TEXT };
+        out.push(why.to_owned());
+    }
+    out
+}
+
+fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
+    match rule {
+        NameRule::Subdomain => subdomain_problems(name),
+        NameRule::Label => label_problems(name),
+        NameRule::PathSegment => {
+            let mut out = Vec::new();
+            if name == "." || name == ".." {
+                out.push(format!("may not be '{name}'"));
+            }
+            for odd in ["/", "%"] {
+                if name.contains(odd) {
+                    out.push(format!("may not contain '{odd}'"));
+                }
+            }
+            out
+        }
+    }
+}
+
+/// What is wrong with a qualified name such as a label key: `prefix/name`.
+pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let parts: Vec<&str> = text.split('/').collect();
+    let name = match parts.as_slice() {
+        [name] => *name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                out.push("prefix part must be non-empty".to_owned());
+            } else {
+                out.extend(subdomain_problems(prefix).into_iter().map(|p| format!("prefix part {p}")));
+            }
+            *name
+        }
+        _ => {
+            return vec![
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                    .replace("a valid label key", "a qualified name"),
+            ];
+        }
+    };
+    if name.is_empty() {
+        out.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        out.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if !QUALIFIED.is_match(name) {
+        out.push(QUALIFIED_TEXT.to_owned());
+    }
+    out
+}
+
+/// What is wrong with a label value.
+pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    if text.len() > 63 {
+        out.push("must be no more than 63 bytes".to_owned());
+    }
+    if !VALUE.is_match(text) {
+        out.push(VALUE_TEXT.to_owned());
+    }
+    out
+}
+
+/// Checks a set of labels found at `field`.
+pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<Cause>) {
+    for (key, value) in sorted(labels) {
+        out.extend(qualified_problems(key).iter().map(|p| {
+            Cause::invalid(field, &json!(key), &p.replace("a qualified name must", "a valid label key must"))
+        }));
+        let text = value.as_str().unwrap_or("");
+        out.extend(label_value_problems(text).iter().map(|p| Cause::invalid(field, value, p)));
+    }
+}
+
+/// Map members in key order, as Go's sorted iteration gives them.
+pub(crate) fn sorted(map: &Value) -> Vec<(&String, &Value)> {
+    let mut all: Vec<_> = map.as_object().into_iter().flatten().collect();
+    all.sort_by(|a, b| a.0.cmp(b.0));
+    all
+}
+
+/// Checks metadata on create and update alike.
+pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &mut Vec<Cause>) {
+    let meta = &object["metadata"];
+    if let Some(prefix) = meta["generateName"].as_str().filter(|p| !p.is_empty()) {
+        // A generated name ends in letters, so a trailing dash is fine.
+        let trial = if prefix.ends_with('-') && prefix.len() > 1 {
+            format!("{}a", &prefix[..prefix.len() - 1])
+        } else {
+            prefix.to_owned()
+        };
+        let problems = name_problems(rule, &trial);
+        out.extend(problems.iter().map(|p| Cause::invalid("metadata.generateName", &json!(prefix), p)));
+    }
+    match meta["name"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("metadata.name", "name or generateName is required")),
+        name => {
+            let problems = name_problems(rule, name);
+            out.extend(problems.iter().map(|p| Cause::invalid("metadata.name", &json!(name), p)));
+        }
+    }
+    match (namespaced, meta["namespace"].as_str().unwrap_or("")) {
+        (true, "") => out.push(Cause::required("metadata.namespace", "")),
+        (true, namespace) => {
+            let problems = label_problems(namespace);
+            out.extend(problems.iter().map(|p| Cause::invalid("metadata.namespace", &json!(namespace), p)));
+        }
+        (false, "") => {}
+        (false, _) => {
+            out.push(Cause::forbidden("metadata.namespace", "not allowed on this type"));
+        }
+    }
+    if meta["generation"].as_i64().is_some_and(|g| g < 0) {
+        out.push(Cause::invalid(
+            "metadata.generation",
+            &meta["generation"],
+            "must be greater than or equal to 0",
+        ));
+    }
+    validate_labels(&meta["labels"], "metadata.labels", out);
+    let mut size = 0;
+    for (key, value) in sorted(&meta["annotations"]) {
+        let problems = qualified_problems(&key.to_lowercase());
+        out.extend(problems.iter().map(|p| Cause::invalid("metadata.annotations", &json!(key), p)));
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > 256 * 1024 {
+        out.push(Cause::too_long("metadata.annotations", 256 * 1024));
+    }
+    validate_owners(&meta["ownerReferences"], out);
+    for (i, finalizer) in meta["finalizers"].as_array().into_iter().flatten().enumerate() {
+        let text = finalizer.as_str().unwrap_or("");
+        let field = format!("metadata.finalizers[{i}]");
+        let problems = qualified_problems(text);
+        out.extend(problems.iter().map(|p| Cause::invalid(&field, finalizer, p)));
+        if problems.is_empty()
+            && !text.contains('/')
+            && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion")
+        {
+            out.push(Cause::invalid(
+                &field,
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
+    }
+    let has = |name: &str| meta["finalizers"].as_array().is_some_and(|f| f.iter().any(|v| v == name));
+    if has("orphan") && has("foregroundDeletion") {
+        out.push(Cause::invalid(
+            "metadata.finalizers",
+            &meta["finalizers"],
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        ));
+    }
+}
+
+fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
+    let mut controller: Option<String> = None;
+    for (i, owner) in owners.as_array().into_iter().flatten().enumerate() {
+        let field = |name: &str| format!("metadata.ownerReferences[{i}].{name}");
+        let text = |key: &str| owner[key].as_str().unwrap_or("");
+        for key in ["apiVersion", "kind", "name", "uid"] {
+            if text(key).is_empty() {
+                out.push(Cause::required(field(key), "must not be empty"));
+            }
+        }
+        if text("apiVersion") == "v1" && text("kind") == "Event" {
+            out.push(Cause::invalid(
+                format!("metadata.ownerReferences[{i}]"),
+                &json!(format!("{}, Kind={}", "/v1", "Event")),
+                "/v1, Kind=Event is disallowed from being an owner",
+            ));
+        }
+        if owner["controller"] == true {
+            match &controller {
+                Some(first) => out.push(Cause::invalid(
+                    "metadata.ownerReferences",
+                    owners,
+                    &format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}/{}",
+                        text("kind"),
+                        text("name")
+                    ),
+                )),
+                None => controller = Some(format!("{}/{}", text("kind"), text("name"))),
+            }
+        }
+    }
+}
+
+/// Checks what an update may not change.
+pub(crate) fn validate_update(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    let (now, was) = (&new["metadata"], &old["metadata"]);
+    if was["deletionTimestamp"].is_string() {
+        let known = |f: &Value| was["finalizers"].as_array().is_some_and(|all| all.contains(f));
+        let fresh: Vec<String> = now["finalizers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|f| !known(f))
+            .map(ToString::to_string)
+            .collect();
+        if !fresh.is_empty() {
+            let mut listed = fresh;
+            listed.sort();
+            out.push(Cause::forbidden(
+                "metadata.finalizers",
+                &format!(
+                    "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                    listed.join(", ")
+                ),
+            ));
+        }
+    }
+    for key in ["name", "namespace", "uid"] {
+        if now[key] != was[key] {
+            out.push(Cause::invalid(format!("metadata.{key}"), &now[key], "field is immutable"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_compile_and_judge() {
+        assert!(subdomain_problems("a.b-c.d").is_empty());
+        assert_eq!(subdomain_problems("Bad_Name").len(), 1);
+        assert_eq!(label_problems("a.b"), ["must not contain dots"]);
+        assert!(qualified_problems("example.com/My.Name").is_empty());
+        assert_eq!(qualified_problems("a/b/c").len(), 1);
+        assert_eq!(label_value_problems(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn order_and_emptiness() {
+        let mut object = json!({"metadata": {"labels": {}, "uid": "u", "name": "n", "generation": 0}});
+        tidy(&mut object, false);
+        assert_eq!(object.to_string(), r#"{"metadata":{"name":"n","uid":"u"}}"#);
+    }
+}

@@ -1,0 +1,12 @@
+//! What happens to an object between decoding and storing: defaults, admission, preparation, validation.
+
+pub(crate) mod admission;
+pub(crate) mod allocate;
+pub(crate) mod default;
+pub(crate) mod immutable;
+pub(crate) mod meta;
+pub(crate) mod prepare;
+pub(crate) mod quota;
+pub(crate) mod rules;
+pub(crate) mod validate;
+pub(crate) mod warn;

@@ -1,0 +1,343 @@
+//! What the server itself sets before validation: status, generated selectors, kept fields.
+
+use serde_json::{Value, json};
+
+use super::default::default;
+use super::rules;
+
+/// Which part of an object a write is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+    /// `metadata.finalizers` of a namespace's spec.
+    Finalize,
+    /// The approval conditions of a certificate signing request.
+    Approval,
+    EphemeralContainers,
+    Resize,
+}
+
+/// Prepares a new built-in object. `uid` is already set.
+pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
+    if has_status && !rules::status_on_main(kind) {
+        reset_status(kind, object);
+    }
+    match kind {
+        ("", "Namespace") => {
+            let finalizers = &mut object["spec"]["finalizers"];
+            let has = finalizers.as_array().is_some_and(|f| f.iter().any(|v| v == "kubernetes"));
+            if !has {
+                let mut all = finalizers.as_array().cloned().unwrap_or_default();
+                all.push(json!("kubernetes"));
+                *finalizers = all.into();
+            }
+        }
+        ("", "Pod") => {
+            object["status"] =
+                json!({"phase": "Pending", "qosClass": super::admission::qos_class(&object["spec"])});
+            if object["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty()) {
+                object["status"]["conditions"] = json!([{
+                    "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                }]);
+            }
+        }
+        ("", "Node") => {
+            default(object, "spec", json!({}));
+        }
+        ("apps", "DaemonSet") => {
+            slipway_manifest::object::set_annotation(object, "deprecated.daemonset.template.generation", "1");
+        }
+        ("batch", "Job") => job_selector(object),
+        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => {}
+        ("", "PersistentVolumeClaim") => object["status"] = json!({"phase": "Pending"}),
+        _ => {}
+    }
+}
+
+/// The status an object starts with.
+fn reset_status(kind: (&str, &str), object: &mut Value) {
+    let status = match kind {
+        ("", "Namespace") => json!({"phase": "Active"}),
+        ("", "PersistentVolume") => {
+            json!({"phase": "Pending", "lastPhaseTransitionTime": object["metadata"]["creationTimestamp"]})
+        }
+        ("", "PersistentVolumeClaim") => json!({"phase": "Pending"}),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let stored: Vec<Value> = object["spec"]["versions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|v| v["storage"] == true)
+                .map(|v| v["name"].clone())
+                .collect();
+            json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored})
+        }
+        ("certificates.k8s.io", "CertificateSigningRequest") => json!({}),
+        _ => json!({}),
+    };
+    object["status"] = status;
+}
+
+/// The selector of a job that leaves it to the server, and the labels that make its pods match.
+fn job_selector(object: &mut Value) {
+    if object["spec"]["manualSelector"] == true {
+        return;
+    }
+    let uid = object["metadata"]["uid"].clone();
+    let name = object["metadata"]["name"].clone();
+    for labels in ["/metadata", "/spec/template/metadata"] {
+        if labels == "/spec/template/metadata" && !object["spec"]["template"]["metadata"].is_object() {
+            object["spec"]["template"]["metadata"] = json!({});
+        }
+        let Some(meta) = object.pointer_mut(labels) else { continue };
+        if !meta["labels"].is_object() {
+            meta["labels"] = json!({});
+        }
+        for (key, value) in [
+            ("batch.kubernetes.io/controller-uid", &uid),
+            ("batch.kubernetes.io/job-name", &name),
+            ("controller-uid", &uid),
+            ("job-name", &name),
+        ] {
+            meta["labels"][key] = value.clone();
+        }
+    }
+    object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+}
+
+/// Merges a proposed update with the live object: what the part is not about stays as it was.
+pub(crate) fn update(
+    kind: (&str, &str),
+    custom: bool,
+    has_status: bool,
+    part: Part,
+    new: &mut Value,
+    live: &Value,
+) {
+    match part {
+        Part::Main => {
+            if has_status && !rules::status_on_main(kind) {
+                keep(new, live, "status");
+            }
+            match kind {
+                // Only a binding sets the node; a scheduler's choice outlives edits.
+                ("", "Pod") => keep_in(new, live, "spec", "nodeName"),
+                ("", "Namespace") => new["spec"]["finalizers"] = live["spec"]["finalizers"].clone(),
+                ("", "Service") => service(new, live),
+                ("apps", "DaemonSet") => daemon_set(new, live),
+                ("batch", "Job") => {
+                    keep_in(new, live, "spec", "selector");
+                }
+                ("", "ServiceAccount") => {}
+                ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, live, "spec"),
+                ("apiextensions.k8s.io", "CustomResourceDefinition") => {}
+                _ => {}
+            }
+        }
+        Part::Status => {
+            let status = new.get("status").cloned();
+            let mut meta = live["metadata"].clone();
+            if !custom {
+                // Built-in strategies let labels and annotations through together with the status.
+                for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                    if key == "labels" && kind == ("apps", "Deployment") {
+                        continue;
+                    }
+                    match new["metadata"].get(key) {
+                        Some(value) if !value.is_null() => meta[key] = value.clone(),
+                        _ => {
+                            if let Some(members) = meta.as_object_mut() {
+                                members.shift_remove(key);
+                            }
+                        }
+                    }
+                }
+            }
+            if let Some(managed) = new["metadata"].get("managedFields") {
+                meta["managedFields"] = managed.clone();
+            }
+            let version = new["metadata"].get("resourceVersion").cloned();
+            *new = live.clone();
+            if let Some(version) = version {
+                meta["resourceVersion"] = version;
+            }
+            new["metadata"] = meta;
+            match status {
+                Some(status) => new["status"] = status,
+                None => {
+                    if let Some(members) = new.as_object_mut() {
+                        members.shift_remove("status");
+                    }
+                }
+            }
+        }
+        Part::Finalize => {
+            let finalizers = new["spec"]["finalizers"].clone();
+            let managed = new["metadata"].get("managedFields").cloned();
+            *new = live.clone();
+            if let Some(managed) = managed {
+                new["metadata"]["managedFields"] = managed;
+            }
+            new["spec"]["finalizers"] = finalizers;
+        }
+        Part::Approval => {
+            let conditions = new["status"]["conditions"].clone();
+            let meta = new["metadata"].clone();
+            *new = live.clone();
+            new["metadata"] = meta;
+            new["status"]["conditions"] = conditions;
+        }
+        Part::EphemeralContainers => {
+            let containers = new["spec"]["ephemeralContainers"].clone();
+            let meta = new["metadata"].clone();
+            *new = live.clone();
+            new["metadata"] = meta;
+            new["spec"]["ephemeralContainers"] = containers;
+        }
+        Part::Resize => {
+            let containers = new["spec"]["containers"].as_array().cloned().unwrap_or_default();
+            let meta = new["metadata"].clone();
+            *new = live.clone();
+            new["metadata"] = meta;
+            for container in new["spec"]["containers"].as_array_mut().into_iter().flatten() {
+                if let Some(asked) = containers.iter().find(|c| c["name"] == container["name"]) {
+                    container["resources"] = asked["resources"].clone();
+                }
+            }
+        }
+    }
+}
+
+fn keep(new: &mut Value, live: &Value, key: &str) {
+    match live.get(key) {
+        Some(value) => new[key] = value.clone(),
+        None => {
+            if let Some(members) = new.as_object_mut() {
+                members.shift_remove(key);
+            }
+        }
+    }
+}
+
+fn keep_in(new: &mut Value, live: &Value, parent: &str, key: &str) {
+    if new[parent][key].is_null() && !live[parent][key].is_null() {
+        new[parent][key] = live[parent][key].clone();
+    }
+}
+
+/// A service keeps its addresses and ports when a client leaves them out.
+fn service(new: &mut Value, live: &Value) {
+    let was_external = live["spec"]["type"] == "ExternalName";
+    let (spec, old) = (&mut new["spec"], &live["spec"]);
+    let external = spec["type"] == "ExternalName";
+    if external {
+        if !was_external {
+            for key in [
+                "clusterIP",
+                "clusterIPs",
+                "ipFamilies",
+                "ipFamilyPolicy",
+                "internalTrafficPolicy",
+                "externalTrafficPolicy",
+                "allocateLoadBalancerNodePorts",
+            ] {
+                // What the client repeated from the old object goes; what it newly set stays to be refused.
+                if spec[key] == old[key] || spec[key].is_null() {
+                    remove(spec, key);
+                }
+            }
+            for port in spec["ports"].as_array_mut().into_iter().flatten() {
+                remove(port, "nodePort");
+            }
+        }
+        return;
+    }
+    let same = |a: &Value| a.as_str().unwrap_or("").is_empty();
+    if !was_external {
+        let primary_unset = same(&spec["clusterIP"]);
+        if primary_unset && spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+            spec["clusterIP"] = old["clusterIP"].clone();
+            spec["clusterIPs"] = old["clusterIPs"].clone();
+        } else if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+            spec["clusterIPs"] = if spec["clusterIP"] == old["clusterIP"] {
+                old["clusterIPs"].clone()
+            } else {
+                json!([spec["clusterIP"]])
+            };
+        } else if spec["clusterIPs"] == old["clusterIPs"] && spec["clusterIP"] != old["clusterIP"] {
+            // Clients that know only the singular field change only it.
+            spec["clusterIPs"][0] = spec["clusterIP"].clone();
+        } else if primary_unset {
+            spec["clusterIP"] = spec["clusterIPs"][0].clone();
+        }
+        for key in ["ipFamilies", "ipFamilyPolicy"] {
+            if spec[key].is_null() && !old[key].is_null() {
+                spec[key] = old[key].clone();
+            }
+        }
+    }
+    let open = |s: &Value| matches!(s["type"].as_str(), Some("NodePort" | "LoadBalancer"));
+    if open(spec) && open(old) {
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            if port["nodePort"].as_i64().unwrap_or(0) == 0
+                && let Some(before) = old["ports"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|p| p["port"] == port["port"] && p["protocol"] == port["protocol"])
+                && before["nodePort"].is_number()
+            {
+                port["nodePort"] = before["nodePort"].clone();
+            }
+        }
+    } else if !open(spec) && open(old) {
+        for port in spec["ports"].as_array_mut().into_iter().flatten() {
+            let unchanged = old["ports"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|p| p["port"] == port["port"] && p["nodePort"] == port["nodePort"]);
+            if unchanged {
+                remove(port, "nodePort");
+            }
+        }
+        if spec["externalTrafficPolicy"] == old["externalTrafficPolicy"]
+            && spec["externalIPs"].as_array().is_none_or(Vec::is_empty)
+        {
+            remove(spec, "externalTrafficPolicy");
+        }
+        if spec["allocateLoadBalancerNodePorts"] == old["allocateLoadBalancerNodePorts"] {
+            remove(spec, "allocateLoadBalancerNodePorts");
+        }
+    }
+    if spec["type"] != "LoadBalancer" && old["type"] == "LoadBalancer" {
+        new["status"]["loadBalancer"] = json!({});
+    }
+}
+
+fn daemon_set(new: &mut Value, live: &Value) {
+    const KEY: &str = "deprecated.daemonset.template.generation";
+    let was: i64 = slipway_manifest::object::annotation(live, KEY).and_then(|t| t.parse().ok()).unwrap_or(1);
+    let bumped = if new["spec"]["template"] == live["spec"]["template"] { was } else { was + 1 };
+    slipway_manifest::object::set_annotation(new, KEY, &bumped.to_string());
+}
+
+fn remove(object: &mut Value, key: &str) {
+    if let Some(members) = object.as_object_mut() {
+        members.shift_remove(key);
+    }
+}
+
+/// Whether an update changes what `generation` counts.
+pub(crate) fn spec_changed(custom: bool, has_status: bool, new: &Value, live: &Value) -> bool {
+    let (Some(new), Some(live)) = (new.as_object(), live.as_object()) else { return false };
+    let counted = |key: &str| {
+        !matches!(key, "metadata" | "kind" | "apiVersion") && (key != "status" || (custom && !has_status))
+    };
+    let differs = |a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>| {
+        a.iter().any(|(k, v)| counted(k) && b.get(k) != Some(v))
+    };
+    differs(new, live) || live.keys().any(|k| counted(k) && !new.contains_key(k))
+}

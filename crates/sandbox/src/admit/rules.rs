@@ -1,0 +1,138 @@
+//! Facts about built-in kinds that the write path looks up: one row per exception.
+
+/// Kinds that count their spec's changes in `metadata.generation`.
+const GENERATION: &[(&str, &str)] = &[
+    ("", "Pod"),
+    ("", "PodTemplate"),
+    ("", "ReplicationController"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("autoscaling", "HorizontalPodAutoscaler"),
+    ("batch", "CronJob"),
+    ("batch", "Job"),
+    ("networking.k8s.io", "Ingress"),
+    ("networking.k8s.io", "IngressClass"),
+    ("networking.k8s.io", "IPAddress"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("networking.k8s.io", "ServiceCIDR"),
+    ("policy", "PodDisruptionBudget"),
+    ("discovery.k8s.io", "EndpointSlice"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+    ("resource.k8s.io", "DeviceClass"),
+    ("resource.k8s.io", "DeviceTaintRule"),
+    ("resource.k8s.io", "ResourceSlice"),
+    ("storagemigration.k8s.io", "StorageVersionMigration"),
+];
+
+/// Kinds a PUT must name a resourceVersion for.
+const CONDITIONAL: &[(&str, &str)] = &[
+    ("coordination.k8s.io", "Lease"),
+    ("policy", "PodDisruptionBudget"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "CSIStorageCapacity"),
+    ("storage.k8s.io", "VolumeAttachment"),
+    ("certificates.k8s.io", "ClusterTrustBundle"),
+    ("certificates.k8s.io", "PodCertificateRequest"),
+    ("storagemigration.k8s.io", "StorageVersionMigration"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+];
+
+/// Kinds a PUT creates when there is nothing to replace.
+const CREATED_BY_UPDATE: &[(&str, &str)] = &[
+    ("", "Service"),
+    ("", "Endpoints"),
+    ("", "Event"),
+    ("", "LimitRange"),
+    ("coordination.k8s.io", "Lease"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("rbac.authorization.k8s.io", "RoleBinding"),
+];
+
+/// Kinds whose status clients may write through the main endpoint as well.
+const STATUS_ON_MAIN: &[(&str, &str)] = &[("", "Node")];
+
+/// Kinds that have content outside metadata, spec and status which also counts as spec.
+pub(crate) fn counts_generation(kind: (&str, &str)) -> bool {
+    GENERATION.contains(&kind)
+}
+
+pub(crate) fn needs_version_for_update(kind: (&str, &str)) -> bool {
+    CONDITIONAL.contains(&kind)
+}
+
+pub(crate) fn created_by_update(kind: (&str, &str)) -> bool {
+    CREATED_BY_UPDATE.contains(&kind)
+}
+
+pub(crate) fn status_on_main(kind: (&str, &str)) -> bool {
+    STATUS_ON_MAIN.contains(&kind)
+}
+
+/// The fields a kind can be selected by besides name and namespace: selector name and path.
+pub(crate) fn selectable(table: &str) -> Option<&'static [(&'static str, &'static str)]> {
+    Some(match table {
+        "pods" => &[
+            ("spec.nodeName", "/spec/nodeName"),
+            ("spec.restartPolicy", "/spec/restartPolicy"),
+            ("spec.schedulerName", "/spec/schedulerName"),
+            ("spec.serviceAccountName", "/spec/serviceAccountName"),
+            ("spec.hostNetwork", "/spec/hostNetwork"),
+            ("status.phase", "/status/phase"),
+            ("status.podIP", "/status/podIP"),
+            ("status.podIPs", "/status/podIP"),
+            ("status.nominatedNodeName", "/status/nominatedNodeName"),
+        ],
+        "events" => &[
+            ("involvedObject.kind", "/involvedObject/kind"),
+            ("involvedObject.namespace", "/involvedObject/namespace"),
+            ("involvedObject.name", "/involvedObject/name"),
+            ("involvedObject.uid", "/involvedObject/uid"),
+            ("involvedObject.apiVersion", "/involvedObject/apiVersion"),
+            ("involvedObject.resourceVersion", "/involvedObject/resourceVersion"),
+            ("involvedObject.fieldPath", "/involvedObject/fieldPath"),
+            ("regarding.kind", "/involvedObject/kind"),
+            ("regarding.namespace", "/involvedObject/namespace"),
+            ("regarding.name", "/involvedObject/name"),
+            ("regarding.uid", "/involvedObject/uid"),
+            ("regarding.apiVersion", "/involvedObject/apiVersion"),
+            ("regarding.resourceVersion", "/involvedObject/resourceVersion"),
+            ("regarding.fieldPath", "/involvedObject/fieldPath"),
+            ("reason", "/reason"),
+            ("reportingComponent", "/reportingComponent"),
+            ("reportingController", "/reportingComponent"),
+            ("source", "/source/component"),
+            ("type", "/type"),
+        ],
+        "nodes" => &[("spec.unschedulable", "/spec/unschedulable")],
+        "namespaces" => &[("status.phase", "/status/phase")],
+        "secrets" => &[("type", "/type")],
+        "services" => &[("spec.clusterIP", "/spec/clusterIP"), ("spec.type", "/spec/type")],
+        "replicationcontrollers" | "replicasets.apps" => &[("status.replicas", "/status/replicas")],
+        "jobs.batch" => &[("status.successful", "/status/succeeded")],
+        "certificatesigningrequests.certificates.k8s.io" => &[("spec.signerName", "/spec/signerName")],
+        _ => return None,
+    })
+}

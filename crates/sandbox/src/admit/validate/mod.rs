@@ -1,0 +1,172 @@
+//! Validation of built-in kinds: the refusals people meet, in the order and words of the real server.
+
+mod config;
+mod network;
+mod pod;
+mod workload;
+
+use serde_json::{Value, json};
+
+use super::meta;
+use crate::status::Cause;
+
+pub(crate) use pod::port_name_problems;
+
+/// A list of problems being gathered.
+pub(crate) type Causes = Vec<Cause>;
+
+/// Validates a new built-in object, or an updated one against `old`.
+pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out: &mut Causes) {
+    match kind {
+        ("", "Pod") => pod::pod(object, old.is_some(), out),
+        ("", "PodTemplate") => pod::template(&object["template"], "template", out),
+        ("", "ReplicationController") => workload::replication_controller(object, out),
+        ("apps", "Deployment") => workload::deployment(&object["spec"], out),
+        ("apps", "ReplicaSet") => workload::replica_set(&object["spec"], out),
+        ("apps", "StatefulSet") => workload::stateful_set(&object["spec"], out),
+        ("apps", "DaemonSet") => workload::daemon_set(&object["spec"], out),
+        ("batch", "Job") => workload::job(object, out),
+        ("batch", "CronJob") => workload::cron_job(object, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => workload::autoscaler(&object["spec"], out),
+        ("policy", "PodDisruptionBudget") => workload::disruption_budget(&object["spec"], out),
+        ("", "Service") => network::service(object, out),
+        ("networking.k8s.io", "Ingress") => network::ingress(&object["spec"], out),
+        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(&object["spec"], out),
+        ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(object, out),
+        ("", "Endpoints") => network::endpoints(object, out),
+        ("", "ConfigMap") => config::config_map(object, out),
+        ("", "Secret") => config::secret(object, out),
+        ("", "PersistentVolumeClaim") => config::claim(&object["spec"], "spec", out),
+        ("", "PersistentVolume") => config::volume(&object["spec"], out),
+        ("", "LimitRange" | "ResourceQuota" | "ServiceAccount" | "Namespace" | "Node") => {}
+        ("", "Event") => config::event(object, out),
+        ("rbac.authorization.k8s.io", "Role") => config::role(object, true, out),
+        ("rbac.authorization.k8s.io", "ClusterRole") => config::role(object, false, out),
+        ("rbac.authorization.k8s.io", "RoleBinding") => config::binding(object, true, out),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => config::binding(object, false, out),
+        ("storage.k8s.io", "StorageClass") => config::storage_class(object, out),
+        ("scheduling.k8s.io", "PriorityClass") => config::priority_class(object, out),
+        ("coordination.k8s.io", "Lease") => config::lease(&object["spec"], out),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {}
+        _ => {}
+    }
+}
+
+/// `must be greater than or equal to 0`.
+pub(crate) fn non_negative(value: &Value, field: String, out: &mut Causes) {
+    if value.as_i64().is_some_and(|n| n < 0) {
+        out.push(Cause::invalid(field, value, "must be greater than or equal to 0"));
+    }
+}
+
+/// One of a fixed set of words.
+pub(crate) fn one_of(value: &Value, field: String, supported: &[&str], out: &mut Causes) {
+    match value.as_str().unwrap_or("") {
+        "" => out.push(Cause::required(field, "")),
+        word if supported.contains(&word) => {}
+        _ => out.push(Cause::not_supported(field, value, supported)),
+    }
+}
+
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = (usize, &Value)> {
+    value.as_array().into_iter().flatten().enumerate()
+}
+
+pub(crate) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(s) => s.is_empty(),
+        Value::Array(a) => a.is_empty(),
+        Value::Object(o) => o.is_empty(),
+        _ => false,
+    }
+}
+
+/// A `LabelSelector`.
+pub(crate) fn label_selector(selector: &Value, field: &str, out: &mut Causes) {
+    meta::validate_labels(&selector["matchLabels"], &format!("{field}.matchLabels"), out);
+    for (i, expression) in list(&selector["matchExpressions"]) {
+        let field = format!("{field}.matchExpressions[{i}]");
+        let values = expression["values"].as_array().map_or(0, Vec::len);
+        match expression["operator"].as_str().unwrap_or("") {
+            "In" | "NotIn" => {
+                if values == 0 {
+                    out.push(Cause::required(
+                        format!("{field}.values"),
+                        "must be specified when `operator` is 'In' or 'NotIn'",
+                    ));
+                }
+            }
+            "Exists" | "DoesNotExist" => {
+                if values > 0 {
+                    out.push(Cause::forbidden(
+                        format!("{field}.values"),
+                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                    ));
+                }
+            }
+            _ => out.push(Cause::invalid(
+                format!("{field}.operator"),
+                &expression["operator"],
+                "not a valid selector operator",
+            )),
+        }
+        let key = expression["key"].as_str().unwrap_or("");
+        for problem in meta::qualified_problems(key) {
+            out.push(Cause::invalid(format!("{field}.key"), &json!(key), &problem));
+        }
+        for (j, value) in list(&expression["values"]) {
+            for problem in meta::label_value_problems(value.as_str().unwrap_or("")) {
+                out.push(Cause::invalid(format!("{field}.values[{j}]"), value, &problem));
+            }
+        }
+    }
+}
+
+/// Whether a `LabelSelector` selects a set of labels. Null selects nothing, `{}` everything.
+pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
+    if !selector.is_object() {
+        return false;
+    }
+    let has = |key: &str| labels.get(key).and_then(Value::as_str);
+    let exact = selector["matchLabels"]
+        .as_object()
+        .is_none_or(|all| all.iter().all(|(k, v)| has(k).is_some() && has(k) == v.as_str()));
+    exact
+        && list(&selector["matchExpressions"]).all(|(_, e)| {
+            let value = has(e["key"].as_str().unwrap_or(""));
+            let listed = || e["values"].as_array().is_some_and(|v| v.iter().any(|v| v.as_str() == value));
+            match e["operator"].as_str().unwrap_or("") {
+                "In" => value.is_some() && listed(),
+                "NotIn" => value.is_none() || !listed(),
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// `must be between 1 and 65535, inclusive`.
+pub(crate) fn port_number(value: &Value, field: String, out: &mut Causes) {
+    if !value.as_i64().is_some_and(|n| (1..=65535).contains(&n)) {
+        let shown = if value.is_null() { json!(0) } else { value.clone() };
+        out.push(Cause::invalid(field, &shown, "must be between 1 and 65535, inclusive"));
+    }
+}
+
+/// A port number or the name of one.
+pub(crate) fn port_or_name(value: &Value, field: String, out: &mut Causes) {
+    match value {
+        Value::String(name) => {
+            for problem in port_name_problems(name) {
+                out.push(Cause::invalid(field.clone(), value, &problem));
+            }
+        }
+        _ => port_number(value, field, out),
+    }
+}
+
+/// Problems a check finds with a text, as causes at `field`.
+pub(crate) fn texts(problems: Vec<String>, value: &Value, field: &str, out: &mut Causes) {
+    out.extend(problems.iter().map(|p| Cause::invalid(field, value, p)));
+}

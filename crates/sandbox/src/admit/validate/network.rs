@@ -1,0 +1,343 @@
+//! Validation of services, their endpoints, ingresses and network policies.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::{Causes, is_empty, label_selector, list, one_of, port_number, port_or_name, texts};
+use crate::admit::meta;
+use crate::status::Cause;
+
+const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const BAD_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+
+pub(super) fn service(object: &Value, out: &mut Causes) {
+    let spec = &object["spec"];
+    let kind = spec["type"].as_str().unwrap_or("");
+    let headless = spec["clusterIP"] == "None";
+    let external = kind == "ExternalName";
+    if is_empty(&spec["ports"]) && !headless && !external {
+        out.push(Cause::required("spec.ports", ""));
+    }
+    if external {
+        if !is_empty(&spec["clusterIPs"]) || !is_empty(&spec["clusterIP"]) {
+            out.push(Cause::forbidden("spec.clusterIPs", "may not be set for ExternalName services"));
+        }
+        match spec["externalName"].as_str().unwrap_or("").trim_end_matches('.') {
+            "" => out.push(Cause::required("spec.externalName", "")),
+            name => texts(meta::subdomain_problems(name), &spec["externalName"], "spec.externalName", out),
+        }
+    }
+    let several = spec["ports"].as_array().is_some_and(|p| p.len() > 1);
+    let mut names = BTreeSet::new();
+    for (i, port) in list(&spec["ports"]) {
+        let at = format!("spec.ports[{i}]");
+        match port["name"].as_str().unwrap_or("") {
+            "" if several => out.push(Cause::required(format!("{at}.name"), "")),
+            "" => {}
+            name => {
+                texts(meta::label_problems(name), &port["name"], &format!("{at}.name"), out);
+                if !names.insert(name.to_owned()) {
+                    out.push(Cause::duplicate(format!("{at}.name"), &port["name"]));
+                }
+            }
+        }
+        port_number(&port["port"], format!("{at}.port"), out);
+        one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
+        port_or_name(&port["targetPort"], format!("{at}.targetPort"), out);
+    }
+    if !is_empty(&spec["selector"]) {
+        meta::validate_labels(&spec["selector"], "spec.selector", out);
+    }
+    one_of(&spec["sessionAffinity"], "spec.sessionAffinity".into(), &["ClientIP", "None"], out);
+    cluster_ips(spec, external, out);
+    for (i, ip) in list(&spec["externalIPs"]) {
+        if ip.as_str().is_none_or(|t| t.parse::<IpAddr>().is_err()) {
+            out.push(Cause::invalid(format!("spec.externalIPs[{i}]"), ip, BAD_IP));
+        }
+    }
+    one_of(
+        &spec["type"],
+        "spec.type".into(),
+        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
+        out,
+    );
+    if kind == "ClusterIP" {
+        for (i, port) in list(&spec["ports"]) {
+            if port["nodePort"].as_i64().unwrap_or(0) != 0 {
+                out.push(Cause::forbidden(
+                    format!("spec.ports[{i}].nodePort"),
+                    "may not be used when `type` is 'ClusterIP'",
+                ));
+            }
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (i, port) in list(&spec["ports"]) {
+        let key = (port["protocol"].as_str().unwrap_or("").to_owned(), port["port"].as_i64().unwrap_or(0));
+        if !seen.insert(key.clone()) {
+            out.push(Cause {
+                reason: "FieldValueDuplicate",
+                field: format!("spec.ports[{i}]"),
+                message: format!("Duplicate value: {}", json!({"port": key.1, "protocol": key.0})),
+            });
+        }
+    }
+    if !is_empty(&spec["externalTrafficPolicy"]) {
+        one_of(
+            &spec["externalTrafficPolicy"],
+            "spec.externalTrafficPolicy".into(),
+            &["Cluster", "Local"],
+            out,
+        );
+        let open = matches!(kind, "NodePort" | "LoadBalancer") || !is_empty(&spec["externalIPs"]);
+        if !open {
+            out.push(Cause::invalid(
+                "spec.externalTrafficPolicy",
+                &spec["externalTrafficPolicy"],
+                "may only be set for externally-accessible services",
+            ));
+        }
+    }
+    if !is_empty(&spec["internalTrafficPolicy"]) {
+        one_of(
+            &spec["internalTrafficPolicy"],
+            "spec.internalTrafficPolicy".into(),
+            &["Cluster", "Local"],
+            out,
+        );
+    }
+}
+
+fn cluster_ips(spec: &Value, external: bool, out: &mut Causes) {
+    if external {
+        return;
+    }
+    let first = &spec["clusterIPs"][0];
+    if !is_empty(&spec["clusterIPs"]) && !is_empty(&spec["clusterIP"]) && *first != spec["clusterIP"] {
+        out.push(Cause::invalid(
+            "spec.clusterIPs",
+            &spec["clusterIPs"],
+            "first value must match `clusterIP`",
+        ));
+    }
+    for (i, ip) in list(&spec["clusterIPs"]) {
+        let text = ip.as_str().unwrap_or("");
+        if text != "None" && text.parse::<IpAddr>().is_err() {
+            out.push(Cause::invalid(format!("spec.clusterIPs[{i}]"), ip, BAD_IP));
+        }
+    }
+}
+
+pub(super) fn ingress(spec: &Value, out: &mut Causes) {
+    if is_empty(&spec["rules"]) && spec["defaultBackend"].is_null() {
+        out.push(Cause::invalid(
+            "spec",
+            &Value::Null,
+            "either `defaultBackend` or `rules` must be specified",
+        ));
+    }
+    if !spec["defaultBackend"].is_null() {
+        backend(&spec["defaultBackend"], "spec.defaultBackend", out);
+    }
+    for (i, rule) in list(&spec["rules"]) {
+        let at = format!("spec.rules[{i}]");
+        if let Some(host) = rule["host"].as_str().filter(|h| !h.is_empty()) {
+            let problems = match host.strip_prefix("*.") {
+                Some(rest) => meta::subdomain_problems(rest),
+                None if host.contains('*') => vec!["a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned()],
+                None if host.parse::<IpAddr>().is_ok() => vec!["must be a DNS name, not an IP address".to_owned()],
+                None => meta::subdomain_problems(host),
+            };
+            texts(problems, &rule["host"], &format!("{at}.host"), out);
+        }
+        if rule["http"].is_object() && is_empty(&rule["http"]["paths"]) {
+            out.push(Cause::required(format!("{at}.http.paths"), ""));
+        }
+        for (j, path) in list(&rule["http"]["paths"]) {
+            let at = format!("{at}.http.paths[{j}]");
+            let text = path["path"].as_str().unwrap_or("");
+            match path["pathType"].as_str() {
+                None => out.push(Cause::required(format!("{at}.pathType"), "pathType must be specified")),
+                Some("Exact" | "Prefix") => {
+                    if !text.starts_with('/') {
+                        out.push(Cause::invalid(
+                            format!("{at}.path"),
+                            &json!(text),
+                            "must be an absolute path",
+                        ));
+                    }
+                }
+                Some("ImplementationSpecific") => {
+                    if !text.is_empty() && !text.starts_with('/') {
+                        out.push(Cause::invalid(
+                            format!("{at}.path"),
+                            &json!(text),
+                            "must be an absolute path",
+                        ));
+                    }
+                }
+                Some(_) => out.push(Cause::not_supported(
+                    format!("{at}.pathType"),
+                    &path["pathType"],
+                    &["Exact", "ImplementationSpecific", "Prefix"],
+                )),
+            }
+            backend(&path["backend"], &format!("{at}.backend"), out);
+        }
+    }
+    if let Some(class) = spec["ingressClassName"].as_str() {
+        texts(meta::subdomain_problems(class), &spec["ingressClassName"], "spec.ingressClassName", out);
+    }
+}
+
+fn backend(backend: &Value, field: &str, out: &mut Causes) {
+    let (service, resource) = (&backend["service"], &backend["resource"]);
+    if !service.is_null() && !resource.is_null() {
+        out.push(Cause::invalid(field, &json!(""), "cannot set both resource and service backends"));
+        return;
+    }
+    if service.is_null() && resource.is_null() {
+        out.push(Cause::required(field, "must specify a backend"));
+        return;
+    }
+    if service.is_null() {
+        return;
+    }
+    match service["name"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required(format!("{field}.service.name"), "")),
+        name => texts(meta::label_problems(name), &service["name"], &format!("{field}.service.name"), out),
+    }
+    let port = &service["port"];
+    let (name, number) = (port["name"].as_str().unwrap_or(""), port["number"].as_i64().unwrap_or(0));
+    match (name.is_empty(), number) {
+        (false, 0) => {
+            texts(super::port_name_problems(name), &port["name"], &format!("{field}.service.port.name"), out);
+        }
+        (false, _) => out.push(Cause::invalid(field, &json!(""), "cannot set both port name & port number")),
+        (true, 0) => out.push(Cause::required(field, "port name or number is required")),
+        (true, _) => port_number(&port["number"], format!("{field}.service.port.number"), out),
+    }
+}
+
+pub(super) fn network_policy(spec: &Value, out: &mut Causes) {
+    label_selector(&spec["podSelector"], "spec.podSelector", out);
+    for (direction, side) in [("ingress", "from"), ("egress", "to")] {
+        for (i, rule) in list(&spec[direction]) {
+            for (j, port) in list(&rule["ports"]) {
+                let at = format!("spec.{direction}[{i}].ports[{j}]");
+                one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
+                if !port["port"].is_null() {
+                    port_or_name(&port["port"], format!("{at}.port"), out);
+                }
+            }
+            for (j, peer) in list(&rule[side]) {
+                let at = format!("spec.{direction}[{i}].{side}[{j}]");
+                let mut given = 0;
+                for key in ["podSelector", "namespaceSelector"] {
+                    if !peer[key].is_null() {
+                        given += 1;
+                        label_selector(&peer[key], &format!("{at}.{key}"), out);
+                    }
+                }
+                if peer["ipBlock"].is_object() {
+                    if given > 0 {
+                        out.push(Cause::forbidden(at, "may not specify both ipBlock and another peer"));
+                        continue;
+                    }
+                    given += 1;
+                    ip_block(&peer["ipBlock"], &format!("{at}.ipBlock"), out);
+                }
+                if given == 0 {
+                    out.push(Cause::required(at, "must specify a peer"));
+                }
+            }
+        }
+    }
+    let types = &spec["policyTypes"];
+    if types.as_array().is_some_and(|t| t.len() > 2) {
+        out.push(Cause::invalid("spec.policyTypes", types, "may not specify more than two policyTypes"));
+        return;
+    }
+    for (i, kind) in list(types) {
+        if !matches!(kind.as_str(), Some("Ingress" | "Egress")) {
+            out.push(Cause::not_supported(format!("spec.policyTypes[{i}]"), kind, &["Ingress", "Egress"]));
+        }
+    }
+}
+
+fn ip_block(block: &Value, field: &str, out: &mut Causes) {
+    match block["cidr"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required(format!("{field}.cidr"), "")),
+        cidr if !is_cidr(cidr) => {
+            out.push(Cause::invalid(format!("{field}.cidr"), &block["cidr"], BAD_CIDR));
+        }
+        _ => {
+            for (i, except) in list(&block["except"]) {
+                if !except.as_str().is_some_and(is_cidr) {
+                    out.push(Cause::invalid(format!("{field}.except[{i}]"), except, BAD_CIDR));
+                }
+            }
+        }
+    }
+}
+
+fn is_cidr(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(ip, bits)| {
+        let longest = match ip.parse::<IpAddr>() {
+            Ok(IpAddr::V4(_)) => 32,
+            Ok(IpAddr::V6(_)) => 128,
+            Err(_) => return false,
+        };
+        bits.parse::<u8>().is_ok_and(|b| b <= longest)
+    })
+}
+
+pub(super) fn endpoint_slice(object: &Value, out: &mut Causes) {
+    match object["addressType"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("addressType", "")),
+        "IPv4" | "IPv6" | "FQDN" => {}
+        _ => out.push(Cause::not_supported("addressType", &object["addressType"], &["FQDN", "IPv4", "IPv6"])),
+    }
+    for (i, endpoint) in list(&object["endpoints"]) {
+        if is_empty(&endpoint["addresses"]) {
+            out.push(Cause::required(format!("endpoints[{i}].addresses"), "must contain at least 1 address"));
+        }
+        for (j, address) in list(&endpoint["addresses"]) {
+            if object["addressType"] != "FQDN"
+                && address.as_str().is_none_or(|a| a.parse::<IpAddr>().is_err())
+            {
+                out.push(Cause::invalid(format!("endpoints[{i}].addresses[{j}]"), address, BAD_IP));
+            }
+        }
+    }
+}
+
+pub(super) fn endpoints(object: &Value, out: &mut Causes) {
+    for (i, subset) in list(&object["subsets"]) {
+        if is_empty(&subset["addresses"]) && is_empty(&subset["notReadyAddresses"]) {
+            out.push(Cause::required(
+                format!("subsets[{i}]"),
+                "must specify `addresses` or `notReadyAddresses`",
+            ));
+        }
+        for side in ["addresses", "notReadyAddresses"] {
+            for (j, address) in list(&subset[side]) {
+                if address["ip"].as_str().is_none_or(|a| a.parse::<IpAddr>().is_err()) {
+                    let shown = json!(address["ip"].as_str().unwrap_or(""));
+                    out.push(Cause::invalid(format!("subsets[{i}].{side}[{j}].ip"), &shown, BAD_IP));
+                }
+            }
+        }
+        let several = subset["ports"].as_array().is_some_and(|p| p.len() > 1);
+        for (j, port) in list(&subset["ports"]) {
+            let at = format!("subsets[{i}].ports[{j}]");
+            if several && is_empty(&port["name"]) {
+                out.push(Cause::required(format!("{at}.name"), ""));
+            }
+            port_number(&port["port"], format!("{at}.port"), out);
+            one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Validation of the kinds that make, scale and protect pods.
+
+use serde_json::{Value, json};
+
+use super::pod;
+use super::{Causes, is_empty, label_selector, list, non_negative, one_of, selects};
+use crate::status::Cause;
+
+const MISMATCH: &str = "`selector` does not match template `labels`";
+
+/// The checks every kind with a selector and a template shares.
+fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) {
+    let selector = &spec["selector"];
+    if selector.is_null() {
+        out.push(Cause::required("spec.selector", ""));
+    } else {
+        label_selector(selector, "spec.selector", out);
+        if is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]) {
+            out.push(Cause::invalid(
+                "spec.selector",
+                selector,
+                &format!("empty selector is invalid for {what}"),
+            ));
+        }
+    }
+    template_matches(spec, out);
+}
+
+fn template_matches(spec: &Value, out: &mut Causes) {
+    let template = &spec["template"];
+    let labels = &template["metadata"]["labels"];
+    let selector = &spec["selector"];
+    let everything =
+        selector.is_object() && is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]);
+    if !everything && !selects(selector, labels) {
+        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    }
+    pod::template(template, "spec.template", out);
+}
+
+fn always_restarts(spec: &Value, what: &str, out: &mut Causes) {
+    let template = &spec["template"]["spec"];
+    if template["restartPolicy"] != "Always" {
+        out.push(Cause::not_supported(
+            "spec.template.spec.restartPolicy",
+            &json!(template["restartPolicy"].as_str().unwrap_or("")),
+            &["Always"],
+        ));
+    }
+    if !template["activeDeadlineSeconds"].is_null() {
+        out.push(Cause::forbidden(
+            "spec.template.spec.activeDeadlineSeconds",
+            &format!("activeDeadlineSeconds in {what} is not Supported"),
+        ));
+    }
+}
+
+pub(super) fn deployment(spec: &Value, out: &mut Causes) {
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    selector_and_template(spec, "deployment", out);
+    always_restarts(spec, "ReplicaSet", out);
+    let strategy = &spec["strategy"];
+    match strategy["type"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("spec.strategy.type", "")),
+        "Recreate" => {
+            if !strategy["rollingUpdate"].is_null() {
+                out.push(Cause::forbidden(
+                    "spec.strategy.rollingUpdate",
+                    "may not be specified when strategy `type` is 'Recreate'",
+                ));
+            }
+        }
+        "RollingUpdate" => {
+            if strategy["rollingUpdate"].is_null() {
+                out.push(Cause::required(
+                    "spec.strategy.rollingUpdate",
+                    "this should be defaulted and never be nil",
+                ));
+            } else {
+                rolling(&strategy["rollingUpdate"], "spec.strategy.rollingUpdate", out);
+            }
+        }
+        _ => out.push(Cause::not_supported(
+            "spec.strategy.type",
+            &strategy["type"],
+            &["Recreate", "RollingUpdate"],
+        )),
+    }
+    for key in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+        non_negative(&spec[key], format!("spec.{key}"), out);
+    }
+    if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64()
+        && deadline <= spec["minReadySeconds"].as_i64().unwrap_or(0)
+    {
+        out.push(Cause::invalid(
+            "spec.progressDeadlineSeconds",
+            &spec["progressDeadlineSeconds"],
+            "must be greater than minReadySeconds",
+        ));
+    }
+}
+
+/// A count or a percentage, not negative.
+fn count_or_percent(value: &Value, field: &str, out: &mut Causes) {
+    match value {
+        Value::String(text) => {
+            let digits = text.strip_suffix('%').unwrap_or("");
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                out.push(Cause::invalid(
+                    field,
+                    value,
+                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
+                ));
+            }
+        }
+        _ => non_negative(value, field.to_owned(), out),
+    }
+}
+
+fn percent_over(value: &Value, field: &str, out: &mut Causes) {
+    let percent = value.as_str().and_then(|t| t.strip_suffix('%')).and_then(|t| t.parse::<i64>().ok());
+    if percent.is_some_and(|p| p > 100) {
+        out.push(Cause::invalid(field, value, "must not be greater than 100%"));
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Number(n) => n.as_i64() == Some(0),
+        Value::String(s) => s.strip_suffix('%').and_then(|t| t.parse::<i64>().ok()) == Some(0),
+        _ => value.is_null(),
+    }
+}
+
+fn rolling(rolling: &Value, field: &str, out: &mut Causes) {
+    count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+    count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
+    if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
+        out.push(Cause::invalid(
+            format!("{field}.maxUnavailable"),
+            &rolling["maxUnavailable"],
+            "may not be 0 when `maxSurge` is 0",
+        ));
+    }
+    percent_over(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+}
+
+pub(super) fn replica_set(spec: &Value, out: &mut Causes) {
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    selector_and_template(spec, "replicaset", out);
+    always_restarts(spec, "ReplicaSet", out);
+}
+
+pub(super) fn replication_controller(object: &Value, out: &mut Causes) {
+    let spec = &object["spec"];
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    if is_empty(&spec["selector"]) {
+        out.push(Cause::required("spec.selector", ""));
+    }
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    if spec["template"].is_null() {
+        out.push(Cause::required("spec.template", ""));
+        return;
+    }
+    let selector = json!({"matchLabels": spec["selector"]});
+    let labels = &spec["template"]["metadata"]["labels"];
+    if !is_empty(&spec["selector"]) && !selects(&selector, labels) {
+        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    }
+    pod::template(&spec["template"], "spec.template", out);
+    always_restarts(spec, "ReplicationController", out);
+}
+
+pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
+    match spec["podManagementPolicy"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("spec.podManagementPolicy", "")),
+        "OrderedReady" | "Parallel" => {}
+        _ => out.push(Cause::invalid(
+            "spec.podManagementPolicy",
+            &spec["podManagementPolicy"],
+            "must be 'OrderedReady' or 'Parallel'",
+        )),
+    }
+    let strategy = &spec["updateStrategy"];
+    match strategy["type"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("spec.updateStrategy", "")),
+        "OnDelete" => {
+            if !strategy["rollingUpdate"].is_null() {
+                out.push(Cause::invalid(
+                    "spec.updateStrategy.rollingUpdate",
+                    &strategy["rollingUpdate"],
+                    "only allowed for updateStrategy 'RollingUpdate'",
+                ));
+            }
+        }
+        "RollingUpdate" => {
+            let rolling = &strategy["rollingUpdate"];
+            non_negative(&rolling["partition"], "spec.updateStrategy.rollingUpdate.partition".into(), out);
+            if !rolling["maxUnavailable"].is_null() {
+                let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+                count_or_percent(&rolling["maxUnavailable"], field, out);
+                if is_zero(&rolling["maxUnavailable"]) {
+                    out.push(Cause::invalid(field, &rolling["maxUnavailable"], "cannot be 0"));
+                }
+                percent_over(&rolling["maxUnavailable"], field, out);
+            }
+        }
+        _ => {
+            out.push(Cause::invalid(
+                "spec.updateStrategy",
+                strategy,
+                "must be 'RollingUpdate' or 'OnDelete'",
+            ));
+        }
+    }
+    for key in ["whenDeleted", "whenScaled"] {
+        let policy = &spec["persistentVolumeClaimRetentionPolicy"];
+        if !policy.is_null() {
+            one_of(
+                &policy[key],
+                format!("spec.persistentVolumeClaimRetentionPolicy.{key}"),
+                &["Retain", "Delete"],
+                out,
+            );
+        }
+    }
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
+    selector_and_template(spec, "statefulset", out);
+    always_restarts(spec, "StatefulSet", out);
+    for (i, claim) in list(&spec["volumeClaimTemplates"]) {
+        let _ = (i, claim);
+    }
+}
+
+pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
+    label_selector(&spec["selector"], "spec.selector", out);
+    let selector = &spec["selector"];
+    if selector.is_null() {
+        out.push(Cause::required("spec.selector", ""));
+    }
+    let labels = &spec["template"]["metadata"]["labels"];
+    if !selects(selector, labels) {
+        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    }
+    if selector.is_object() && is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]) {
+        out.push(Cause::invalid("spec.selector", selector, "empty selector is invalid for daemonset"));
+    }
+    pod::template(&spec["template"], "spec.template", out);
+    always_restarts(spec, "DaemonSet", out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    let strategy = &spec["updateStrategy"];
+    match strategy["type"].as_str().unwrap_or("") {
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            let rolling = &strategy["rollingUpdate"];
+            let field = "spec.updateStrategy.rollingUpdate";
+            count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+            count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
+            if !is_zero(&rolling["maxUnavailable"]) && !is_zero(&rolling["maxSurge"]) {
+                out.push(Cause::invalid(
+                    format!("{field}.maxSurge"),
+                    &rolling["maxSurge"],
+                    "may not be set when maxUnavailable is non-zero",
+                ));
+            }
+            if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
+                out.push(Cause::required(
+                    format!("{field}.maxUnavailable"),
+                    "cannot be 0 when maxSurge is 0",
+                ));
+            }
+        }
+        _ => out.push(Cause::not_supported(
+            "spec.updateStrategy.type",
+            &json!(strategy["type"].as_str().unwrap_or("")),
+            &["OnDelete", "RollingUpdate"],
+        )),
+    }
+    non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
+}
+
+pub(super) fn job(object: &Value, out: &mut Causes) {
+    let spec = &object["spec"];
+    job_spec(spec, "spec", out);
+    if spec["selector"].is_null() {
+        out.push(Cause::required("spec.selector", ""));
+    } else {
+        label_selector(&spec["selector"], "spec.selector", out);
+    }
+    let labels = &spec["template"]["metadata"]["labels"];
+    if !selects(&spec["selector"], labels) {
+        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    }
+}
+
+fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
+    for key in
+        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
+    {
+        non_negative(&spec[key], format!("{field}.{key}"), out);
+    }
+    if let Some(mode) = spec["completionMode"].as_str() {
+        if mode != "NonIndexed" && mode != "Indexed" {
+            out.push(Cause::not_supported(
+                format!("{field}.completionMode"),
+                &spec["completionMode"],
+                &["NonIndexed", "Indexed"],
+            ));
+        }
+        if mode == "Indexed" && spec["completions"].is_null() {
+            out.push(Cause::required(format!("{field}.completions"), "when completion mode is Indexed"));
+        }
+    }
+    pod::template(&spec["template"], &format!("{field}.template"), out);
+    let at = format!("{field}.template.spec.restartPolicy");
+    match spec["template"]["spec"]["restartPolicy"].as_str().unwrap_or("") {
+        "" | "Always" => out.push(Cause::required(at, "valid values: \"OnFailure\", \"Never\"")),
+        "OnFailure" | "Never" => {}
+        _ => out.push(Cause::not_supported(
+            at,
+            &spec["template"]["spec"]["restartPolicy"],
+            &["OnFailure", "Never"],
+        )),
+    }
+}
+
+pub(super) fn cron_job(object: &Value, out: &mut Causes) {
+    let spec = &object["spec"];
+    match spec["schedule"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("spec.schedule", "")),
+        schedule => {
+            if let Err(why) = crate::cron::Schedule::parse(schedule) {
+                out.push(Cause::invalid("spec.schedule", &spec["schedule"], &why));
+            } else if schedule.contains("TZ") {
+                out.push(Cause::invalid(
+                    "spec.schedule",
+                    &spec["schedule"],
+                    "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+                ));
+            }
+        }
+    }
+    non_negative(&spec["startingDeadlineSeconds"], "spec.startingDeadlineSeconds".into(), out);
+    if let Some(zone) = spec["timeZone"].as_str() {
+        if zone.is_empty() {
+            out.push(Cause::invalid(
+                "spec.timeZone",
+                &spec["timeZone"],
+                "timeZone must be nil or non-empty string",
+            ));
+        } else if zone.eq_ignore_ascii_case("local") {
+            out.push(Cause::invalid(
+                "spec.timeZone",
+                &spec["timeZone"],
+                "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
+            ));
+        } else if jiff::tz::TimeZone::get(zone).is_err() {
+            out.push(Cause::invalid(
+                "spec.timeZone",
+                &spec["timeZone"],
+                &format!("unknown time zone {zone}"),
+            ));
+        }
+    }
+    one_of(&spec["concurrencyPolicy"], "spec.concurrencyPolicy".into(), &["Allow", "Forbid", "Replace"], out);
+    job_spec(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", out);
+    for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+        non_negative(&spec[key], format!("spec.{key}"), out);
+    }
+    if crate::admit::meta::text(object, "name").len() > 52 {
+        out.push(Cause::invalid(
+            "metadata.name",
+            &object["metadata"]["name"],
+            "must be no more than 52 characters",
+        ));
+    }
+}
+
+pub(super) fn autoscaler(spec: &Value, out: &mut Causes) {
+    let min = spec["minReplicas"].as_i64();
+    if min.is_some_and(|m| m < 1) {
+        out.push(Cause::invalid(
+            "spec.minReplicas",
+            &spec["minReplicas"],
+            "must be greater than or equal to 1",
+        ));
+    }
+    let max = spec["maxReplicas"].as_i64().unwrap_or(0);
+    let shown = json!(max);
+    if max < 1 {
+        out.push(Cause::invalid("spec.maxReplicas", &shown, "must be greater than 0"));
+    }
+    if min.is_some_and(|m| max < m) {
+        out.push(Cause::invalid(
+            "spec.maxReplicas",
+            &shown,
+            "must be greater than or equal to `minReplicas`",
+        ));
+    }
+    for key in ["kind", "name"] {
+        if is_empty(&spec["scaleTargetRef"][key]) {
+            out.push(Cause::required(format!("spec.scaleTargetRef.{key}"), ""));
+        }
+    }
+}
+
+pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
+    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+        out.push(Cause::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+    }
+    for key in ["minAvailable", "maxUnavailable"] {
+        if !spec[key].is_null() {
+            count_or_percent(&spec[key], &format!("spec.{key}"), out);
+            percent_over(&spec[key], &format!("spec.{key}"), out);
+        }
+    }
+    label_selector(&spec["selector"], "spec.selector", out);
+}

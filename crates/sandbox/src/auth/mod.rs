@@ -1,0 +1,189 @@
+//! Who is asking: certificates, static tokens, service account tokens, impersonation.
+
+pub(crate) mod rbac;
+pub(crate) mod review;
+mod token;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::status::{Named, Result, Status};
+pub(crate) use token::{Claims, TokenKey};
+
+/// Somebody who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct User {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
+    /// Another user speaks for this one; such requests always pass through RBAC.
+    pub impersonated: bool,
+}
+
+impl User {
+    pub fn new(name: &str, groups: &[&str]) -> User {
+        let mut groups: Vec<String> = groups.iter().map(|g| (*g).to_owned()).collect();
+        if name != "system:anonymous" && !groups.iter().any(|g| g == "system:authenticated") {
+            groups.push("system:authenticated".into());
+        }
+        User { name: name.into(), groups, ..User::default() }
+    }
+
+    /// The one every rule lets through.
+    pub fn admin() -> User {
+        User::new("kubernetes-admin", &["system:masters"])
+    }
+
+    pub fn anonymous() -> User {
+        User::new("system:anonymous", &["system:unauthenticated"])
+    }
+
+    pub fn is_anonymous(&self) -> bool {
+        self.name == "system:anonymous"
+    }
+
+    pub fn is_master(&self) -> bool {
+        self.groups.iter().any(|g| g == "system:masters")
+    }
+
+    /// As `SelfSubjectReview` and `TokenReview` print it.
+    pub(crate) fn json(&self) -> Value {
+        let mut out = serde_json::Map::new();
+        out.insert("username".into(), self.name.as_str().into());
+        if !self.uid.is_empty() {
+            out.insert("uid".into(), self.uid.as_str().into());
+        }
+        if !self.groups.is_empty() {
+            out.insert("groups".into(), json!(self.groups));
+        }
+        if !self.extra.is_empty() {
+            out.insert("extra".into(), json!(self.extra));
+        }
+        Value::Object(out)
+    }
+}
+
+/// What the server knows about credentials.
+pub(crate) struct Auth {
+    pub tokens: Vec<(String, Arc<User>)>,
+    pub key: TokenKey,
+}
+
+impl Auth {
+    /// The user behind a bearer token.
+    pub(crate) fn bearer(&self, core: &Core, token: &str) -> Option<Arc<User>> {
+        for (known, user) in &self.tokens {
+            if aws_lc_rs::constant_time::verify_slices_are_equal(known.as_bytes(), token.as_bytes()).is_ok() {
+                return Some(user.clone());
+            }
+        }
+        let claims = self.key.verify(token, core.clock.now())?;
+        // The account must still be the one the token was made for.
+        let account = core
+            .store
+            .get("serviceaccounts", &crate::store::Key::new(&claims.namespace, &claims.service_account))?;
+        if *account.uid != *claims.uid {
+            return None;
+        }
+        Some(Arc::new(claims.user()))
+    }
+}
+
+/// Finds out who sends a request.
+pub(crate) fn authenticate(core: &Core, headers: &HeaderMap) -> Result<Arc<User>> {
+    let bearer = headers
+        .get(http::header::AUTHORIZATION)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim());
+    match bearer {
+        Some(token) => core.auth.bearer(core, token).ok_or_else(Status::unauthorized),
+        None => Ok(Arc::new(User::anonymous())),
+    }
+}
+
+/// Applies `Impersonate-*` headers. The one who asks needs the right to speak for the other.
+pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>> {
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+    let Some(name) = text("impersonate-user") else {
+        if text("impersonate-group").is_some() || text("impersonate-uid").is_some() {
+            return Err(Status::internal(
+                "requested impersonation of groups or uid without impersonating a user",
+            ));
+        }
+        return Ok(user);
+    };
+    let groups: Vec<&str> =
+        headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).collect();
+    let check = |resource: &str, namespace: &str, name: &str| {
+        let request = rbac::Attributes {
+            verb: "impersonate",
+            group: "",
+            resource,
+            subresource: "",
+            namespace,
+            name,
+            path: "",
+        };
+        rbac::authorize(core, &user, &request)
+    };
+    let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    match account {
+        Some((namespace, name)) => check("serviceaccounts", namespace, name)?,
+        None => check("users", "", name)?,
+    }
+    for group in &groups {
+        check("groups", "", group)?;
+    }
+    let mut other = User { name: name.to_owned(), impersonated: true, ..User::default() };
+    other.groups = groups.iter().map(|g| (*g).to_owned()).collect();
+    if let Some((namespace, _)) = account
+        && groups.is_empty()
+    {
+        other.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+    }
+    let closing = if name == "system:anonymous" { "system:unauthenticated" } else { "system:authenticated" };
+    if !other.groups.iter().any(|g| g == closing) {
+        other.groups.push(closing.into());
+    }
+    if let Some(uid) = text("impersonate-uid") {
+        other.uid = uid.to_owned();
+    }
+    for (header, value) in headers {
+        if let (Some(key), Ok(value)) = (header.as_str().strip_prefix("impersonate-extra-"), value.to_str()) {
+            let key = crate::route::decode(key).unwrap_or_else(|| key.to_owned());
+            other.extra.entry(key).or_default().push(value.to_owned());
+        }
+    }
+    Ok(Arc::new(other))
+}
+
+/// Refuses what RBAC does not allow.
+pub(crate) fn denied(user: &User, request: &rbac::Attributes<'_>) -> Box<Status> {
+    let who = &user.name;
+    if !request.path.is_empty() {
+        let why = format!("User \"{who}\" cannot {} path \"{}\"", request.verb, request.path);
+        return Status::forbidden(Named { group: "", what: "" }, "", &why);
+    }
+    let resource = if request.subresource.is_empty() {
+        request.resource.to_owned()
+    } else {
+        format!("{}/{}", request.resource, request.subresource)
+    };
+    let place = if request.namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace \"{}\"", request.namespace)
+    };
+    let why = format!(
+        "User \"{who}\" cannot {} resource \"{resource}\" in API group \"{}\" {place}",
+        request.verb, request.group
+    );
+    Status::forbidden(Named { group: request.group, what: request.resource }, request.name, &why)
+}

@@ -1,0 +1,225 @@
+//! Reviews: kinds that are answered, not stored. And service account tokens.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::rbac::{Attributes, Decision, decide, visit};
+use super::token::ISSUER;
+use super::{Claims, User};
+use crate::handlers::Request;
+use crate::respond::Reply;
+use crate::status::{Cause, Named, Result, Status};
+use crate::store::Key;
+
+/// Answers a review; `None` for kinds that are stored.
+pub(crate) fn answer(request: &Request, object: &Value) -> Result<Option<Reply>> {
+    let mut object = object.clone();
+    let status = match (request.served.def.group.as_str(), request.served.def.kind.as_str()) {
+        ("authentication.k8s.io", "SelfSubjectReview") => json!({"userInfo": request.user.json()}),
+        ("authentication.k8s.io", "TokenReview") => token_review(request, &object),
+        ("authorization.k8s.io", "SelfSubjectRulesReview") => rules(request, &object),
+        ("authorization.k8s.io", "SelfSubjectAccessReview") => {
+            let spec = access_spec(request, &object)?;
+            print(&decide(&request.core, &request.user, &spec.attributes()))
+        }
+        ("authorization.k8s.io", "SubjectAccessReview" | "LocalSubjectAccessReview") => {
+            let user = subject(&object["spec"]);
+            let spec = access_spec(request, &object)?;
+            print(&decide(&request.core, &user, &spec.attributes()))
+        }
+        ("", "Binding") => {
+            let key = Key::new(&request.path.namespace, crate::admit::meta::text(&object, "name"));
+            let author = request.author("CreateOptions")?;
+            let target = object["target"]["name"].as_str().unwrap_or("");
+            crate::bind::bind(&request.core, &key, target, &author)?;
+            let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+            return Ok(Some(Reply::value(201, body)));
+        }
+        _ => return Ok(None),
+    };
+    crate::admit::meta::of(&mut object).insert("creationTimestamp".into(), Value::Null);
+    object["status"] = status;
+    Ok(Some(Reply::value(201, object)))
+}
+
+fn print(decision: &Decision) -> Value {
+    let mut out = Map::new();
+    out.insert("allowed".into(), decision.allowed.into());
+    if !decision.reason.is_empty() {
+        out.insert("reason".into(), decision.reason.as_str().into());
+    }
+    Value::Object(out)
+}
+
+/// What an access review asks about, owned.
+struct Asked {
+    verb: String,
+    group: String,
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+    path: String,
+}
+
+impl Asked {
+    fn attributes(&self) -> Attributes<'_> {
+        Attributes {
+            verb: &self.verb,
+            group: &self.group,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+            path: &self.path,
+        }
+    }
+}
+
+fn access_spec(request: &Request, object: &Value) -> Result<Asked> {
+    let spec = &object["spec"];
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    if resource.is_null() == path.is_null() {
+        let why = if resource.is_null() {
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        } else {
+            "cannot be specified in combination with resourceAttributes"
+        };
+        return Err(Status::invalid(
+            Named { group: "authorization.k8s.io", what: "" },
+            "",
+            vec![Cause::invalid("spec", &Value::Null, why)],
+        ));
+    }
+    let _ = request;
+    let text = |v: &Value, key: &str| v[key].as_str().unwrap_or("").to_owned();
+    Ok(Asked {
+        verb: if resource.is_null() { text(path, "verb") } else { text(resource, "verb") },
+        group: text(resource, "group"),
+        resource: text(resource, "resource"),
+        subresource: text(resource, "subresource"),
+        namespace: text(resource, "namespace"),
+        name: text(resource, "name"),
+        path: text(path, "path"),
+    })
+}
+
+fn subject(spec: &Value) -> User {
+    let groups = spec["groups"].as_array().into_iter().flatten();
+    User {
+        name: spec["user"].as_str().unwrap_or("").to_owned(),
+        uid: spec["uid"].as_str().unwrap_or("").to_owned(),
+        groups: groups.filter_map(|g| g.as_str().map(str::to_owned)).collect(),
+        impersonated: true,
+        ..User::default()
+    }
+}
+
+fn rules(request: &Request, object: &Value) -> Value {
+    let namespace = object["spec"]["namespace"].as_str().unwrap_or("");
+    let mut resources = Vec::new();
+    let mut paths = Vec::new();
+    let all = request.user.is_master() || (!request.core.options.rbac && !request.user.impersonated);
+    if all {
+        resources.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+        paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+    } else {
+        visit(&request.core, &request.user, namespace, &mut |_, rule| {
+            if rule["nonResourceURLs"].as_array().is_some_and(|u| !u.is_empty()) {
+                paths.push(json!({"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}));
+            } else {
+                resources.push(rule.clone());
+            }
+            true
+        });
+    }
+    json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
+}
+
+fn token_review(request: &Request, object: &Value) -> Value {
+    let token = object["spec"]["token"].as_str().unwrap_or("");
+    match request.core.auth.bearer(&request.core, token) {
+        Some(user) => json!({"authenticated": true, "user": user.json(), "audiences": [ISSUER]}),
+        None => json!({"user": {}, "error": "invalid bearer token"}),
+    }
+}
+
+const SHORTEST: i64 = 600;
+const LONGEST: i64 = 1 << 32;
+
+/// POST `serviceaccounts/NAME/token`.
+pub(crate) fn token(request: &Request) -> Result<Reply> {
+    let core = &request.core;
+    let parsed = request.parse_body()?.value;
+    let account = core
+        .store
+        .get("serviceaccounts", &request.key())
+        .ok_or_else(|| Status::not_found(request.served.named(), &request.path.name))?;
+    let asked = parsed["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
+    let refuse = |why: &str| {
+        Status::invalid(
+            Named { group: "authentication.k8s.io", what: "TokenRequest" },
+            "",
+            vec![Cause::invalid("spec.expirationSeconds", &asked.into(), why)],
+        )
+    };
+    if asked < SHORTEST {
+        return Err(refuse("may not specify a duration less than 10 minutes"));
+    }
+    if asked > LONGEST {
+        return Err(refuse("may not specify a duration larger than 2^32 seconds"));
+    }
+    let audiences: Vec<String> = parsed["spec"]["audiences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|a| a.as_str().map(str::to_owned))
+        .collect();
+    let audiences = if audiences.is_empty() { vec![ISSUER.to_owned()] } else { audiences };
+    let claims = Claims {
+        namespace: request.path.namespace.clone(),
+        service_account: request.path.name.clone(),
+        uid: account.uid.to_string(),
+        audiences: audiences.clone(),
+        id: core.ids.uid(),
+    };
+    let given: Map<String, Value> = parsed["spec"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, v)| !v.is_null())
+        .map(|(k, _)| (format!("f:{k}"), json!({})))
+        .collect();
+    let now = core.clock.now();
+    let expires = now + Duration::from_secs(u64::try_from(asked).unwrap_or(3600));
+    let token = core.auth.key.sign(&claims, now, expires);
+    Ok(Reply::value(
+        201,
+        json!({
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                "name": request.path.name,
+                "namespace": request.path.namespace,
+                "uid": core.ids.uid(),
+                "creationTimestamp": core.now(),
+                "managedFields": [{
+                    "manager": request.author("CreateOptions")?.manager,
+                    "operation": "Update",
+                    "apiVersion": "authentication.k8s.io/v1",
+                    "time": core.now(),
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": given},
+                    "subresource": "token",
+                }],
+            },
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": asked,
+                "boundObjectRef": parsed["spec"]["boundObjectRef"],
+            },
+            "status": {"token": token, "expirationTimestamp": crate::clock::rfc3339(expires)},
+        }),
+    ))
+}

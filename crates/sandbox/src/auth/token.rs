@@ -1,0 +1,110 @@
+//! Service account tokens: ES256 JWTs, signed and verified with a key of this sandbox.
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::User;
+
+/// Who issues the tokens.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The signing key.
+pub(crate) struct TokenKey {
+    pair: EcdsaKeyPair,
+    id: String,
+}
+
+/// What a token says about its bearer.
+#[derive(Debug, Clone)]
+pub(crate) struct Claims {
+    pub namespace: String,
+    pub service_account: String,
+    pub uid: String,
+    pub audiences: Vec<String>,
+    pub id: String,
+}
+
+impl Claims {
+    pub(crate) fn user(&self) -> User {
+        let namespace = &self.namespace;
+        let mut user = User::new(
+            &format!("system:serviceaccount:{namespace}:{}", self.service_account),
+            &["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}")],
+        );
+        user.uid = self.uid.clone();
+        user.extra
+            .insert("authentication.kubernetes.io/credential-id".into(), vec![format!("JTI={}", self.id)]);
+        user
+    }
+}
+
+impl TokenKey {
+    /// A new key, and its PKCS#8 form for keeping.
+    pub(crate) fn generate() -> std::io::Result<(TokenKey, Vec<u8>)> {
+        let failed = |_| std::io::Error::other("generate a token signing key");
+        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
+            .map_err(failed)?;
+        let bytes = document.as_ref().to_vec();
+        Ok((TokenKey::from_pkcs8(&bytes)?, bytes))
+    }
+
+    pub(crate) fn from_pkcs8(bytes: &[u8]) -> std::io::Result<TokenKey> {
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, bytes)
+            .map_err(|_| std::io::Error::other("read the token signing key"))?;
+        let digest = <sha2::Sha256 as sha2::Digest>::digest(pair.public_key().as_ref());
+        let id = URL_SAFE_NO_PAD.encode(digest);
+        Ok(TokenKey { pair, id })
+    }
+
+    /// A token for `claims`, valid until `expires`. Empty when the system has no randomness to sign with.
+    pub(crate) fn sign(&self, claims: &Claims, now: Timestamp, expires: Timestamp) -> String {
+        let header = json!({"alg": "ES256", "kid": self.id});
+        let body = json!({
+            "aud": claims.audiences,
+            "exp": expires.as_second(),
+            "iat": now.as_second(),
+            "iss": ISSUER,
+            "jti": claims.id,
+            "kubernetes.io": {
+                "namespace": claims.namespace,
+                "serviceaccount": {"name": claims.service_account, "uid": claims.uid},
+            },
+            "nbf": now.as_second(),
+            "sub": format!("system:serviceaccount:{}:{}", claims.namespace, claims.service_account),
+        });
+        let encode = |v: &Value| URL_SAFE_NO_PAD.encode(v.to_string());
+        let signed = format!("{}.{}", encode(&header), encode(&body));
+        match self.pair.sign(&SystemRandom::new(), signed.as_bytes()) {
+            Ok(signature) => format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// The claims of a token that is ours, whole and not expired.
+    pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Option<Claims> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref())
+            .verify(signed.as_bytes(), &signature)
+            .ok()?;
+        let body = URL_SAFE_NO_PAD.decode(signed.split_once('.')?.1).ok()?;
+        let body: Value = serde_json::from_slice(&body).ok()?;
+        if body["exp"].as_i64()? < now.as_second() {
+            return None;
+        }
+        let private = &body["kubernetes.io"];
+        Some(Claims {
+            namespace: private["namespace"].as_str()?.to_owned(),
+            service_account: private["serviceaccount"]["name"].as_str()?.to_owned(),
+            uid: private["serviceaccount"]["uid"].as_str()?.to_owned(),
+            audiences: body["aud"].as_array()?.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect(),
+            id: body["jti"].as_str().unwrap_or("").to_owned(),
+        })
+    }
+}

@@ -1,0 +1,307 @@
+//! What a cluster holds before its first user: roles, nodes, classes, the `kubernetes` service.
+
+use serde_json::{Value, json};
+
+use crate::controllers::create_if_missing as create;
+use crate::core::Core;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"verbs": verbs, "apiGroups": groups, "resources": resources})
+}
+
+const READ: &[&str] = &["get", "list", "watch"];
+const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
+
+/// Resources people may see, per group.
+const VIEWED: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "configmaps",
+            "endpoints",
+            "events",
+            "limitranges",
+            "namespaces",
+            "namespaces/status",
+            "persistentvolumeclaims",
+            "persistentvolumeclaims/status",
+            "pods",
+            "pods/log",
+            "pods/status",
+            "replicationcontrollers",
+            "replicationcontrollers/scale",
+            "replicationcontrollers/status",
+            "resourcequotas",
+            "resourcequotas/status",
+            "serviceaccounts",
+            "services",
+            "services/status",
+            "bindings",
+        ],
+    ),
+    ("discovery.k8s.io", &["endpointslices"]),
+    (
+        "apps",
+        &[
+            "controllerrevisions",
+            "daemonsets",
+            "daemonsets/status",
+            "deployments",
+            "deployments/scale",
+            "deployments/status",
+            "replicasets",
+            "replicasets/scale",
+            "replicasets/status",
+            "statefulsets",
+            "statefulsets/scale",
+            "statefulsets/status",
+        ],
+    ),
+    ("autoscaling", &["horizontalpodautoscalers", "horizontalpodautoscalers/status"]),
+    ("batch", &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
+    ("networking.k8s.io", &["ingresses", "ingresses/status", "networkpolicies"]),
+    ("policy", &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
+];
+
+/// Resources people may change.
+const EDITED: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "configmaps",
+            "events",
+            "persistentvolumeclaims",
+            "pods",
+            "pods/attach",
+            "pods/exec",
+            "pods/portforward",
+            "pods/proxy",
+            "pods/eviction",
+            "replicationcontrollers",
+            "replicationcontrollers/scale",
+            "secrets",
+            "serviceaccounts",
+            "services",
+            "services/proxy",
+            "endpoints",
+        ],
+    ),
+    (
+        "apps",
+        &[
+            "daemonsets",
+            "deployments",
+            "deployments/rollback",
+            "deployments/scale",
+            "replicasets",
+            "replicasets/scale",
+            "statefulsets",
+            "statefulsets/scale",
+        ],
+    ),
+    ("autoscaling", &["horizontalpodautoscalers"]),
+    ("batch", &["cronjobs", "jobs"]),
+    ("networking.k8s.io", &["ingresses", "networkpolicies"]),
+    ("policy", &["poddisruptionbudgets"]),
+    ("coordination.k8s.io", &["leases"]),
+];
+
+/// Roles and bindings a real server makes sure of.
+pub(crate) fn roles(core: &Core) {
+    let view: Vec<Value> = VIEWED.iter().map(|(g, r)| rule(&[g], r, READ)).collect();
+    let mut edit = view.clone();
+    edit.push(rule(&[""], &["secrets"], READ));
+    edit.push(rule(&[""], &["serviceaccounts"], &["impersonate"]));
+    edit.push(rule(&[""], &["serviceaccounts/token"], &["create"]));
+    edit.extend(EDITED.iter().map(|(g, r)| rule(&[g], r, WRITE)));
+    edit.push(rule(&["coordination.k8s.io"], &["leases"], READ));
+    let mut admin = edit.clone();
+    let access: Vec<&str> = READ.iter().chain(WRITE).copied().collect();
+    admin.push(rule(&[RBAC], &["rolebindings", "roles"], &access));
+    admin.push(rule(&["authorization.k8s.io"], &["localsubjectaccessreviews"], &["create"]));
+    let urls = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
+    let all = json!([
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["*"], "nonResourceURLs": ["*"]},
+    ]);
+    let reviews = json!([
+        rule(
+            &["authorization.k8s.io"],
+            &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            &["create"]
+        ),
+        rule(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
+    ]);
+    let discovery = json!([urls(&[
+        "/api",
+        "/api/*",
+        "/apis",
+        "/apis/*",
+        "/healthz",
+        "/livez",
+        "/openapi",
+        "/openapi/*",
+        "/readyz",
+        "/version",
+        "/version/",
+    ])]);
+    let public = json!([urls(&["/healthz", "/livez", "/readyz", "/version", "/version/"])]);
+    let issuer = json!([urls(&[
+        "/.well-known/openid-configuration",
+        "/.well-known/openid-configuration/",
+        "/openid/v1/jwks",
+        "/openid/v1/jwks/"
+    ])]);
+    let labels = json!({"kubernetes.io/bootstrapping": "rbac-defaults"});
+    let annotations = json!({"rbac.authorization.kubernetes.io/autoupdate": "true"});
+    for (name, rules) in [
+        ("cluster-admin", all),
+        ("admin", admin.into()),
+        ("edit", edit.into()),
+        ("view", view.into()),
+        ("system:basic-user", reviews),
+        ("system:discovery", discovery),
+        ("system:public-info-viewer", public),
+        ("system:service-account-issuer-discovery", issuer),
+    ] {
+        let meta = json!({"name": name, "labels": labels, "annotations": annotations});
+        let object = json!({"metadata": meta, "rules": rules});
+        create(core, &format!("clusterroles.{RBAC}"), "", object, "kube-apiserver");
+    }
+    for (name, groups) in [
+        ("cluster-admin", &["system:masters"][..]),
+        ("system:basic-user", &["system:authenticated"]),
+        ("system:discovery", &["system:authenticated"]),
+        ("system:public-info-viewer", &["system:authenticated", "system:unauthenticated"]),
+        ("system:service-account-issuer-discovery", &["system:serviceaccounts"]),
+    ] {
+        let subjects: Vec<Value> =
+            groups.iter().map(|g| json!({"kind": "Group", "apiGroup": RBAC, "name": g})).collect();
+        let object = json!({
+            "metadata": {"name": name, "labels": labels, "annotations": annotations},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": subjects,
+        });
+        create(core, &format!("clusterrolebindings.{RBAC}"), "", object, "kube-apiserver");
+    }
+}
+
+/// Nodes, the default storage class, priority classes and the server's own service.
+pub(crate) fn defaults(core: &Core, nodes: usize) {
+    for (name, value, text) in [
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+    ] {
+        let object = json!({"metadata": {"name": name}, "value": value, "description": text});
+        create(core, "priorityclasses.scheduling.k8s.io", "", object, "kube-apiserver");
+    }
+    create(
+        core,
+        "storageclasses.storage.k8s.io",
+        "",
+        json!({
+            "metadata": {
+                "name": "standard",
+                "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+            },
+            "provisioner": "sandbox.local/hostpath",
+            "allowVolumeExpansion": true,
+        }),
+        "kube-apiserver",
+    );
+    create(
+        core,
+        "services",
+        "default",
+        json!({
+            "metadata": {
+                "name": "kubernetes",
+                "labels": {"component": "apiserver", "provider": "kubernetes"},
+            },
+            "spec": {
+                "clusterIP": "10.96.0.1",
+                "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+            },
+        }),
+        "kube-apiserver",
+    );
+    for number in 1..=nodes {
+        node(core, &format!("node-{number}"));
+    }
+}
+
+/// A ready node with plenty of room.
+fn node(core: &Core, name: &str) {
+    let now = core.now();
+    let amounts = json!({"cpu": "64", "ephemeral-storage": "500Gi", "memory": "256Gi", "pods": "5k"});
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now,
+            "reason": reason, "message": message,
+        })
+    };
+    let labels = json!({
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    });
+    create(
+        core,
+        "nodes",
+        "",
+        json!({
+            "metadata": {"name": name, "labels": labels, "annotations": {"node.alpha.kubernetes.io/ttl": "0"}},
+            "status": {
+                "capacity": amounts,
+                "allocatable": amounts,
+                "conditions": [
+                    condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+                    condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+                    condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+                    condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+                ],
+                "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+                "nodeInfo": {
+                    "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "6.0", "osImage": "sandbox",
+                    "containerRuntimeVersion": "sandbox://1.0",
+                    "kubeletVersion": format!("v{}", core.options.version),
+                    "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
+                },
+            },
+        }),
+        "kubelet",
+    );
+    // The node says that it is ready, so the taint every new node gets comes off at once.
+    if let Some(served) = core.of_table("nodes") {
+        let author =
+            crate::write::Author { manager: "kube-controller-manager".into(), dry_run: false, scale: false };
+        let _ = core.update(
+            &served,
+            &crate::store::Key::new("", name),
+            crate::admit::prepare::Part::Main,
+            &author,
+            &mut |live| {
+                let mut value = live.value.clone();
+                value["spec"]["taints"] = json!([]);
+                Ok(crate::write::Proposal {
+                    value,
+                    ownership: crate::write::Ownership::Update,
+                    warnings: vec![],
+                })
+            },
+        );
+    }
+}

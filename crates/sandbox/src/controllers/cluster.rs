@@ -1,0 +1,234 @@
+//! What controllers read and write through.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::admit::prepare::Part;
+use crate::core::Core;
+use crate::delete::DeleteOptions;
+use crate::resource::Served;
+use crate::select::Labels;
+use crate::status::{Named, Result, Status};
+use crate::store::{Key, Object};
+use crate::write::{Author, Ownership, Proposal};
+
+/// The cluster as a controller sees it. Tables are named as in `deployments.apps`, `pods`.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Cluster {
+    pub(crate) fn new(core: Arc<Core>) -> Cluster {
+        Cluster { core }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.core.clock.now()
+    }
+
+    /// Now, as objects record it.
+    pub fn timestamp(&self) -> String {
+        self.core.now()
+    }
+
+    /// How long ago an object recorded a time; zero when it cannot be read.
+    pub fn since(&self, recorded: &Value) -> Duration {
+        let at = recorded.as_str().and_then(|t| t.parse::<Timestamp>().ok());
+        at.and_then(|at| Duration::try_from(self.now().duration_since(at)).ok()).unwrap_or_default()
+    }
+
+    /// Five letters for the end of a name.
+    pub fn suffix(&self) -> String {
+        self.core.ids.suffix()
+    }
+
+    /// A random number, the same every time under a seed.
+    pub fn random(&self) -> u64 {
+        self.core.ids.next()
+    }
+
+    fn served(&self, table: &str) -> Result<Arc<Served>> {
+        self.core.of_table(table).ok_or_else(|| Status::internal(format!("nothing serves {table}")))
+    }
+
+    /// One object with its kind and apiVersion.
+    pub fn get(&self, table: &str, namespace: &str, name: &str) -> Option<Value> {
+        let served = self.core.of_table(table)?;
+        let object = self.core.store.get(table, &Key::new(namespace, name))?;
+        Some(self.core.whole(&served, &object))
+    }
+
+    /// One object as stored: quick to test for existence, uid or labels.
+    pub fn object(&self, table: &str, key: &Key) -> Option<Arc<Object>> {
+        self.core.store.get(table, key)
+    }
+
+    /// All objects of a table as stored, cheap to filter before reading.
+    pub fn objects(&self, table: &str, namespace: Option<&str>) -> Vec<Arc<Object>> {
+        self.core.store.list(table, namespace)
+    }
+
+    pub fn list(&self, table: &str, namespace: Option<&str>) -> Vec<Value> {
+        self.read(table, self.core.store.list(table, namespace))
+    }
+
+    /// Objects a selector matches.
+    pub fn select(&self, table: &str, namespace: &str, labels: &Labels) -> Vec<Value> {
+        let mut found = self.core.store.list(table, Some(namespace));
+        found.retain(|o| labels.matches(o));
+        self.read(table, found)
+    }
+
+    /// Objects that name `uid` among their owners.
+    pub fn owned(&self, table: &str, namespace: &str, uid: &str) -> Vec<Value> {
+        let mut found = self.core.store.list(table, Some(namespace));
+        found.retain(|o| o.owners.iter().any(|owner| **owner == *uid));
+        self.read(table, found)
+    }
+
+    fn read(&self, table: &str, objects: Vec<Arc<Object>>) -> Vec<Value> {
+        let Some(served) = self.core.of_table(table) else { return vec![] };
+        objects.iter().map(|o| self.core.whole(&served, o)).collect()
+    }
+
+    fn author(&self, manager: &str) -> Author {
+        Author { manager: manager.into(), dry_run: false, scale: false }
+    }
+
+    /// Creates an object; its kind and apiVersion may be left out.
+    pub fn create(&self, table: &str, namespace: &str, mut object: Value, manager: &str) -> Result<Value> {
+        let served = self.served(table)?;
+        object["kind"] = served.def.kind.as_str().into();
+        object["apiVersion"] = served.api_version().into();
+        let object = self.decode(&served, object)?;
+        let written =
+            self.core.create(&served, namespace, object, &self.author(manager), Ownership::Update)?;
+        Ok(written.value())
+    }
+
+    fn decode(&self, served: &Served, object: Value) -> Result<Value> {
+        if served.custom.is_some() {
+            return Ok(object);
+        }
+        crate::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(Status::internal)
+    }
+
+    /// Changes an object in place. `change` may run again when a race was lost.
+    pub fn update(
+        &self,
+        table: &str,
+        key: &Key,
+        manager: &str,
+        change: impl FnMut(&mut Value),
+    ) -> Result<Value> {
+        self.change(table, key, Part::Main, manager, change)
+    }
+
+    /// Changes an object's status.
+    pub fn update_status(
+        &self,
+        table: &str,
+        key: &Key,
+        manager: &str,
+        change: impl FnMut(&mut Value),
+    ) -> Result<Value> {
+        self.change(table, key, Part::Status, manager, change)
+    }
+
+    /// Changes any part of an object.
+    pub fn change(
+        &self,
+        table: &str,
+        key: &Key,
+        part: Part,
+        manager: &str,
+        mut change: impl FnMut(&mut Value),
+    ) -> Result<Value> {
+        let served = self.served(table)?;
+        let written = self.core.update(&served, key, part, &self.author(manager), &mut |live| {
+            let mut value = live.value.clone();
+            change(&mut value);
+            if let Some(meta) = value["metadata"].as_object_mut() {
+                meta.shift_remove("resourceVersion");
+            }
+            let value = self.decode(&served, value)?;
+            Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
+        })?;
+        Ok(written.value())
+    }
+
+    /// Binds a pod to a node, as a scheduler does.
+    pub fn bind(&self, key: &Key, node: &str) -> Result<()> {
+        crate::bind::bind(&self.core, key, node, &self.author("kube-scheduler"))
+    }
+
+    /// Deletes an object; one that is gone already is fine.
+    pub fn delete(&self, table: &str, key: &Key, options: &DeleteOptions) -> Result<()> {
+        let served = self.served(table)?;
+        match self.core.delete(&served, key, options) {
+            Ok(_) => Ok(()),
+            Err(status) if status.code == 404 => Ok(()),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Records an Event about an object, or counts up one that says the same.
+    pub fn event(&self, about: &Value, component: &str, kind: &str, reason: &str, message: &str) {
+        let namespace =
+            about["metadata"]["namespace"].as_str().filter(|n| !n.is_empty()).unwrap_or("default");
+        let name = about["metadata"]["name"].as_str().unwrap_or("");
+        let uid = &about["metadata"]["uid"];
+        let now = self.timestamp();
+        let known = self.core.store.list("events", Some(namespace)).into_iter().find(|o| {
+            o.name().starts_with(name) && {
+                let e = o.value();
+                e["involvedObject"]["uid"] == *uid
+                    && e["reason"] == reason
+                    && e["message"] == message
+                    && e["source"]["component"] == component
+            }
+        });
+        if let Some(known) = known {
+            let done = self.update("events", &known.key, component, |event| {
+                event["count"] = (event["count"].as_i64().unwrap_or(1) + 1).into();
+                event["lastTimestamp"] = now.clone().into();
+            });
+            if done.is_ok() {
+                return;
+            }
+        }
+        let nanos = self.now().as_nanosecond();
+        // Two events in one instant must not share a name.
+        let unique = (nanos as u64) ^ (self.random() & 0xffff);
+        let event = json!({
+            "metadata": {"name": format!("{name}.{unique:016x}"), "namespace": namespace},
+            "involvedObject": {
+                "kind": about["kind"],
+                "namespace": about["metadata"]["namespace"],
+                "name": name,
+                "uid": uid,
+                "apiVersion": about["apiVersion"],
+                "resourceVersion": about["metadata"]["resourceVersion"],
+            },
+            "reason": reason,
+            "message": message,
+            "source": {"component": component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": kind,
+            "reportingComponent": component,
+        });
+        // An event that cannot be recorded must not stop what it tells of.
+        let _ = self.create("events", namespace, event, component);
+    }
+
+    /// 404 for a resource of this name, for controllers that must report one.
+    pub fn missing(&self, what: &str, name: &str) -> Box<Status> {
+        Status::not_found(Named { group: "", what }, name)
+    }
+}

@@ -1,0 +1,232 @@
+//! The thread that runs the controllers, and the timers that make time pass for them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Cluster, Controller, Item, Next, Queue};
+use crate::clock::Speed;
+use crate::core::Core;
+use crate::store::{Change, Event};
+
+/// Reconciliations between two looks at the clock and the requests.
+const BURST: usize = 64;
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+enum Command {
+    /// Answer when nothing is left to do right now.
+    Settle(oneshot::Sender<()>),
+    /// The clock was moved.
+    Wake,
+}
+
+/// A handle on the running controllers. They stop when it is dropped.
+pub(crate) struct Engine {
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Engine {
+    pub(crate) fn start(core: &Arc<Core>, controllers: Vec<Box<dyn Controller>>) -> std::io::Result<Engine> {
+        let events = core.store.tap();
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let cluster = Cluster::new(core.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        std::thread::Builder::new().name("sandbox-controllers".into()).spawn(move || {
+            let mut runner = Runner {
+                retries: HashMap::new(),
+                queue: VecDeque::new(),
+                timers: BTreeMap::new(),
+                sequence: 0,
+                waiting: Vec::new(),
+                controllers,
+                cluster,
+            };
+            runner.replay();
+            runtime.block_on(runner.run(events, receiver));
+        })?;
+        Ok(Engine { commands })
+    }
+
+    /// Returns when the controllers have nothing left to do.
+    pub(crate) async fn settle(&self) {
+        let (sender, done) = oneshot::channel();
+        if self.commands.send(Command::Settle(sender)).is_ok() {
+            let _ = done.await;
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        let _ = self.commands.send(Command::Wake);
+    }
+}
+
+struct Timer {
+    controller: usize,
+    item: Item,
+    hurry: bool,
+}
+
+struct Runner {
+    controllers: Vec<Box<dyn Controller>>,
+    cluster: Cluster,
+    queue: VecDeque<(usize, Item)>,
+    timers: BTreeMap<(Timestamp, u64), Timer>,
+    retries: HashMap<(usize, Item), Duration>,
+    sequence: u64,
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+impl Runner {
+    /// Tells the controllers of everything that was there before them.
+    fn replay(&mut self) {
+        let (_, objects) = self.cluster.core.store.dump();
+        for (table, object) in objects {
+            let event =
+                Event { rev: object.rev, table, change: Change::Added, prev: None, object: object.clone() };
+            self.observe(&event);
+        }
+    }
+
+    async fn run(
+        &mut self,
+        mut events: mpsc::UnboundedReceiver<Arc<Event>>,
+        mut commands: mpsc::UnboundedReceiver<Command>,
+    ) {
+        loop {
+            for _ in 0..BURST {
+                while let Ok(event) = events.try_recv() {
+                    self.observe(&event);
+                }
+                let Some((controller, item)) = self.queue.pop_front() else { break };
+                self.reconcile(controller, &item);
+            }
+            while let Ok(command) = commands.try_recv() {
+                self.command(command);
+            }
+            if commands.is_closed() {
+                return;
+            }
+            self.fire_due();
+            if !self.queue.is_empty() || !events.is_empty() {
+                continue;
+            }
+            if self.jump() {
+                continue;
+            }
+            for waiting in self.waiting.drain(..) {
+                let _ = waiting.send(());
+            }
+            let next = self.timers.keys().next().map(|(at, _)| *at);
+            let wait = next.and_then(|at| self.cluster.core.clock.real_wait(at));
+            let sleep = async {
+                match wait {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.observe(&event),
+                    None => return,
+                },
+                command = commands.recv() => match command {
+                    Some(command) => self.command(command),
+                    None => return,
+                },
+                () = sleep => {}
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Settle(sender) => self.waiting.push(sender),
+            Command::Wake => {}
+        }
+    }
+
+    fn observe(&mut self, event: &Event) {
+        for index in 0..self.controllers.len() {
+            let mut found = Queue::default();
+            self.controllers[index].observe(event, &self.cluster, &mut found);
+            for item in found.0 {
+                self.enqueue(index, item);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, controller: usize, item: Item) {
+        let entry = (controller, item);
+        if !self.queue.contains(&entry) {
+            self.queue.push_back(entry);
+        }
+    }
+
+    fn reconcile(&mut self, controller: usize, item: &Item) {
+        let key = (controller, item.clone());
+        match self.controllers[controller].reconcile(item, &self.cluster) {
+            Ok(next) => {
+                self.retries.remove(&key);
+                match next {
+                    Next::Done => {}
+                    Next::After(wait) => self.timer(controller, item.clone(), wait, true),
+                    Next::Later(wait) => self.timer(controller, item.clone(), wait, false),
+                }
+            }
+            Err(_) => {
+                let wait = self.retries.get(&key).map_or(FIRST_RETRY, |w| (*w * 2).min(LONGEST_RETRY));
+                self.retries.insert(key, wait);
+                self.timer(controller, item.clone(), wait, false);
+            }
+        }
+    }
+
+    fn timer(&mut self, controller: usize, item: Item, wait: Duration, hurry: bool) {
+        let at = self.cluster.now().checked_add(wait).unwrap_or(Timestamp::MAX);
+        // One timer per item: the sooner wins, since whoever is called early asks again.
+        let same: Vec<_> = self
+            .timers
+            .iter()
+            .filter(|(_, t)| t.controller == controller && t.item == item && t.hurry == hurry)
+            .map(|(k, _)| *k)
+            .collect();
+        for known in same {
+            if known.0 <= at {
+                return;
+            }
+            self.timers.remove(&known);
+        }
+        self.sequence += 1;
+        self.timers.insert((at, self.sequence), Timer { controller, item, hurry });
+    }
+
+    fn fire_due(&mut self) {
+        let now = self.cluster.now();
+        while let Some(entry) = self.timers.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let timer = entry.remove();
+            self.enqueue(timer.controller, timer.item);
+        }
+    }
+
+    /// At full speed, moves the clock to the next timer somebody waits for.
+    fn jump(&mut self) -> bool {
+        let clock = &self.cluster.core.clock;
+        if clock.speed() != Speed::Max {
+            return false;
+        }
+        let Some(at) = self.timers.iter().find(|(_, t)| t.hurry).map(|((at, _), _)| *at) else {
+            return false;
+        };
+        if let Ok(left) = Duration::try_from(at.duration_since(clock.now())) {
+            clock.advance(left);
+        }
+        true
+    }
+}

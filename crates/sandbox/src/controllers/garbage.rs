@@ -1,0 +1,189 @@
+//! Garbage collection by owner references: background, foreground and orphaning.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::{Cluster, Controller, Item, Next, Queue};
+use crate::delete::{DeleteOptions, Propagation};
+use crate::status::Result;
+use crate::store::{Change, Event};
+
+/// Who writes when a reference or a finalizer is taken off.
+const MANAGER: &str = "kube-controller-manager";
+
+/// Knows every live object by uid and every object by the uids that own it.
+#[derive(Default)]
+pub(super) struct Collector {
+    live: HashMap<Box<str>, Item>,
+    dependents: HashMap<Box<str>, HashSet<Item>>,
+}
+
+impl Controller for Collector {
+    fn name(&self) -> &'static str {
+        "garbage-collector"
+    }
+
+    fn observe(&mut self, event: &Event, _: &Cluster, queue: &mut Queue) {
+        let item = Item::of(event);
+        let object = &event.object;
+        if let Some(prev) = &event.prev {
+            for owner in
+                prev.owners.iter().filter(|o| !object.owners.contains(o) || event.change == Change::Deleted)
+            {
+                if let Some(known) = self.dependents.get_mut(owner) {
+                    known.remove(&item);
+                    if known.is_empty() {
+                        self.dependents.remove(owner);
+                    }
+                }
+                // An owner may be waiting for exactly this.
+                if let Some(owner) = self.live.get(owner) {
+                    queue.push(owner.clone());
+                }
+            }
+        }
+        if event.change == Change::Deleted {
+            self.live.remove(&object.uid);
+            for dependent in self.dependents.get(&object.uid).into_iter().flatten() {
+                queue.push(dependent.clone());
+            }
+            return;
+        }
+        self.live.insert(object.uid.clone(), item.clone());
+        for owner in &object.owners {
+            self.dependents.entry(owner.clone()).or_default().insert(item.clone());
+        }
+        if !object.owners.is_empty() || object.deleting {
+            queue.push(item);
+        }
+        if object.deleting {
+            for dependent in self.dependents.get(&object.uid).into_iter().flatten() {
+                queue.push(dependent.clone());
+            }
+        }
+    }
+
+    fn reconcile(&mut self, item: &Item, cluster: &Cluster) -> Result<Next> {
+        let Some(object) = cluster.object(&item.table, &item.key) else { return Ok(Next::Done) };
+        let value = object.value();
+        let has = |finalizer: &str| {
+            value["metadata"]["finalizers"].as_array().is_some_and(|f| f.iter().any(|v| v == finalizer))
+        };
+        if object.deleting && has("orphan") {
+            return self.orphan(item, &object.uid, cluster);
+        }
+        if object.deleting && has("foregroundDeletion") {
+            return self.foreground(item, &object.uid, cluster);
+        }
+        if object.deleting || object.owners.is_empty() {
+            return Ok(Next::Done);
+        }
+        self.check_owners(item, &value, cluster)
+    }
+}
+
+impl Collector {
+    fn orphan(&self, item: &Item, uid: &str, cluster: &Cluster) -> Result<Next> {
+        for dependent in self.dependents.get(uid).cloned().into_iter().flatten() {
+            if cluster.object(&dependent.table, &dependent.key).is_some() {
+                cluster.update(&dependent.table, &dependent.key, MANAGER, |v| drop_owners(v, &[uid]))?;
+            }
+        }
+        drop_finalizer(item, "orphan", cluster)
+    }
+
+    fn foreground(&self, item: &Item, uid: &str, cluster: &Cluster) -> Result<Next> {
+        let mut blocked = false;
+        for dependent in self.dependents.get(uid).cloned().into_iter().flatten() {
+            let Some(object) = cluster.object(&dependent.table, &dependent.key) else { continue };
+            let value = object.value();
+            let blocks = value["metadata"]["ownerReferences"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|r| r["uid"] == uid && r["blockOwnerDeletion"] == true);
+            blocked |= blocks;
+            if blocks
+                && !object.deleting
+                && value["metadata"]["ownerReferences"].as_array().is_some_and(|r| r.len() == 1)
+            {
+                self.delete(&dependent, &object.uid, cluster)?;
+            }
+        }
+        if blocked { Ok(Next::Done) } else { drop_finalizer(item, "foregroundDeletion", cluster) }
+    }
+
+    /// Deletes a dependent, in the foreground if it has dependents of its own.
+    fn delete(&self, item: &Item, uid: &str, cluster: &Cluster) -> Result<()> {
+        let propagation =
+            if self.dependents.contains_key(uid) { Propagation::Foreground } else { Propagation::Background };
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            uid: Some(uid.to_owned()),
+            ..DeleteOptions::default()
+        };
+        cluster.delete(&item.table, &item.key, &options)
+    }
+
+    fn check_owners(&self, item: &Item, value: &Value, cluster: &Cluster) -> Result<Next> {
+        let mut solid = 0;
+        let mut waiting: Vec<&str> = Vec::new();
+        let mut dangling: Vec<&str> = Vec::new();
+        for reference in value["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+            let uid = reference["uid"].as_str().unwrap_or("");
+            let owner = self
+                .live
+                .get(uid)
+                .filter(|o| o.key.namespace.is_empty() || o.key.namespace == item.key.namespace);
+            let Some(owner) = owner.and_then(|o| cluster.object(&o.table, &o.key)).filter(|o| *o.uid == *uid)
+            else {
+                dangling.push(uid);
+                continue;
+            };
+            let foreground = owner.deleting
+                && owner.value()["metadata"]["finalizers"]
+                    .as_array()
+                    .is_some_and(|f| f.iter().any(|v| v == "foregroundDeletion"));
+            if foreground && reference["blockOwnerDeletion"] == true { waiting.push(uid) } else { solid += 1 }
+        }
+        if solid > 0 {
+            if !dangling.is_empty() || !waiting.is_empty() {
+                let gone: Vec<&str> = dangling.into_iter().chain(waiting).collect();
+                cluster.update(&item.table, &item.key, MANAGER, |v| drop_owners(v, &gone))?;
+            }
+            return Ok(Next::Done);
+        }
+        let uid = value["metadata"]["uid"].as_str().unwrap_or("");
+        let propagation = if !waiting.is_empty() && self.dependents.contains_key(uid) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        };
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            uid: Some(uid.to_owned()),
+            ..DeleteOptions::default()
+        };
+        cluster.delete(&item.table, &item.key, &options)?;
+        Ok(Next::Done)
+    }
+}
+
+fn drop_owners(value: &mut Value, uids: &[&str]) {
+    if let Some(Value::Array(references)) = value["metadata"].get_mut("ownerReferences") {
+        references.retain(|r| !r["uid"].as_str().is_some_and(|u| uids.contains(&u)));
+    }
+}
+
+fn drop_finalizer(item: &Item, finalizer: &str, cluster: &Cluster) -> Result<Next> {
+    let done = cluster.update(&item.table, &item.key, MANAGER, |value| {
+        if let Some(Value::Array(finalizers)) = value["metadata"].get_mut("finalizers") {
+            finalizers.retain(|f| f != finalizer);
+        }
+    });
+    match done {
+        Err(status) if status.code != 404 => Err(status),
+        _ => Ok(Next::Done),
+    }
+}

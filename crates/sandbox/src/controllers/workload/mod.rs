@@ -1,0 +1,8 @@
+//! Simulated workload controllers, scheduler and kubelet.
+
+use super::Controller;
+
+/// The controllers that bring workloads to life.
+pub fn all() -> Vec<Box<dyn Controller>> {
+    vec![]
+}

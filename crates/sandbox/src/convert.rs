@@ -1,0 +1,144 @@
+//! The two resources served in a version they are not stored in: events and autoscalers.
+
+use serde_json::{Map, Value, json};
+
+use crate::resource::Served;
+
+/// Whether objects are printed exactly as stored.
+pub(crate) fn is_stored_form(served: &Served) -> bool {
+    served.custom.is_some()
+        || (served.def.group != "events.k8s.io" && served.def.version == served.storage_version)
+}
+
+/// From the version a client wrote to the version stored.
+pub(crate) fn to_storage(served: &Served, value: Value) -> Value {
+    if is_stored_form(served) {
+        return value;
+    }
+    match served.def.group.as_str() {
+        "events.k8s.io" => event_to_core(value),
+        "autoscaling" => autoscaler_to_v2(value),
+        _ => value,
+    }
+}
+
+/// From the version stored to the version a client reads.
+pub(crate) fn from_storage(served: &Served, value: Value) -> Value {
+    if is_stored_form(served) {
+        return value;
+    }
+    match served.def.group.as_str() {
+        "events.k8s.io" => event_from_core(value),
+        "autoscaling" => autoscaler_to_v1(value),
+        _ => value,
+    }
+}
+
+const EVENT_NAMES: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+fn renamed(
+    value: Value,
+    api_version: &str,
+    pick: impl Fn(&str) -> Option<&'static str>,
+) -> Map<String, Value> {
+    let mut out = Map::new();
+    if let Value::Object(members) = value {
+        for (key, member) in members {
+            let name = pick(&key).map_or(key, str::to_owned);
+            out.insert(name, member);
+        }
+    }
+    out.insert("apiVersion".into(), api_version.into());
+    out
+}
+
+fn event_to_core(value: Value) -> Value {
+    let out =
+        renamed(value, "v1", |key| EVENT_NAMES.iter().find(|(new, _)| *new == key).map(|(_, old)| *old));
+    Value::Object(out)
+}
+
+fn event_from_core(value: Value) -> Value {
+    let mut members = renamed(value, "events.k8s.io/v1", |key| {
+        EVENT_NAMES.iter().find(|(_, old)| *old == key).map(|(new, _)| *new)
+    });
+    // The order and the omissions of the newer type.
+    let mut out = Map::new();
+    for key in [
+        "kind",
+        "apiVersion",
+        "metadata",
+        "eventTime",
+        "series",
+        "reportingController",
+        "reportingInstance",
+        "action",
+        "reason",
+        "regarding",
+        "related",
+        "note",
+        "type",
+        "deprecatedSource",
+        "deprecatedFirstTimestamp",
+        "deprecatedLastTimestamp",
+        "deprecatedCount",
+    ] {
+        let Some(value) = members.shift_remove(key) else { continue };
+        let empty = value.is_null() || value.as_str() == Some("");
+        if !empty || key == "eventTime" || key.ends_with("Timestamp") {
+            out.insert(key.into(), value);
+        }
+    }
+    Value::Object(out)
+}
+
+fn autoscaler_to_v2(mut value: Value) -> Value {
+    value["apiVersion"] = "autoscaling/v2".into();
+    if let Some(spec) = value["spec"].as_object_mut()
+        && let Some(percent) = spec.shift_remove("targetCPUUtilizationPercentage")
+        && percent.is_number()
+    {
+        spec.insert(
+            "metrics".into(),
+            json!([{"type": "Resource", "resource": {
+                "name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent},
+            }}]),
+        );
+    }
+    if let Some(status) = value["status"].as_object_mut() {
+        status.shift_remove("currentCPUUtilizationPercentage");
+        status.insert("currentMetrics".into(), Value::Null);
+    }
+    value
+}
+
+fn autoscaler_to_v1(mut value: Value) -> Value {
+    value["apiVersion"] = "autoscaling/v1".into();
+    if let Some(spec) = value["spec"].as_object_mut() {
+        spec.shift_remove("behavior");
+        if let Some(Value::Array(metrics)) = spec.shift_remove("metrics") {
+            let cpu = metrics.iter().find(|m| m["type"] == "Resource" && m["resource"]["name"] == "cpu");
+            if let Some(percent) = cpu.map(|m| &m["resource"]["target"]["averageUtilization"])
+                && percent.is_number()
+            {
+                spec.insert("targetCPUUtilizationPercentage".into(), percent.clone());
+            }
+        }
+    }
+    if let Some(status) = value["status"].as_object_mut() {
+        status.shift_remove("currentMetrics");
+        status.shift_remove("conditions");
+        if !status.contains_key("currentReplicas") {
+            status.insert("currentReplicas".into(), 0.into());
+        }
+    }
+    value
+}

@@ -1,0 +1,447 @@
+//! Custom resource definitions: from a definition to served resources, and what their objects must obey.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use slipway_manifest::crd::{CustomResource, check_definition};
+use slipway_manifest::field_error::{FieldError, FieldErrorKind};
+use slipway_manifest::schema::{Resource, Schema, Subresource, TypeRef};
+
+use crate::core::Core;
+use crate::resource::Served;
+use crate::status::Cause;
+use crate::store::{Draft, Expect, Key, Object};
+use crate::typed::Decoded;
+
+const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Holds a definition until its objects are gone.
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// One served version of a custom resource.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    pub storage_version: String,
+    pub columns: Vec<Value>,
+    pub has_status: bool,
+    /// `specReplicasPath`, `statusReplicasPath`, `labelSelectorPath` as pointers.
+    pub scale: Option<Scale>,
+    deprecated: Option<String>,
+    selectable: Vec<String>,
+    schema: Value,
+    resource: CustomResource,
+}
+
+/// Where a custom resource keeps what `/scale` shows.
+#[derive(Debug, Clone)]
+pub(crate) struct Scale {
+    pub spec_path: String,
+    pub status_path: String,
+    pub selector_path: Option<String>,
+}
+
+fn pointer(path: &str) -> String {
+    path.trim_start_matches('.').split('.').fold(String::new(), |mut out, part| {
+        out.push('/');
+        out.push_str(part);
+        out
+    })
+}
+
+impl Custom {
+    fn new(definition: &Value, version: &Value) -> Custom {
+        let storage = definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|v| v["storage"] == true)
+            .and_then(|v| v["name"].as_str())
+            .unwrap_or("");
+        let text = |v: &Value| v.as_str().map(str::to_owned);
+        let scale = &version["subresources"]["scale"];
+        let (group, name, kind) =
+            (&definition["spec"]["group"], &version["name"], &definition["spec"]["names"]["kind"]);
+        let deprecated = (version["deprecated"] == true).then(|| {
+            text(&version["deprecationWarning"]).unwrap_or_else(|| {
+                let word = |v: &Value| v.as_str().unwrap_or("").to_owned();
+                let newer = definition["spec"]["versions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|v| v["served"] == true && v["deprecated"] != true)
+                    .max_by_key(|v| crate::resource::version_order(v["name"].as_str().unwrap_or("")));
+                let instead = newer
+                    .map(|v| format!("; use {}/{} {}", word(group), word(&v["name"]), word(kind)))
+                    .unwrap_or_default();
+                format!("{}/{} {} is deprecated{instead}", word(group), word(name), word(kind))
+            })
+        });
+        let api_version = slipway_manifest::object::join_api_version(
+            group.as_str().unwrap_or(""),
+            name.as_str().unwrap_or(""),
+        );
+        let schema = version["schema"].get("openAPIV3Schema");
+        // Schemas too deep to read were refused with their definition.
+        let resource = CustomResource::new(&api_version, kind.as_str().unwrap_or(""), schema)
+            .or_else(|_| CustomResource::new(&api_version, kind.as_str().unwrap_or(""), None))
+            .unwrap_or_else(|_| unreachable!("no schema is not too deep"));
+        Custom {
+            storage_version: storage.to_owned(),
+            columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
+            has_status: version["subresources"]["status"].is_object(),
+            scale: scale["specReplicasPath"].as_str().map(|spec| Scale {
+                spec_path: pointer(spec),
+                status_path: pointer(scale["statusReplicasPath"].as_str().unwrap_or("")),
+                selector_path: scale["labelSelectorPath"].as_str().map(pointer),
+            }),
+            deprecated,
+            selectable: version["selectableFields"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|f| text(&f["jsonPath"]))
+                .collect(),
+            schema: version["schema"]["openAPIV3Schema"].clone(),
+            resource,
+        }
+    }
+
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    pub(crate) fn shape(&self) -> TypeRef<'_> {
+        self.resource.kind()
+    }
+
+    pub(crate) fn selectable(&self, key: &str) -> Option<String> {
+        self.selectable.iter().find(|path| path.trim_start_matches('.') == key).map(|path| pointer(path))
+    }
+
+    pub(crate) fn deprecation(&self, _: &Served) -> Option<String> {
+        self.deprecated.clone()
+    }
+
+    /// Prunes unknown fields and sorts members, as unstructured objects are printed.
+    pub(crate) fn decode(&self, value: Value, duplicates: &[String]) -> Result<Decoded, String> {
+        let mut value = value;
+        // Metadata is typed, whatever the schema says of the rest.
+        if let Some(metadata) = value.get_mut("metadata") {
+            let meta =
+                Schema::built_in().types().kind("v1", "ConfigMap").and_then(|kind| kind.child("metadata"));
+            if let Some(meta) = meta {
+                let taken = metadata.take();
+                *metadata = crate::typed::decode(taken, meta, &[])?.value;
+            }
+        }
+        let mut strict = self.resource.prune(&mut value).map_err(|e| e.to_string())?;
+        strict.extend(duplicates.iter().map(|d| format!("duplicate field {d:?}")));
+        Ok(Decoded { value: sorted(value), strict })
+    }
+
+    pub(crate) fn prepare_create(&self, object: &mut Value) {
+        if self.has_status
+            && let Some(members) = object.as_object_mut()
+        {
+            members.shift_remove("status");
+        }
+        self.default(object);
+    }
+
+    pub(crate) fn default(&self, object: &mut Value) {
+        drop_nulls(object, &self.schema);
+        // Objects too deep were refused when they were decoded.
+        if self.resource.default(object).is_ok() {
+            *object = sorted(object.take());
+        }
+    }
+
+    pub(crate) fn validate(&self, object: &Value, _old: Option<&Value>, out: &mut Vec<Cause>) {
+        if let Ok(errors) = self.resource.validate(object) {
+            out.extend(errors.iter().map(cause));
+        }
+    }
+}
+
+/// Takes out nulls that stand where neither null nor a default may.
+fn drop_nulls(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(members) => {
+            let of = |key: &str| {
+                schema["properties"]
+                    .get(key)
+                    .or_else(|| schema.get("additionalProperties"))
+                    .filter(|s| s.is_object())
+            };
+            members.retain(|key, member| {
+                !member.is_null()
+                    || of(key).is_none_or(|s| s["nullable"] == true || s.get("default").is_some())
+            });
+            for (key, member) in members.iter_mut() {
+                if let Some(schema) = of(key) {
+                    drop_nulls(member, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                drop_nulls(item, &schema["items"]);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.into_iter().collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(members.into_iter().map(|(k, v)| (k, sorted(v))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+/// Validates a definition itself.
+pub(crate) fn validate_definition(kind: (&str, &str), object: &Value, out: &mut Vec<Cause>) {
+    if kind != ("apiextensions.k8s.io", "CustomResourceDefinition") {
+        return;
+    }
+    out.extend(check_definition(object).iter().map(cause));
+}
+
+/// A field's problem as a status lists it.
+fn cause(error: &FieldError) -> Cause {
+    let reason = match error.kind {
+        FieldErrorKind::Required => "FieldValueRequired",
+        FieldErrorKind::Invalid => "FieldValueInvalid",
+        FieldErrorKind::TypeInvalid => "FieldValueTypeInvalid",
+        FieldErrorKind::NotSupported => "FieldValueNotSupported",
+        FieldErrorKind::Forbidden => "FieldValueForbidden",
+        FieldErrorKind::Duplicate => "FieldValueDuplicate",
+        FieldErrorKind::NotFound => "FieldValueNotFound",
+        FieldErrorKind::TooLong => "FieldValueTooLong",
+        FieldErrorKind::TooMany => "FieldValueTooMany",
+    };
+    let field = if error.field.is_empty() { "<nil>".to_owned() } else { error.field.clone() };
+    let text = error.to_string();
+    let message = text.strip_prefix(&format!("{field}: ")).unwrap_or(&text).to_owned();
+    Cause { reason, field, message }
+}
+
+/// What a definition looks like once somebody deleted it.
+pub(crate) fn terminating(core: &Core, definition: &mut Value) {
+    set_condition(
+        definition,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        &core.now(),
+    );
+}
+
+fn set_condition(definition: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
+    if !definition["status"]["conditions"].is_array() {
+        definition["status"]["conditions"] = json!([]);
+    }
+    let generation = definition["metadata"]["generation"].clone();
+    let Value::Array(conditions) = &mut definition["status"]["conditions"] else { return };
+    let old = conditions.iter().position(|c| c["type"] == kind);
+    let since = old
+        .map(|i| &conditions[i])
+        .filter(|c| c["status"] == status)
+        .map_or_else(|| json!(now), |c| c["lastTransitionTime"].clone());
+    let _ = generation;
+    let condition = json!({
+        "type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
+    });
+    match old {
+        Some(i) => conditions[i] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// Follows a definition's change: accepts its names, establishes it and serves it.
+///
+/// A real server does this in two steps that watchers see; all are done before the write's answer.
+pub(crate) fn changed(core: &Core, created: bool, object: &Arc<Object>) {
+    let value = object.value();
+    let established = value["status"]["conditions"]
+        .as_array()
+        .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));
+    let names = &value["spec"]["names"];
+    if created || !established || value["status"]["acceptedNames"] != *names {
+        let conflict = conflict(core, object, &value);
+        let now = core.now();
+        let accepted = step(core, &object.key, |v| match &conflict {
+            Some((reason, message)) => {
+                set_condition(v, "NamesAccepted", "False", reason, message, &now);
+                set_condition(v, "Established", "False", "NotAccepted", "not all names are accepted", &now);
+            }
+            None => {
+                v["status"]["acceptedNames"] = v["spec"]["names"].clone();
+                set_condition(v, "NamesAccepted", "True", "NoConflicts", "no conflicts found", &now);
+                if !established {
+                    set_condition(
+                        v,
+                        "Established",
+                        "False",
+                        "Installing",
+                        "the initial names have been accepted",
+                        &now,
+                    );
+                }
+            }
+        });
+        if conflict.is_none() && accepted {
+            step(core, &object.key, |v| {
+                set_condition(
+                    v,
+                    "Established",
+                    "True",
+                    "InitialNamesAccepted",
+                    "the initial names have been accepted",
+                    &now,
+                );
+            });
+        }
+    }
+    // Versions once stored stay on record.
+    step(core, &object.key, |v| {
+        let storage: Vec<Value> = v["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|v| v["storage"] == true)
+            .map(|v| v["name"].clone())
+            .collect();
+        if !v["status"]["storedVersions"].is_array() {
+            v["status"]["storedVersions"] = json!([]);
+        }
+        if let Value::Array(stored) = &mut v["status"]["storedVersions"] {
+            for version in storage {
+                if !stored.contains(&version) {
+                    stored.push(version);
+                }
+            }
+        }
+    });
+    refresh(core);
+}
+
+/// Another definition of the group that has a name this one wants.
+fn conflict(core: &Core, object: &Object, value: &Value) -> Option<(String, String)> {
+    for other in core.store.list(TABLE, None) {
+        if other.key == object.key {
+            continue;
+        }
+        let other = other.value();
+        if other["spec"]["group"] != value["spec"]["group"] {
+            continue;
+        }
+        for (key, reason) in [
+            ("plural", "PluralConflict"),
+            ("singular", "SingularConflict"),
+            ("kind", "KindConflict"),
+            ("listKind", "ListKindConflict"),
+        ] {
+            let name = &value["spec"]["names"][key];
+            if other["status"]["acceptedNames"][key] == *name && name.is_string() {
+                return Some((reason.to_owned(), format!("{name} is already in use")));
+            }
+        }
+    }
+    None
+}
+
+fn step(core: &Core, key: &Key, mut change: impl FnMut(&mut Value)) -> bool {
+    let Some(served) = core.of_table(TABLE) else { return false };
+    for _ in 0..16 {
+        let Some(object) = core.store.get(TABLE, key) else { return false };
+        let before = core.whole(&served, &object);
+        let mut value = before.clone();
+        change(&mut value);
+        let Ok(decoded) = crate::typed::decode(value, served.shape(), &[]) else { return false };
+        if decoded.value == before {
+            return true;
+        }
+        let draft = Draft::new(&decoded.value);
+        let stored =
+            core.store.put::<crate::store::Raced>(TABLE, key, Expect::Rev(object.rev), &draft, |_| Ok(()));
+        if stored.is_ok() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Serves exactly what the established definitions declare.
+pub(crate) fn refresh(core: &Core) {
+    let mut customs = Vec::new();
+    let mut seen: HashMap<String, ()> = HashMap::new();
+    for object in core.store.list(TABLE, None) {
+        let definition = object.value();
+        let established = definition["status"]["conditions"]
+            .as_array()
+            .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"));
+        if !established || seen.insert(object.name().to_owned(), ()).is_some() {
+            continue;
+        }
+        customs.extend(resources(&definition));
+    }
+    core.set_custom_resources(customs);
+}
+
+fn resources(definition: &Value) -> Vec<Arc<Served>> {
+    let spec = &definition["spec"];
+    let names = &spec["names"];
+    let text = |v: &Value| v.as_str().unwrap_or("").to_owned();
+    let texts = |v: &Value| -> Vec<String> {
+        v.as_array().into_iter().flatten().filter_map(|s| s.as_str().map(str::to_owned)).collect()
+    };
+    let mut out = Vec::new();
+    for version in spec["versions"].as_array().into_iter().flatten().filter(|v| v["served"] == true) {
+        let custom = Arc::new(Custom::new(definition, version));
+        let mut subresources = Vec::new();
+        let verbs = || ["get", "patch", "update"].map(str::to_owned).to_vec();
+        if custom.has_status {
+            subresources.push(Subresource {
+                name: "status".into(),
+                group: String::new(),
+                version: String::new(),
+                kind: text(&names["kind"]),
+                verbs: verbs(),
+            });
+        }
+        if custom.scale.is_some() {
+            subresources.push(Subresource {
+                name: "scale".into(),
+                group: "autoscaling".into(),
+                version: "v1".into(),
+                kind: "Scale".into(),
+                verbs: verbs(),
+            });
+        }
+        let def = Resource {
+            group: text(&spec["group"]),
+            version: text(&version["name"]),
+            plural: text(&names["plural"]),
+            singular: text(&names["singular"]),
+            kind: text(&names["kind"]),
+            namespaced: spec["scope"] == "Namespaced",
+            verbs: ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+                .map(str::to_owned)
+                .to_vec(),
+            short_names: texts(&names["shortNames"]),
+            categories: texts(&names["categories"]),
+            subresources,
+            storage_version_hash: String::new(),
+        };
+        let list_kind = text(&names["listKind"]);
+        out.push(Arc::new(Served::of_custom(def, list_kind, custom)));
+    }
+    out
+}

@@ -1,0 +1,211 @@
+//! Cron schedules: the standard five fields and the `@` words.
+
+use jiff::{ToSpan, Zoned};
+
+/// A parsed schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    any_day: bool,
+    any_weekday: bool,
+    /// `@every`, in seconds.
+    every: Option<i64>,
+}
+
+impl Schedule {
+    /// Reads a schedule; the error is in the words of the library Kubernetes uses.
+    pub fn parse(text: &str) -> Result<Schedule, String> {
+        let mut text = text.trim();
+        if let Some(rest) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
+            text = rest.split_once(' ').map_or("", |(_, r)| r).trim();
+        }
+        if text.is_empty() {
+            return Err("empty spec string".into());
+        }
+        if let Some(word) = text.strip_prefix('@') {
+            return Schedule::word(word, text);
+        }
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
+            return Err(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+        };
+        let open = |f: &str| f.starts_with('*') || f == "?";
+        Ok(Schedule {
+            minutes: field(minutes, 0, 59, &[])?,
+            hours: field(hours, 0, 23, &[])?,
+            days: field(days, 1, 31, &[])?,
+            months: field(months, 1, 12, &MONTHS)?,
+            // Sunday may be written as 7 nowhere in this dialect.
+            weekdays: field(weekdays, 0, 6, &WEEKDAYS)?,
+            any_day: open(days),
+            any_weekday: open(weekdays),
+            every: None,
+        })
+    }
+
+    fn word(word: &str, text: &str) -> Result<Schedule, String> {
+        if let Some(span) = word.strip_prefix("every ") {
+            let seconds = duration(span.trim())
+                .ok_or_else(|| format!("failed to parse duration {text}: time: invalid duration {span:?}"))?;
+            let mut schedule = Schedule::parse("* * * * *")?;
+            schedule.every = Some(seconds.max(1));
+            return Ok(schedule);
+        }
+        Schedule::parse(match word {
+            "yearly" | "annually" => "0 0 1 1 *",
+            "monthly" => "0 0 1 * *",
+            "weekly" => "0 0 * * 0",
+            "daily" | "midnight" => "0 0 * * *",
+            "hourly" => "0 * * * *",
+            _ => return Err(format!("unrecognized descriptor: {text}")),
+        })
+    }
+
+    /// The next time strictly after `from`, within five years.
+    pub fn next_after(&self, from: &Zoned) -> Option<Zoned> {
+        if let Some(seconds) = self.every {
+            return from.checked_add(seconds.seconds()).ok();
+        }
+        let mut at = from.checked_add(1.minute()).ok()?.with().second(0).subsec_nanosecond(0).build().ok()?;
+        let end = from.checked_add(5.years()).ok()?;
+        while at < end {
+            if !has(self.months, i64::from(at.month())) {
+                at = at.checked_add(1.month()).ok()?.with().day(1).hour(0).minute(0).build().ok()?;
+            } else if !self.on_day(&at) {
+                at = at.checked_add(1.day()).ok()?.with().hour(0).minute(0).build().ok()?;
+            } else if !has(self.hours, i64::from(at.hour())) {
+                at = at.checked_add(1.hour()).ok()?.with().minute(0).build().ok()?;
+            } else if !has(self.minutes, i64::from(at.minute())) {
+                at = at.checked_add(1.minute()).ok()?;
+            } else {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn on_day(&self, at: &Zoned) -> bool {
+        let day = has(self.days, i64::from(at.day()));
+        let weekday = has(self.weekdays, i64::from(at.weekday().to_sunday_zero_offset()));
+        // When both are restricted, either will do.
+        if self.any_day || self.any_weekday { day && weekday } else { day || weekday }
+    }
+}
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+fn has(bits: u64, n: i64) -> bool {
+    u32::try_from(n).is_ok_and(|n| bits & (1 << n) != 0)
+}
+
+fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String> {
+    let number = |word: &str| -> Result<u32, String> {
+        if let Some(at) = names.iter().position(|n| n.eq_ignore_ascii_case(word)) {
+            return Ok(low + u32::try_from(at).unwrap_or(0));
+        }
+        word.parse().map_err(|_| {
+            format!("failed to parse int from {word}: strconv.Atoi: parsing {word:?}: invalid syntax")
+        })
+    };
+    let mut bits = 0;
+    for part in text.split(',') {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, Some(number(step)?)),
+            None => (part, None),
+        };
+        let (start, mut end) = if range == "*" || range == "?" {
+            (low, high)
+        } else if let Some((a, b)) = range.split_once('-') {
+            (number(a)?, number(b)?)
+        } else {
+            let n = number(range)?;
+            (n, n)
+        };
+        if step.is_some() && !range.contains('-') && range != "*" {
+            end = high;
+        }
+        if start < low {
+            return Err(format!("beginning of range ({start}) below minimum ({low}): {part}"));
+        }
+        if end > high {
+            return Err(format!("end of range ({end}) above maximum ({high}): {part}"));
+        }
+        if start > end {
+            return Err(format!("beginning of range ({start}) beyond end of range ({end}): {part}"));
+        }
+        let step = step.unwrap_or(1);
+        if step == 0 {
+            return Err(format!("step of range should be a positive number: {part}"));
+        }
+        let mut n = start;
+        while n <= end {
+            bits |= 1 << n;
+            n += step;
+        }
+    }
+    Ok(bits)
+}
+
+/// A Go duration in whole seconds.
+fn duration(text: &str) -> Option<i64> {
+    let mut rest = text;
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let value: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        total += value
+            * match &rest[..unit] {
+                "h" => 3600.0,
+                "m" => 60.0,
+                "s" => 1.0,
+                "ms" => 0.001,
+                _ => return None,
+            };
+        rest = &rest[unit..];
+    }
+    (total.is_finite() && total < 1e9 && !text.is_empty()).then_some(total as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_times() {
+        let from: Zoned = "2024-02-28T23:59:30[UTC]".parse().unwrap();
+        for (text, next) in [
+            ("* * * * *", "2024-02-29T00:00:00[UTC]"),
+            ("*/15 3 * * *", "2024-02-29T03:00:00[UTC]"),
+            ("0 0 1 1 *", "2025-01-01T00:00:00[UTC]"),
+            ("0 12 13 * fri", "2024-03-01T12:00:00[UTC]"),
+            ("@hourly", "2024-02-29T00:00:00[UTC]"),
+            ("@every 90s", "2024-02-29T00:01:00[UTC]"),
+        ] {
+            let schedule = Schedule::parse(text).unwrap();
+            assert_eq!(schedule.next_after(&from), Some(next.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn problems_in_the_librarys_words() {
+        for (text, why) in [
+            ("bad", "expected exactly 5 fields, found 1: [bad]"),
+            ("61 * * * *", "end of range (61) above maximum (59): 61"),
+            ("@often", "unrecognized descriptor: @often"),
+            ("x * * * *", "failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax"),
+        ] {
+            assert_eq!(Schedule::parse(text), Err(why.to_owned()), "{text}");
+        }
+        // Nothing matches: the search must end.
+        let never = Schedule::parse("0 0 31 2 *").unwrap();
+        assert_eq!(never.next_after(&"2024-01-01T00:00:00[UTC]".parse().unwrap()), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! DELETE of everything a selector matches.
+
+use crate::respond::Reply;
+use crate::status::Result;
+
+use super::Request;
+
+pub(super) fn handle(request: &Request) -> Result<Reply> {
+    let options = super::delete::options(request)?;
+    let filter = crate::select::Filter::read(&request.query, &request.served)?;
+    let served = request.storage();
+    let namespace = Some(request.path.namespace.as_str()).filter(|n| !n.is_empty());
+    let victims: Vec<_> =
+        request.core.store.list(&served.table, namespace).into_iter().filter(|o| filter.matches(o)).collect();
+    for object in &victims {
+        // Gone meanwhile is gone.
+        if let Err(status) = request.core.delete(&served, &object.key, &options)
+            && status.code != 404
+        {
+            return Err(status);
+        }
+    }
+    let rev = request.core.store.rev();
+    Ok(super::list::print(request, &victims, rev, None, None).wrote(Some(rev)))
+}

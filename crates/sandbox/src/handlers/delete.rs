@@ -1,0 +1,43 @@
+//! DELETE of one object.
+
+use serde_json::Value;
+
+use crate::delete::{DeleteOptions, Deleted};
+use crate::respond::Reply;
+use crate::status::{Result, Status, deleted};
+
+use super::Request;
+
+pub(super) fn handle(request: &Request) -> Result<Reply> {
+    let options = options(request)?;
+    let served = request.storage();
+    Ok(match request.core.delete(&served, &request.key(), &options)? {
+        Deleted::Gone { uid, rev } => {
+            Reply::value(200, deleted(request.served.named(), &request.path.name, &uid)).wrote(rev)
+        }
+        Deleted::GoneShown(value, rev) => request.value_reply(200, value).wrote(rev),
+        Deleted::Pending(object) => {
+            let rev = object.rev;
+            request.object_reply(200, &object).wrote(Some(rev))
+        }
+        Deleted::PendingShown(value) => request.value_reply(200, value),
+    })
+}
+
+/// Options from the body, which may be empty, JSON, YAML or protobuf.
+pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
+    let body = if request.body.is_empty() {
+        Value::Null
+    } else {
+        let value = request.parse_body()?.value;
+        let kind = value["kind"].as_str().unwrap_or("");
+        if !matches!(kind, "" | "DeleteOptions") {
+            let version = value["apiVersion"].as_str().unwrap_or("");
+            return Err(Status::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
+        }
+        value
+    };
+    DeleteOptions::read(&body, &request.query)
+}

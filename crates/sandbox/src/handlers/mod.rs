@@ -1,0 +1,375 @@
+//! One file per verb: from a parsed request to a reply.
+
+mod collection;
+mod create;
+mod delete;
+mod get;
+mod list;
+mod log;
+mod patch;
+mod subresource;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use slipway_manifest::schema::Schema;
+
+use crate::auth::User;
+use crate::body::Parsed;
+use crate::convert;
+use crate::core::Core;
+use crate::negotiate::{Accept, BodyForm, View};
+use crate::query::{FieldValidation, Query};
+use crate::resource::Served;
+use crate::respond::Reply;
+use crate::route::Path;
+use crate::status::{Result, Status};
+use crate::store::{Key, Object};
+use crate::write::{Author, Outcome, Written};
+
+/// A request for a resource, ready to be served.
+pub(crate) struct Request {
+    pub core: Arc<Core>,
+    pub served: Arc<Served>,
+    pub path: Path,
+    pub query: Query,
+    pub accept: Accept,
+    pub content_type: String,
+    pub body: Bytes,
+    pub user: Arc<User>,
+    /// Who writes when the query names nobody: the client program.
+    pub agent: String,
+}
+
+/// What a request does, in the words RBAC uses.
+pub(crate) fn verb(method: &http::Method, path: &Path, query: &Query) -> &'static str {
+    let named = !path.name.is_empty();
+    let watching = path.watch || query.flag("watch") == Some(true);
+    match *method {
+        http::Method::GET | http::Method::HEAD if watching && (!named || path.watch) => "watch",
+        http::Method::GET | http::Method::HEAD if named => "get",
+        http::Method::GET | http::Method::HEAD => "list",
+        http::Method::POST => "create",
+        http::Method::PUT => "update",
+        http::Method::PATCH => "patch",
+        http::Method::DELETE if named => "delete",
+        http::Method::DELETE => "deletecollection",
+        _ => "",
+    }
+}
+
+/// Serves a request. Deprecated versions say so whatever the answer.
+pub(crate) fn handle(request: &Request, verb: &str) -> Result<Reply> {
+    dispatch(request, verb).map_err(|mut status| {
+        status.warnings = request.all_warnings(std::mem::take(&mut status.warnings));
+        status
+    })
+}
+
+fn dispatch(request: &Request, verb: &str) -> Result<Reply> {
+    let (served, path) = (&request.served, &request.path);
+    if !path.subresource.is_empty() {
+        return subresource::handle(request, verb);
+    }
+    if !served.has_verb(verb) {
+        return Err(Status::method_not_allowed());
+    }
+    // Lists and watches may span namespaces; everything else is about one.
+    if served.def.namespaced && path.namespace.is_empty() && !matches!(verb, "list" | "watch") {
+        return Err(Status::method_not_allowed());
+    }
+    if !served.def.namespaced && !path.namespace.is_empty() {
+        if served.custom.is_some() {
+            return Ok(crate::service::not_a_path());
+        }
+        return Err(Status::no_such_resource());
+    }
+    match verb {
+        "create" => create::handle(request),
+        "get" => get::handle(request),
+        "list" => list::handle(request),
+        "watch" => watch::handle(request),
+        "update" => update::handle(request),
+        "patch" => patch::handle(request),
+        "delete" => delete::handle(request),
+        "deletecollection" => collection::handle(request),
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+impl Request {
+    pub(crate) fn key(&self) -> Key {
+        Key::new(&self.path.namespace, &self.path.name)
+    }
+
+    pub(crate) fn author(&self, options: &str) -> Result<Author> {
+        let manager = self.query.field_manager(options)?.map_or_else(|| self.agent.clone(), str::to_owned);
+        Ok(Author { manager, dry_run: self.query.dry_run(options)?, scale: false })
+    }
+
+    /// The resource as it is stored, for kinds served in a version they are not stored in.
+    pub(crate) fn storage(&self) -> Arc<Served> {
+        if self.served.custom.is_some() {
+            return self.served.clone();
+        }
+        self.core.of_table(&self.served.table).unwrap_or_else(|| self.served.clone())
+    }
+
+    /// Reads the body in whatever form it came.
+    pub(crate) fn parse_body(&self) -> Result<Parsed> {
+        let form = crate::negotiate::body_form(&self.content_type, self.served.custom.is_some())?;
+        let kind = &self.served.def.kind;
+        match form {
+            BodyForm::Json => crate::body::json(&self.body).map_err(|e| unrecognised(kind, &self.body, &e)),
+            BodyForm::Yaml => crate::body::yaml(&self.body).map_err(|e| {
+                Status::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): {e}"
+                ))
+            }),
+            BodyForm::Protobuf => {
+                slipway_manifest::decode::decode_protobuf(&self.body, Schema::built_in().types())
+                    .map(|decoded| Parsed { value: decoded.object, duplicates: vec![] })
+                    .map_err(|e| {
+                        Status::bad_request(format!(
+                            "the object provided is unrecognized (must be of type {kind}): {e}"
+                        ))
+                    })
+            }
+        }
+    }
+
+    /// Reads and decodes an object of the request's own kind. Strict problems become an error or warnings.
+    pub(crate) fn decode_object(
+        &self,
+        validation: FieldValidation,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value> {
+        let parsed = self.parse_body()?;
+        let served = &self.served;
+        check_kind(served, &parsed.value, &self.body)?;
+        self.decode_value(parsed, validation, warnings)
+    }
+
+    pub(crate) fn decode_value(
+        &self,
+        parsed: Parsed,
+        validation: FieldValidation,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value> {
+        let served = &self.served;
+        let (kind, version) = (&served.def.kind, served.api_version());
+        let short = &served.def.version;
+        let cannot = |why: &str| {
+            Status::bad_request(format!("{kind} in version {short:?} cannot be handled as a {kind}: {why}"))
+        };
+        let mut value = parsed.value;
+        if let Value::Object(members) = &mut value {
+            // A body may leave its type to the path.
+            members.insert("kind".into(), kind.as_str().into());
+            members.insert("apiVersion".into(), version.into());
+        }
+        let (value, strict) = match &served.custom {
+            Some(custom) => {
+                let pruned = custom.decode(value, &parsed.duplicates).map_err(|e| cannot(&e))?;
+                (pruned.value, pruned.strict)
+            }
+            None => {
+                let decoded = crate::typed::decode(value, served.shape(), &parsed.duplicates)
+                    .map_err(|e| cannot(&e))?;
+                (decoded.value, decoded.strict)
+            }
+        };
+        match validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => warnings.extend(strict),
+            FieldValidation::Strict if strict.is_empty() => {}
+            FieldValidation::Strict => {
+                return Err(cannot(&format!("strict decoding error: {}", strict.join(", "))));
+            }
+        }
+        Ok(value)
+    }
+
+    /// Prints the object a write led to.
+    pub(crate) fn reply(&self, written: Written) -> Reply {
+        let code = if written.created { 201 } else { 200 };
+        let rev = written.rev();
+        let warnings = written.warnings;
+        let reply = match written.outcome {
+            Outcome::Stored(object) => self.object_reply(code, &object),
+            Outcome::Shown(value) => self.value_reply(code, value),
+        };
+        reply.with_warnings(self.all_warnings(warnings)).wrote(rev)
+    }
+
+    pub(crate) fn all_warnings(&self, mut warnings: Vec<String>) -> Vec<String> {
+        if let Some(custom) = &self.served.custom
+            && let Some(warning) = custom.deprecation(&self.served)
+        {
+            warnings.insert(0, warning);
+        }
+        warnings
+    }
+
+    /// A stored object in the view the client asked for.
+    pub(crate) fn object_reply(&self, code: u16, object: &Object) -> Reply {
+        match self.accept.view {
+            View::Object if convert::is_stored_form(&self.served) => {
+                let prefix = self.served.object_prefix().as_bytes();
+                let mut text = Vec::with_capacity(prefix.len() + object.tail.len() + 1);
+                text.extend_from_slice(prefix);
+                text.extend_from_slice(&object.tail);
+                text.push(b'\n');
+                Reply::json(code, text)
+            }
+            _ => self.value_reply(code, self.core.whole(&self.storage(), object)),
+        }
+    }
+
+    /// An object of the storage version in the view the client asked for.
+    pub(crate) fn value_reply(&self, code: u16, value: Value) -> Reply {
+        let value = convert::from_storage(&self.served, value);
+        let value = match self.accept.view {
+            View::Object => value,
+            View::Metadata => crate::table::partial(value, self.accept.beta),
+            View::Table => {
+                let include = self.query.get("includeObject").unwrap_or("");
+                let version = value["metadata"]["resourceVersion"].clone();
+                crate::table::table(&self.core, &self.served, vec![value], include, self.accept.beta, version)
+            }
+        };
+        Reply::value(code, value)
+    }
+}
+
+/// 400 about a body that is no object.
+fn unrecognised(kind: &str, body: &[u8], why: &str) -> Box<Status> {
+    let shown = if body.is_empty() {
+        "<empty>".to_owned()
+    } else {
+        let text: String = String::from_utf8_lossy(body).chars().take(1024).collect();
+        text
+    };
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({shown})"
+    ))
+}
+
+/// Refuses bodies of another type than the endpoint's.
+fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
+    let wanted = &served.def.kind;
+    if !value.is_object() {
+        let word = match value {
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            _ => return Err(missing_kind(wanted, body)),
+        };
+        return Err(unrecognised(
+            wanted,
+            body,
+            &format!(
+                "json: cannot unmarshal {word} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            ),
+        ));
+    }
+    let kind = value["kind"].as_str().unwrap_or("");
+    let version = value["apiVersion"].as_str().unwrap_or("");
+    let ours = served.api_version();
+    if served.custom.is_some() {
+        if kind.is_empty() {
+            return Err(missing_kind(wanted, body));
+        }
+        if version.is_empty() {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {wanted}): Object 'apiVersion' is missing in '{}'",
+                String::from_utf8_lossy(body)
+            )));
+        }
+        if kind != wanted {
+            let group = slipway_manifest::object::split_api_version(version).0;
+            return Err(Status::invalid(
+                crate::status::Named { group, what: kind },
+                crate::admit::meta::text(value, "name"),
+                vec![crate::status::Cause::invalid("kind", &kind.into(), &format!("must be {wanted}"))],
+            ));
+        }
+        if version != ours {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({ours})"
+            )));
+        }
+        return Ok(());
+    }
+    if (kind.is_empty() || kind == wanted) && (version.is_empty() || version == ours) {
+        return Ok(());
+    }
+    let shown_kind = if kind.is_empty() { wanted } else { kind };
+    let shown_version = if version.is_empty() { ours } else { version };
+    let known = Schema::built_in().types().kind(shown_version, shown_kind);
+    let why = match known.and_then(slipway_manifest::TypeRef::as_map) {
+        Some(shape) => {
+            let group = &served.def.group;
+            let internal = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+            format!("converting ({}) to ({internal}.{wanted}): unknown conversion", shape.name)
+        }
+        None => format!(
+            "no kind {shown_kind:?} is registered for version {shown_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ),
+    };
+    Err(Status::bad_request(format!(
+        "{shown_kind} in version {:?} cannot be handled as a {wanted}: {why}",
+        slipway_manifest::object::split_api_version(shown_version).1
+    )))
+}
+
+fn missing_kind(wanted: &str, body: &[u8]) -> Box<Status> {
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {wanted}): Object 'Kind' is missing in '{}'",
+        String::from_utf8_lossy(body)
+    ))
+}
+
+/// Checks the name and namespace of a body against the path, and fills them in.
+pub(crate) fn check_identity(request: &Request, value: &mut Value, naming: Naming) -> Result<()> {
+    let path = &request.path;
+    let name = crate::admit::meta::text(value, "name").to_owned();
+    if naming != Naming::Free {
+        if name.is_empty() && naming == Naming::Required {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                path.name
+            )));
+        }
+        if !name.is_empty() && name != path.name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                path.name
+            )));
+        }
+        crate::admit::meta::of(value).insert("name".into(), path.name.as_str().into());
+    }
+    if request.served.def.namespaced {
+        let namespace = crate::admit::meta::text(value, "namespace");
+        if !namespace.is_empty() && namespace != path.namespace {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    } else {
+        crate::admit::meta::of(value).shift_remove("namespace");
+    }
+    Ok(())
+}
+
+/// Where the name of a body comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    Free,
+    Required,
+    FromPath,
+}

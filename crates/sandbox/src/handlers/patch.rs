@@ -1,0 +1,266 @@
+//! PATCH in its four forms.
+
+use serde_json::{Value, json};
+use slipway_manifest::patch::{PatchError, json as json_patch, merge, strategic};
+
+use crate::admit::meta;
+use crate::admit::prepare::Part;
+use crate::body::Parsed;
+use crate::convert;
+use crate::negotiate::{PatchForm, patch_form};
+use crate::query::{FieldValidation, bad_option};
+use crate::respond::Reply;
+use crate::status::{Cause, Named, Result, Status};
+use crate::write::{Live, Ownership, Proposal};
+
+use super::{Naming, Request, check_identity};
+
+/// More operations than this are refused.
+const MOST_OPERATIONS: usize = 10_000;
+
+pub(super) fn handle(request: &Request) -> Result<Reply> {
+    patch(request, Part::Main)
+}
+
+/// Patches one part of an object.
+pub(super) fn patch(request: &Request, part: Part) -> Result<Reply> {
+    let form = patch_form(&request.content_type, request.served.custom.is_some())?;
+    let author = request.author("PatchOptions")?;
+    let validation = request.query.field_validation("PatchOptions")?;
+    let force = request.query.flag("force");
+    if form == PatchForm::Apply {
+        if request.query.some("fieldManager").is_none() {
+            return Err(bad_option(
+                "PatchOptions",
+                vec![Cause::required("fieldManager", "is required for apply patch")],
+            ));
+        }
+        return apply(request, part, force.unwrap_or(false));
+    }
+    if force.is_some() {
+        return Err(bad_option(
+            "PatchOptions",
+            vec![Cause::forbidden("force", "may not be specified for non-apply patch")],
+        ));
+    }
+    let body = parse_patch(request, form)?;
+    let served = request.storage();
+    let written = request.core.update(&served, &request.key(), part, &author, &mut |live| {
+        propose(request, live, form, &body, validation, part)
+    })?;
+    Ok(request.reply(written))
+}
+
+/// Reads the patch itself.
+fn parse_patch(request: &Request, form: PatchForm) -> Result<Value> {
+    let value = crate::body::json(&request.body).map(|p| p.value).map_err(|e| match form {
+        PatchForm::Json => Status::bad_request(format!("error decoding patch: {e}")),
+        PatchForm::Merge => Status::bad_request("invalid JSON patch"),
+        _ => Status::bad_request(e),
+    })?;
+    match (form, &value) {
+        (PatchForm::Json, Value::Array(operations)) if operations.len() > MOST_OPERATIONS => {
+            let mut status = Status::new(
+                413,
+                "RequestEntityTooLarge",
+                format!(
+                    "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+                    operations.len()
+                ),
+            );
+            status.details = Some(json!({}));
+            Err(status)
+        }
+        (PatchForm::Json, Value::Array(_)) => Ok(value),
+        (PatchForm::Json, other) => {
+            let word = match other {
+                Value::Object(_) => "object",
+                Value::String(_) => "string",
+                Value::Bool(_) => "bool",
+                _ => "number",
+            };
+            Err(Status::bad_request(format!(
+                "error decoding patch: json: cannot unmarshal {word} into Go value of type []handlers.jsonPatchOp"
+            )))
+        }
+        (_, Value::Object(_)) => Ok(value),
+        (PatchForm::Merge, Value::Array(_)) => Err(Status::bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        )),
+        (PatchForm::Strategic, other) => {
+            let word = if other.is_array() { "array" } else { "value" };
+            Err(Status::bad_request(format!(
+                "json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+            )))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// The live object with the patch applied, decoded.
+fn propose(
+    request: &Request,
+    live: &Live,
+    form: PatchForm,
+    patch: &Value,
+    validation: FieldValidation,
+    part: Part,
+) -> Result<Proposal> {
+    let served = &request.served;
+    let document = convert::from_storage(served, live.value.clone());
+    let patched = match form {
+        PatchForm::Json => json_patch::apply(document, patch).map_err(|_| unprocessable())?,
+        PatchForm::Merge => {
+            merge::apply(document, patch.clone()).map_err(|e| Status::bad_request(e.to_string()))?
+        }
+        _ => strategic::apply(document, patch.clone(), Some(served.shape())).map_err(|e| match e {
+            PatchError::TooDeep(_) => Status::bad_request(e.to_string()),
+            other => Status::plain_500(other.to_string()),
+        })?,
+    };
+    let wrong = |why: &str| {
+        Status::invalid(
+            Named { group: "", what: "" },
+            "",
+            vec![Cause::invalid("patch", &json!(patched.to_string()), why)],
+        )
+    };
+    if !patched.is_object() {
+        let word = if patched.is_array() { "array" } else { "string" };
+        return Err(wrong(&format!(
+            "json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+        )));
+    }
+    let (kind, version) = (
+        patched["kind"].as_str().unwrap_or("").to_owned(),
+        patched["apiVersion"].as_str().unwrap_or("").to_owned(),
+    );
+    if kind != served.def.kind || version != served.api_version() {
+        if served.custom.is_some() {
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): kind or apiVersion changed",
+                served.def.kind
+            )));
+        }
+        return Err(wrong(&format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    let mut warnings = Vec::new();
+    let parsed = Parsed { value: patched.clone(), duplicates: vec![] };
+    let mut value = request.decode_value(parsed, validation, &mut warnings).map_err(|status| {
+        let prefix = format!("cannot be handled as a {}: ", served.def.kind);
+        match status.message.split_once(&prefix) {
+            Some((_, why)) => wrong(why),
+            None => status,
+        }
+    })?;
+    check_patched_identity(request, &mut value)?;
+    let _ = part;
+    let value = convert::to_storage(served, value);
+    Ok(Proposal { value, ownership: Ownership::Update, warnings })
+}
+
+fn check_patched_identity(request: &Request, value: &mut Value) -> Result<()> {
+    let name = meta::text(value, "name");
+    if name != request.path.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.path.name
+        )));
+    }
+    check_identity(request, value, Naming::FromPath)
+}
+
+fn unprocessable() -> Box<Status> {
+    let mut status =
+        Status::new(422, "Invalid", "the server rejected our request due to an error in our request");
+    status.details = Some(json!({}));
+    status
+}
+
+/// Server-side apply: merges a configuration into the live object, or makes it one.
+fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
+    let author = request.author("PatchOptions")?;
+    let served = &request.served;
+    let mut config = crate::body::yaml(&request.body)
+        .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?
+        .value;
+    if !config.is_object() {
+        return Err(Status::bad_request("error decoding YAML: the configuration is not an object"));
+    }
+    let kind = config["kind"].as_str().unwrap_or("");
+    let version = config["apiVersion"].as_str().unwrap_or("");
+    if kind != served.def.kind || version != served.api_version() {
+        let (group, version) = slipway_manifest::object::split_api_version(version);
+        return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+    }
+    if !config["metadata"]["managedFields"].is_null() {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    super::super::admit::default::tidy(&mut config, "metadata");
+    if let Some(metadata) = config.get_mut("metadata") {
+        super::super::admit::default::tidy(metadata, "managedFields");
+    }
+    check_identity(request, &mut config, Naming::Required)?;
+    let storage = request.storage();
+    let key = request.key();
+    if request.core.store.get(&served.table, &key).is_none() {
+        if part != Part::Main {
+            return Err(Status::not_found(served.named(), &request.path.name));
+        }
+        let uid = meta::text(&config, "uid");
+        if !uid.is_empty() {
+            return Err(Status::conflict(
+                served.named(),
+                &request.path.name,
+                &format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                ),
+            ));
+        }
+        create_check(request)?;
+        let applied = request.core.apply_config(served, None, &config, &author, part, force)?;
+        let value = decode_applied(request, applied.object)?;
+        let mut value = convert::to_storage(served, value);
+        meta::of(&mut value).shift_remove("resourceVersion");
+        match request.core.create(&storage, &request.path.namespace, value, &author, Ownership::Applied) {
+            Err(status) if status.reason == "AlreadyExists" => {}
+            other => return other.map(|written| request.reply(written)),
+        }
+    }
+    let written = request.core.update(&storage, &key, part, &author, &mut |live| {
+        let version = meta::text(&config, "resourceVersion");
+        if !version.is_empty() && version != live.object.rev.to_string() {
+            return Err(Status::stale(served.named(), &request.path.name));
+        }
+        let document = convert::from_storage(served, live.value.clone());
+        let applied = request.core.apply_config(served, Some(&document), &config, &author, part, force)?;
+        let value = decode_applied(request, applied.object)?;
+        Ok(Proposal {
+            value: convert::to_storage(served, value),
+            ownership: Ownership::Applied,
+            warnings: vec![],
+        })
+    })?;
+    Ok(request.reply(written))
+}
+
+/// Applying to nothing creates, and needs the right to.
+fn create_check(request: &Request) -> Result<()> {
+    let attributes = crate::auth::rbac::Attributes {
+        verb: "create",
+        group: &request.served.def.group,
+        resource: &request.served.def.plural,
+        subresource: "",
+        namespace: &request.path.namespace,
+        name: "",
+        path: "",
+    };
+    crate::auth::rbac::authorize(&request.core, &request.user, &attributes)
+}
+
+fn decode_applied(request: &Request, value: Value) -> Result<Value> {
+    let parsed = Parsed { value, duplicates: vec![] };
+    request.decode_value(parsed, FieldValidation::Ignore, &mut Vec::new())
+}

@@ -1,0 +1,268 @@
+//! Subresources: status, scale, eviction, binding, token and the rest.
+
+use serde_json::{Value, json};
+
+use crate::admit::meta;
+use crate::admit::prepare::Part;
+use crate::delete::DeleteOptions;
+use crate::negotiate::{PatchForm, patch_form};
+use crate::respond::Reply;
+use crate::select::Labels;
+use crate::status::{Cause, Named, Result, Status};
+use crate::write::{Author, Ownership, Proposal};
+
+use super::Request;
+
+pub(super) fn handle(request: &Request, verb: &str) -> Result<Reply> {
+    let name = request.path.subresource.as_str();
+    let Some(sub) = request.served.def.subresource(name) else { return Err(Status::no_such_resource()) };
+    if !sub.verbs.iter().any(|v| v == verb) {
+        return Err(Status::method_not_allowed());
+    }
+    let part = match name {
+        "status" => Part::Status,
+        "finalize" => Part::Finalize,
+        "approval" => Part::Approval,
+        "ephemeralcontainers" => Part::EphemeralContainers,
+        "resize" => Part::Resize,
+        "scale" => return scale(request, verb),
+        "log" => return super::log::handle(request),
+        "eviction" => return evict(request),
+        "binding" => return bind(request),
+        "token" => return crate::auth::review::token(request),
+        _ => {
+            let mut status = Status::new(
+                501,
+                "",
+                format!("{}/{name} is not supported by this server", request.served.def.plural),
+            );
+            status.reason = "NotImplemented";
+            return Err(status);
+        }
+    };
+    match verb {
+        "get" => super::get::handle(request),
+        "update" => super::update::replace(request, part),
+        "patch" => super::patch::patch(request, part),
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// The scale of an object.
+fn scale_of(request: &Request, value: &Value) -> Result<Value> {
+    let meta = &value["metadata"];
+    let (spec, status, selector) = match request.served.custom.as_ref().and_then(|c| c.scale.as_ref()) {
+        Some(paths) => {
+            let spec = value.pointer(&paths.spec_path).and_then(Value::as_i64).ok_or_else(|| {
+                Status::internal(format!(
+                    "the spec replicas field {:?} does not exist",
+                    paths.spec_path.replace('/', ".")
+                ))
+            })?;
+            let status = value.pointer(&paths.status_path).and_then(Value::as_i64).unwrap_or(0);
+            let selector = paths
+                .selector_path
+                .as_ref()
+                .and_then(|p| value.pointer(p))
+                .and_then(Value::as_str)
+                .unwrap_or("")
+                .to_owned();
+            (spec, status, selector)
+        }
+        None => (
+            value["spec"]["replicas"].as_i64().unwrap_or(0),
+            value["status"]["replicas"].as_i64().unwrap_or(0),
+            print_selector(&value["spec"]["selector"]),
+        ),
+    };
+    let mut shown = serde_json::Map::new();
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(member) = meta.get(key) {
+            shown.insert(key.into(), member.clone());
+        }
+    }
+    let mut status_out = json!({"replicas": status});
+    if !selector.is_empty() {
+        status_out["selector"] = selector.into();
+    }
+    Ok(json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": shown,
+        "spec": if spec == 0 { json!({}) } else { json!({"replicas": spec}) },
+        "status": status_out,
+    }))
+}
+
+/// A selector as text, sorted as Go sorts it.
+fn print_selector(selector: &Value) -> String {
+    let mut parts: Vec<(String, String)> = Vec::new();
+    let labels = selector.get("matchLabels").unwrap_or(selector);
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        if let Some(value) = value.as_str() {
+            parts.push((key.clone(), format!("{key}={value}")));
+        }
+    }
+    for e in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = e["key"].as_str().unwrap_or("");
+        let mut values: Vec<&str> =
+            e["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        parts.push((
+            key.to_owned(),
+            match e["operator"].as_str().unwrap_or("") {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "Exists" => key.to_owned(),
+                _ => format!("!{key}"),
+            },
+        ));
+    }
+    parts.sort();
+    parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
+fn scale(request: &Request, verb: &str) -> Result<Reply> {
+    let served = request.storage();
+    let key = request.key();
+    if verb == "get" {
+        let live = request.core.live(&served, &key)?;
+        return Ok(Reply::value(200, scale_of(request, &live.value)?));
+    }
+    let options = if verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
+    let author = request.author(options)?;
+    let body = crate::body::yaml(&request.body)
+        .map_err(Status::bad_request)
+        .or_else(|e| request.parse_body().map_err(|_| e))?
+        .value;
+    let form = (verb == "patch")
+        .then(|| patch_form(&request.content_type, request.served.custom.is_some()))
+        .transpose()?;
+    let body = if verb == "update" { request.parse_body()?.value } else { body };
+    let written = request.core.update(&served, &key, Part::Main, &scale_author(&author), &mut |live| {
+        let current = scale_of(request, &live.value).unwrap_or_else(|_| json!({"spec": {}}));
+        let asked = match form {
+            None => body.clone(),
+            Some(PatchForm::Json) => slipway_manifest::patch::json::apply(current, &body)
+                .map_err(|e| Status::new(422, "Invalid", e.to_string()))?,
+            Some(_) => slipway_manifest::patch::merge::apply(current, body.clone())
+                .map_err(|e| Status::bad_request(e.to_string()))?,
+        };
+        let version = meta::text(&asked, "resourceVersion");
+        if !version.is_empty() && version != live.object.rev.to_string() {
+            return Err(Status::stale(request.served.named(), &request.path.name));
+        }
+        let replicas = asked["spec"]["replicas"].as_i64().unwrap_or(0);
+        if replicas < 0 {
+            return Err(Status::invalid(
+                Named { group: "autoscaling", what: "Scale" },
+                &request.path.name,
+                vec![Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0")],
+            ));
+        }
+        let mut value = live.value.clone();
+        let path = request
+            .served
+            .custom
+            .as_ref()
+            .and_then(|c| c.scale.as_ref())
+            .map_or_else(|| "/spec/replicas".to_owned(), |s| s.spec_path.clone());
+        set_pointer(&mut value, &path, replicas.into());
+        Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
+    })?;
+    let rev = written.rev();
+    let shown = scale_of(request, &written.value())?;
+    Ok(Reply::value(200, shown).wrote(rev))
+}
+
+/// Ownership through `/scale` is recorded apart.
+fn scale_author(author: &Author) -> Author {
+    Author { scale: true, ..author.clone() }
+}
+
+fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
+    let mut at = value;
+    for part in pointer.trim_start_matches('/').split('/') {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[part];
+    }
+    *at = new;
+}
+
+fn evict(request: &Request) -> Result<Reply> {
+    let author = request.author("CreateOptions")?;
+    let body = request.parse_body()?.value;
+    let core = &request.core;
+    let key = request.key();
+    let served = request.storage();
+    let live = core.live(&served, &key)?;
+    let options = DeleteOptions::read(&body["deleteOptions"], &request.query)?;
+    let options = DeleteOptions { dry_run: author.dry_run || options.dry_run, ..options };
+    let phase = live.value["status"]["phase"].as_str().unwrap_or("");
+    let free = matches!(phase, "Succeeded" | "Failed" | "Pending") || live.object.deleting;
+    if !free {
+        budget_allows(request, &live.object)?;
+    }
+    core.delete(&served, &key, &options)?;
+    let rev = core.store.rev();
+    let body =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(Reply::value(201, body).wrote(Some(rev)))
+}
+
+/// Refuses an eviction a disruption budget has no room for, and books one it has.
+fn budget_allows(request: &Request, pod: &crate::store::Object) -> Result<()> {
+    let core = &request.core;
+    for budget in core.store.list("poddisruptionbudgets.policy", Some(pod.namespace())) {
+        let value = budget.value();
+        let Some(selector) = Labels::of_selector(&value["spec"]["selector"]) else { continue };
+        if !selector.matches(pod) {
+            continue;
+        }
+        let status = &value["status"];
+        if status["disruptionsAllowed"].as_i64().unwrap_or(0) <= 0 {
+            let count = |key: &str| status[key].as_i64().unwrap_or(0);
+            let message = format!(
+                "The disruption budget {} needs {} healthy pods and has {} currently",
+                budget.name(),
+                count("desiredHealthy"),
+                count("currentHealthy")
+            );
+            return Err(Status::too_many_requests(
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                json!([{"reason": "DisruptionBudget", "message": message}]),
+                0,
+            ));
+        }
+        let Some(served) = core.of_table("poddisruptionbudgets.policy") else { continue };
+        let author = Author { manager: "kube-apiserver".into(), dry_run: false, scale: false };
+        core.update(&served, &budget.key, Part::Status, &author, &mut |live| {
+            let mut value = live.value.clone();
+            let left = value["status"]["disruptionsAllowed"].as_i64().unwrap_or(0) - 1;
+            value["status"]["disruptionsAllowed"] = left.max(0).into();
+            Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
+        })?;
+    }
+    Ok(())
+}
+
+fn bind(request: &Request) -> Result<Reply> {
+    let author = request.author("CreateOptions")?;
+    let body = request.parse_body()?.value;
+    let target = body["target"]["name"].as_str().unwrap_or("");
+    if target.is_empty() {
+        return Err(Status::invalid(
+            Named { group: "", what: "Binding" },
+            &request.path.name,
+            vec![Cause::required("target.name", "")],
+        ));
+    }
+    crate::bind::bind(&request.core, &request.key(), target, &author)?;
+    let rev = request.core.store.rev();
+    let body =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(Reply::value(201, body).wrote(Some(rev)))
+}

@@ -1,0 +1,53 @@
+//! PUT: a whole object in place of the live one.
+
+use crate::admit::meta;
+use crate::admit::prepare::Part;
+use crate::admit::rules;
+use crate::convert;
+use crate::respond::Reply;
+use crate::status::{Cause, Named, Result, Status};
+use crate::write::{Ownership, Proposal};
+
+use super::{Naming, Request, check_identity};
+
+pub(super) fn handle(request: &Request) -> Result<Reply> {
+    replace(request, Part::Main)
+}
+
+/// Replaces one part of an object by the body's.
+pub(super) fn replace(request: &Request, part: Part) -> Result<Reply> {
+    let author = request.author("UpdateOptions")?;
+    let validation = request.query.field_validation("UpdateOptions")?;
+    let mut warnings = Vec::new();
+    let mut value = request.decode_object(validation, &mut warnings)?;
+    check_identity(request, &mut value, Naming::Required)?;
+    let served = request.storage();
+    let value = convert::to_storage(&request.served, value);
+    let key = request.key();
+    let missing = request.core.store.get(&served.table, &key).is_none();
+    let kind = served.rule_key();
+    if missing && part == Part::Main && rules::created_by_update(kind) && served.custom.is_none() {
+        let mut value = value;
+        meta::of(&mut value).shift_remove("resourceVersion");
+        let mut written =
+            request.core.create(&served, &request.path.namespace, value, &author, Ownership::Update)?;
+        warnings.append(&mut written.warnings);
+        written.warnings = warnings;
+        return Ok(request.reply(written));
+    }
+    let unversioned = matches!(meta::text(&value, "resourceVersion"), "" | "0");
+    if !missing && unversioned && (served.custom.is_some() || rules::needs_version_for_update(kind)) {
+        let subject = Named { group: &served.def.group, what: &served.def.plural };
+        return Err(Status::invalid(
+            subject,
+            &request.path.name,
+            vec![Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update")],
+        ));
+    }
+    let mut written = request.core.update(&served, &key, part, &author, &mut |_| {
+        Ok(Proposal { value: value.clone(), ownership: Ownership::Update, warnings: vec![] })
+    })?;
+    warnings.append(&mut written.warnings);
+    written.warnings = warnings;
+    Ok(request.reply(written))
+}

@@ -1,0 +1,164 @@
+//! Content negotiation: which form a body is in and which form the client wants back.
+
+use crate::status::{Result, Status};
+
+/// The encoding of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    Yaml,
+}
+
+/// The shape of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    Object,
+    Table,
+    /// `PartialObjectMetadata` or its list.
+    Metadata,
+}
+
+/// What the client accepts, decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accept {
+    pub encoding: Encoding,
+    pub view: View,
+    /// `v1beta1` instead of `v1` for tables and partial metadata.
+    pub beta: bool,
+}
+
+impl Accept {
+    pub const JSON: Accept = Accept { encoding: Encoding::Json, view: View::Object, beta: false };
+
+    pub fn content_type(&self) -> &'static str {
+        match self.encoding {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => "application/yaml",
+        }
+    }
+}
+
+/// One clause of an Accept header.
+#[derive(Debug)]
+pub struct Clause<'a> {
+    pub media: &'a str,
+    pub params: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    pub fn param(&self, key: &str) -> &'a str {
+        self.params.iter().find(|(k, _)| *k == key).map_or("", |(_, v)| v)
+    }
+}
+
+/// Splits an Accept header into clauses, in order.
+pub fn clauses(header: &str) -> impl Iterator<Item = Clause<'_>> {
+    header.split(',').map(str::trim).filter(|c| !c.is_empty()).map(|clause| {
+        let mut parts = clause.split(';').map(str::trim);
+        let media = parts.next().unwrap_or("");
+        let params = parts.filter_map(|p| p.split_once('=')).map(|(k, v)| (k.trim(), v.trim())).collect();
+        Clause { media, params }
+    })
+}
+
+/// Picks the first clause the server can satisfy.
+pub fn accept(header: &str, views: bool) -> Result<Accept> {
+    if header.trim().is_empty() {
+        return Ok(Accept::JSON);
+    }
+    for clause in clauses(header) {
+        let encoding = match clause.media {
+            "application/json" | "*/*" | "application/*" => Encoding::Json,
+            "application/yaml" => Encoding::Yaml,
+            _ => continue,
+        };
+        let view = match clause.param("as") {
+            "" => View::Object,
+            "Table" if views => View::Table,
+            "PartialObjectMetadata" | "PartialObjectMetadataList" if views => View::Metadata,
+            _ => continue,
+        };
+        let beta = match (view, clause.param("v"), clause.param("g")) {
+            (View::Object, _, _) => false,
+            (_, "v1", "meta.k8s.io") => false,
+            (_, "v1beta1", "meta.k8s.io") => true,
+            _ => continue,
+        };
+        return Ok(Accept { encoding, view, beta });
+    }
+    // Clients that ask for protobuf read JSON as well; only one that asks for nothing else is refused.
+    Err(not_acceptable())
+}
+
+fn not_acceptable() -> Box<Status> {
+    Status::new(
+        406,
+        "NotAcceptable",
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+         application/vnd.kubernetes.protobuf, application/json;stream=watch, \
+         application/vnd.kubernetes.protobuf;stream=watch",
+    )
+}
+
+/// The form of a request body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyForm {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+/// The form of a patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchForm {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+fn media(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or("").trim()
+}
+
+/// The form of a created or replaced object.
+pub fn body_form(content_type: &str, custom: bool) -> Result<BodyForm> {
+    match media(content_type) {
+        "" | "application/json" => Ok(BodyForm::Json),
+        "application/yaml" => Ok(BodyForm::Yaml),
+        "application/vnd.kubernetes.protobuf" if !custom => Ok(BodyForm::Protobuf),
+        _ => {
+            let known = if custom {
+                "application/json, application/yaml"
+            } else {
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+            };
+            Err(unsupported(&format!(
+                "the body of the request was in an unknown format - accepted media types include: {known}"
+            )))
+        }
+    }
+}
+
+/// The form of a patch body.
+pub fn patch_form(content_type: &str, custom: bool) -> Result<PatchForm> {
+    match media(content_type) {
+        "application/json-patch+json" => Ok(PatchForm::Json),
+        "application/merge-patch+json" => Ok(PatchForm::Merge),
+        "application/apply-patch+yaml" => Ok(PatchForm::Apply),
+        "application/strategic-merge-patch+json" if !custom => Ok(PatchForm::Strategic),
+        _ if custom => Err(unsupported(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        )),
+        _ => {
+            let mut status = unsupported("415: Unsupported Media Type");
+            status.details = Some(serde_json::json!({}));
+            Err(status)
+        }
+    }
+}
+
+fn unsupported(message: &str) -> Box<Status> {
+    Status::new(415, "UnsupportedMediaType", message)
+}

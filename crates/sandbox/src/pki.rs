@@ -1,0 +1,110 @@
+//! The sandbox's certificate authority, its server certificate, token and signing key.
+
+use std::path::Path;
+
+use base64::Engine;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::auth::TokenKey;
+
+/// Everything secret about a sandbox. Kept beside the data so that kubeconfigs survive restarts.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    ca_certificate: String,
+    ca_key: String,
+    token: String,
+    token_key: String,
+}
+
+pub(crate) struct Authority {
+    kept: Kept,
+    token_key: Vec<u8>,
+}
+
+const FILE: &str = "identity.json";
+
+impl Authority {
+    /// Reads the authority kept in `dir`, or makes a new one.
+    pub(crate) fn open(dir: Option<&Path>) -> Result<Authority, Box<dyn std::error::Error>> {
+        if let Some(dir) = dir
+            && let Ok(text) = std::fs::read_to_string(dir.join(FILE))
+        {
+            let kept: Kept = serde_json::from_str(&text)?;
+            let token_key = base64::engine::general_purpose::STANDARD.decode(&kept.token_key)?;
+            return Ok(Authority { kept, token_key });
+        }
+        let key = KeyPair::generate()?;
+        let certificate = ca_params().self_signed(&key)?;
+        let (_, token_key) = TokenKey::generate()?;
+        let mut token = [0; 32];
+        aws_lc_rs::rand::fill(&mut token).map_err(|_| "no randomness for a token")?;
+        let kept = Kept {
+            ca_certificate: certificate.pem(),
+            ca_key: key.serialize_pem(),
+            token: base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token),
+            token_key: base64::engine::general_purpose::STANDARD.encode(&token_key),
+        };
+        if let Some(dir) = dir {
+            write_private(&dir.join(FILE), &serde_json::to_vec(&kept)?)?;
+        }
+        Ok(Authority { kept, token_key })
+    }
+
+    /// PEM of the authority's certificate.
+    pub(crate) fn certificate(&self) -> &str {
+        &self.kept.ca_certificate
+    }
+
+    /// The administrator's bearer token.
+    pub(crate) fn token(&self) -> &str {
+        &self.kept.token
+    }
+
+    pub(crate) fn token_key(&self) -> &[u8] {
+        &self.token_key
+    }
+
+    fn issuer(&self) -> Result<Issuer<'static, KeyPair>, rcgen::Error> {
+        Issuer::from_ca_cert_pem(&self.kept.ca_certificate, KeyPair::from_pem(&self.kept.ca_key)?)
+    }
+
+    /// A certificate for the server and its key, both DER.
+    pub(crate) fn server_certificate(&self, names: &[String]) -> Result<(Vec<u8>, Vec<u8>), rcgen::Error> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer()?)?;
+        Ok((certificate.der().to_vec(), key.serialize_der()))
+    }
+}
+
+fn ca_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "sandbox-ca");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+/// Writes a file only its owner can read.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}

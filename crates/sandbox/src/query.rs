@@ -1,0 +1,112 @@
+//! Query parameters: the options of each verb, with the refusals the real server gives.
+
+use crate::route::decode_bytes;
+use crate::status::{Cause, Named, Result, Status};
+use serde_json::{Value, json};
+
+/// A parsed query string, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+/// What to do about fields nobody declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+impl Query {
+    pub fn parse(text: Option<&str>) -> Query {
+        let mut pairs = Vec::new();
+        for part in text.unwrap_or("").split('&').filter(|p| !p.is_empty()) {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            if let (Some(key), Some(value)) = (decode_bytes(key, true), decode_bytes(value, true)) {
+                pairs.push((key, value));
+            }
+        }
+        Query { pairs }
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// The value unless it is empty.
+    pub fn some(&self, key: &str) -> Option<&str> {
+        self.get(key).filter(|v| !v.is_empty())
+    }
+
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// A boolean as the real server reads it: present and not false-like is true.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|v| !matches!(v, "false" | "0"))
+    }
+
+    pub fn int(&self, key: &str) -> Result<Option<i64>> {
+        let Some(text) = self.some(key) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| {
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", json!(text)))
+        })
+    }
+
+    /// Whether the write must leave no trace.
+    pub fn dry_run(&self, options: &str) -> Result<bool> {
+        let asked: Vec<&str> = self.all("dryRun").filter(|v| !v.is_empty()).collect();
+        if asked.is_empty() {
+            return Ok(false);
+        }
+        if asked.iter().any(|v| *v != "All") {
+            return Err(bad_option(options, vec![Cause::not_supported("dryRun", &json!(asked), &["All"])]));
+        }
+        Ok(true)
+    }
+
+    pub fn field_validation(&self, options: &str) -> Result<FieldValidation> {
+        match self.get("fieldValidation").unwrap_or("") {
+            "" | "Warn" => Ok(FieldValidation::Warn),
+            "Ignore" => Ok(FieldValidation::Ignore),
+            "Strict" => Ok(FieldValidation::Strict),
+            other => Err(bad_option(
+                options,
+                vec![Cause::not_supported(
+                    "fieldValidation",
+                    &json!(other),
+                    &["", "Ignore", "Strict", "Warn"],
+                )],
+            )),
+        }
+    }
+
+    /// The name writes are recorded under, when the client chose one.
+    pub fn field_manager(&self, options: &str) -> Result<Option<&str>> {
+        let Some(name) = self.some("fieldManager") else { return Ok(None) };
+        let mut causes = Vec::new();
+        if name.len() > 128 {
+            causes.push(Cause {
+                reason: "FieldValueTooLong",
+                field: "fieldManager".into(),
+                message: "Too long: may not be more than 128 bytes".into(),
+            });
+        }
+        if let Some((at, odd)) = name.chars().enumerate().find(|(_, c)| c.is_control()) {
+            causes.push(Cause::invalid(
+                "fieldManager",
+                &json!(name),
+                &format!("invalid character {} (at position {at})", Value::from(odd.to_string())),
+            ));
+        }
+        if causes.is_empty() { Ok(Some(name)) } else { Err(bad_option(options, causes)) }
+    }
+}
+
+/// 422 about the options of a request, which the real server treats as an object of its own.
+pub fn bad_option(options: &str, causes: Vec<Cause>) -> Box<Status> {
+    Status::invalid(Named { group: "meta.k8s.io", what: options }, "", causes)
+}

@@ -1,0 +1,238 @@
+//! A whole cluster in a value.
+
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::auth::{Auth, TokenKey, User};
+use crate::clock::{Clock, Speed};
+use crate::controllers::{self, Cluster, Controller, Engine};
+use crate::core::{Core, Settings};
+use crate::ids::Ids;
+use crate::pki::Authority;
+use crate::service::{ApiService, Caller};
+use crate::store::Store;
+
+/// Why a sandbox cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("open the data directory: {0}")]
+    Data(#[source] std::io::Error),
+    #[error("make certificates: {0}")]
+    Certificates(String),
+    #[error("start the controllers: {0}")]
+    Controllers(#[source] std::io::Error),
+}
+
+/// How a sandbox should be.
+pub struct Builder {
+    speed: Speed,
+    start: Option<Timestamp>,
+    seed: Option<u64>,
+    nodes: usize,
+    rbac: bool,
+    version: String,
+    data_dir: Option<PathBuf>,
+    history: usize,
+    workloads: bool,
+    controllers: Vec<Box<dyn Controller>>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            speed: Speed::Max,
+            start: None,
+            seed: None,
+            nodes: 2,
+            rbac: false,
+            version: "1.37.0".into(),
+            data_dir: None,
+            history: 16 * 1024,
+            workloads: true,
+            controllers: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// How fast simulated time passes; as fast as possible by default.
+    pub fn speed(mut self, speed: Speed) -> Builder {
+        self.speed = speed;
+        self
+    }
+
+    /// When the cluster's clock starts.
+    pub fn start_at(mut self, start: Timestamp) -> Builder {
+        self.start = Some(start);
+        self
+    }
+
+    /// Makes uids and generated names the same every time.
+    pub fn seed(mut self, seed: u64) -> Builder {
+        self.seed = Some(seed);
+        self
+    }
+
+    pub fn nodes(mut self, nodes: usize) -> Builder {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Enforces RBAC for everyone but `system:masters`.
+    pub fn rbac(mut self, enforce: bool) -> Builder {
+        self.rbac = enforce;
+        self
+    }
+
+    /// The Kubernetes version the server says it is, such as `1.37.0`.
+    pub fn version(mut self, version: &str) -> Builder {
+        self.version = version.trim_start_matches('v').to_owned();
+        self
+    }
+
+    /// Keeps everything in a directory, durable before each answer.
+    pub fn data_dir(mut self, dir: impl Into<PathBuf>) -> Builder {
+        self.data_dir = Some(dir.into());
+        self
+    }
+
+    /// How many events per resource watches can go back.
+    pub fn history(mut self, events: usize) -> Builder {
+        self.history = events;
+        self
+    }
+
+    /// Leaves workloads as they are written: no pods, no endpoints, no volumes.
+    pub fn without_workloads(mut self) -> Builder {
+        self.workloads = false;
+        self
+    }
+
+    /// Runs another controller.
+    pub fn controller(mut self, controller: Box<dyn Controller>) -> Builder {
+        self.controllers.push(controller);
+        self
+    }
+
+    pub fn build(self) -> Result<Sandbox, BuildError> {
+        let store = match &self.data_dir {
+            Some(dir) => Store::open(dir, self.history).map_err(BuildError::Data)?,
+            None => Arc::new(Store::new(self.history)),
+        };
+        let authority =
+            Authority::open(self.data_dir.as_deref()).map_err(|e| BuildError::Certificates(e.to_string()))?;
+        let clock = Arc::new(Clock::new(self.speed, self.start));
+        let token = authority.token().to_owned();
+        let auth = Auth {
+            tokens: vec![(token, Arc::new(User::admin()))],
+            key: TokenKey::from_pkcs8(authority.token_key()).map_err(BuildError::Data)?,
+        };
+        let settings = Settings {
+            rbac: self.rbac,
+            version: self.version,
+            ca: authority.certificate().to_owned(),
+            address: crate::core::RwLockString::default(),
+        };
+        let core = Arc::new(Core::new(store, clock, Ids::new(self.seed), settings, auth));
+        core.options.address.set("127.0.0.1:6443");
+        crate::crd::refresh(&core);
+        for service in core.store.list("services", None) {
+            core.addresses.adopt(&format!("{}/{}", service.namespace(), service.name()), &service.value());
+        }
+        controllers::furnish_cluster(&core, self.nodes);
+        let mut all = controllers::system();
+        if self.workloads {
+            all.extend(controllers::workload::all());
+        }
+        all.extend(self.controllers);
+        let engine = Engine::start(&core, all).map_err(BuildError::Controllers)?;
+        Ok(Sandbox { inner: Arc::new(Inner { core, engine, authority: Arc::new(authority) }) })
+    }
+}
+
+struct Inner {
+    core: Arc<Core>,
+    engine: Engine,
+    authority: Arc<Authority>,
+}
+
+/// A Kubernetes cluster in this process. Cheap to clone; it ends when the last clone is dropped.
+#[derive(Clone)]
+pub struct Sandbox {
+    inner: Arc<Inner>,
+}
+
+impl Sandbox {
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The API as a tower service that speaks for the administrator.
+    pub fn service(&self) -> ApiService {
+        self.service_as(User::admin())
+    }
+
+    /// The API as a tower service that speaks for somebody.
+    pub fn service_as(&self, user: User) -> ApiService {
+        ApiService::new(self.inner.core.clone(), Caller::Fixed(Arc::new(user)))
+    }
+
+    /// A client that reaches the cluster without sockets.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.service(), "default")
+    }
+
+    /// The cluster as controllers see it.
+    pub fn cluster(&self) -> Cluster {
+        Cluster::new(self.inner.core.clone())
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        &self.inner.core.store
+    }
+
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.inner.core.clock
+    }
+
+    /// Waits until the controllers have nothing left to do.
+    pub async fn settle(&self) {
+        self.inner.engine.settle().await;
+    }
+
+    /// Moves time forward and lets everything that is due happen.
+    pub async fn advance(&self, by: Duration) {
+        self.inner.core.clock.advance(by);
+        self.inner.engine.wake();
+        self.settle().await;
+    }
+
+    /// Writes every object to `out`.
+    pub fn save(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        crate::store::write_snapshot(&self.inner.core.store, out)
+    }
+
+    /// Replaces the content of the cluster by what [`Sandbox::save`] wrote.
+    pub fn load(&self, input: &mut dyn BufRead) -> std::io::Result<()> {
+        let core = &self.inner.core;
+        let (rev, objects) = crate::store::read_snapshot(input)?;
+        core.store.replace(rev, objects);
+        crate::crd::refresh(core);
+        for service in core.store.list("services", None) {
+            core.addresses.adopt(&format!("{}/{}", service.namespace(), service.name()), &service.value());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn authority(&self) -> &Arc<Authority> {
+        &self.inner.authority
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.inner.core
+    }
+}
