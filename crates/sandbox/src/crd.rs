@@ -1,7 +1,7 @@
 //! Custom resource definitions: from a definition to served resources, and what their objects must obey.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 use slipway_manifest::crd::{CustomResource, check_definition};
@@ -158,7 +158,18 @@ impl Custom {
 
     pub(crate) fn validate(&self, object: &Value, _old: Option<&Value>, out: &mut Vec<Cause>) {
         if let Ok(errors) = self.resource.validate(object) {
-            out.extend(errors.iter().map(cause));
+            for error in &errors {
+                let cause = cause(error);
+                // A fraction is refused twice, once by a check that does not know where it is.
+                if cause.message.ends_with("must be of type integer: \"number\"") {
+                    out.push(Cause::invalid(
+                        "<nil>",
+                        &json!(""),
+                        &format!("Checked value must be of type integer (default format) in {}", cause.field),
+                    ));
+                }
+                out.push(cause);
+            }
         }
     }
 }
@@ -380,6 +391,8 @@ fn step(core: &Core, key: &Key, mut change: impl FnMut(&mut Value)) -> bool {
 
 /// Serves exactly what the established definitions declare.
 pub(crate) fn refresh(core: &Core) {
+    // Whoever reads the definitions later must also be the later to say what is served.
+    let _one_at_a_time = core.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut customs = Vec::new();
     let mut seen: HashMap<String, ()> = HashMap::new();
     for object in core.store.list(TABLE, None) {

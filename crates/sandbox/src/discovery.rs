@@ -10,7 +10,7 @@ use sha2::{Digest, Sha512};
 use crate::resource::{Group, Registry, Served};
 
 /// The exact content type that makes clients take an answer for aggregated discovery.
-pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Documents already built, by path.
 #[derive(Debug, Default)]

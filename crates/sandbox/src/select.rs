@@ -45,7 +45,7 @@ impl Labels {
 
 /// A field selector.
 #[derive(Debug, Clone, Default)]
-pub struct Fields(Vec<Field>);
+pub(crate) struct Fields(Vec<Field>);
 
 #[derive(Debug, Clone)]
 struct Field {
@@ -74,11 +74,11 @@ impl Fields {
         Ok(Fields(out))
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn matches(&self, object: &Object) -> bool {
+    pub(crate) fn matches(&self, object: &Object) -> bool {
         if self.0.is_empty() {
             return true;
         }
@@ -133,7 +133,7 @@ fn place(key: &str, served: &Served) -> Result<Place> {
 
 /// Both selectors of a list or watch.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub(crate) struct Filter {
     pub labels: Labels,
     pub fields: Fields,
 }
@@ -151,11 +151,11 @@ impl Filter {
         Ok(Filter { labels, fields })
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub fn matches(&self, object: &Object) -> bool {
+    pub(crate) fn matches(&self, object: &Object) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
 }

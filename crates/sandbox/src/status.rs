@@ -18,7 +18,7 @@ pub struct Status {
     pub warnings: Vec<String>,
 }
 
-pub type Result<T> = std::result::Result<T, Box<Status>>;
+pub(crate) type Result<T> = std::result::Result<T, Box<Status>>;
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

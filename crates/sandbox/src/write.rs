@@ -232,6 +232,7 @@ impl Core {
                 return Err(Status::invalid(served.named_kind(), &name, found));
             }
             object = canonical(served, object)?;
+            print_times(served, &mut object);
         }
         meta::tidy(&mut object, served.custom.is_some());
         meta::validate(&object, served.def.namespaced, meta::name_rule(kind), &mut causes);
@@ -407,6 +408,7 @@ impl Core {
         }
         if !custom {
             new = canonical(served, new).map_err(refuse)?;
+            print_times(served, &mut new);
         }
         let counts = custom || rules::counts_generation(kind);
         let generation = was["metadata"].get("generation").cloned();
@@ -498,21 +500,24 @@ impl Core {
 
 /// Puts a built-in object into the form a real server prints.
 fn canonical(served: &Served, object: Value) -> Result<Value> {
-    let mut value = crate::typed::decode(object, served.shape(), &[]).map_err(Status::internal)?.value;
-    if &*served.table == "events" {
-        // Times that are not set are printed all the same.
-        for (key, after) in
-            [("firstTimestamp", "source"), ("lastTimestamp", "firstTimestamp"), ("eventTime", "type")]
+    crate::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(Status::internal)
+}
+
+/// Times of an event that are not set are printed all the same.
+fn print_times(served: &Served, value: &mut Value) {
+    if &*served.table != "events" {
+        return;
+    }
+    for (key, after) in
+        [("firstTimestamp", "source"), ("lastTimestamp", "firstTimestamp"), ("eventTime", "type")]
+    {
+        if let Some(members) = value.as_object_mut()
+            && !members.contains_key(key)
         {
-            if let Some(members) = value.as_object_mut()
-                && !members.contains_key(key)
-            {
-                let at = members.keys().position(|k| k == after).map_or(members.len(), |i| i + 1);
-                members.shift_insert(at, key.into(), Value::Null);
-            }
+            let at = members.keys().position(|k| k == after).map_or(members.len(), |i| i + 1);
+            members.shift_insert(at, key.into(), Value::Null);
         }
     }
-    Ok(value)
 }
 
 fn owner(key: &Key) -> String {

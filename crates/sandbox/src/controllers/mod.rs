@@ -10,7 +10,7 @@ mod definition;
 mod engine;
 mod garbage;
 mod namespace;
-pub mod workload;
+pub(crate) mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;

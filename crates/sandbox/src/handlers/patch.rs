@@ -1,6 +1,7 @@
 //! PATCH in its four forms.
 
 use serde_json::{Value, json};
+use slipway_manifest::TypeRef;
 use slipway_manifest::patch::{PatchError, json as json_patch, merge, strategic};
 
 use crate::admit::meta;
@@ -108,6 +109,15 @@ fn propose(
 ) -> Result<Proposal> {
     let served = &request.served;
     let document = convert::from_storage(served, live.value.clone());
+    if form == PatchForm::Strategic && maps_a_list(patch, served.shape(), 0) {
+        let shown = json!(go_print(patch));
+        let why = "cannot restore slice from map";
+        return Err(Status::invalid(
+            Named { group: "", what: "" },
+            "",
+            vec![Cause::invalid("patch", &shown, why)],
+        ));
+    }
     let patched = match form {
         PatchForm::Json => json_patch::apply(document, patch).map_err(|_| unprocessable())?,
         PatchForm::Merge => {
@@ -159,6 +169,32 @@ fn propose(
     let _ = part;
     let value = convert::to_storage(served, value);
     Ok(Proposal { value, ownership: Ownership::Update, warnings })
+}
+
+/// Whether a patch has a map where the type has a list.
+fn maps_a_list(patch: &Value, kind: TypeRef<'_>, depth: usize) -> bool {
+    let Some(members) = patch.as_object() else { return false };
+    depth < 64
+        && members.iter().any(|(key, member)| {
+            kind.child(key).is_some_and(|child| {
+                (child.as_list().is_some() && member.is_object()) || maps_a_list(member, child, depth + 1)
+            })
+        })
+}
+
+/// A value as Go's `%v` prints it.
+fn go_print(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
+        Value::Object(_) => {
+            let members: Vec<String> =
+                meta::sorted(value).into_iter().map(|(k, v)| format!("{k}:{}", go_print(v))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 fn check_patched_identity(request: &Request, value: &mut Value) -> Result<()> {

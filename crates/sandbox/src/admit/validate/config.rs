@@ -331,3 +331,24 @@ pub(super) fn event(object: &Value, out: &mut Causes) {
         out.push(Cause::invalid("involvedObject.namespace", &json!(about), "does not match event.namespace"));
     }
 }
+
+/// Events of the newer API must be complete; those of the old one were never asked to be.
+pub(crate) fn newer_event(object: &Value) -> Result<(), Causes> {
+    let mut out = Causes::new();
+    // The namespace is filled in from the path only later.
+    if object["eventTime"].is_null() {
+        out.push(Cause::required("eventTime", ""));
+    }
+    let kind = object["type"].as_str().unwrap_or("");
+    if !matches!(kind, "Normal" | "Warning") {
+        out.push(Cause::invalid("type", &json!(kind), &format!("has invalid value: {kind}")));
+    }
+    if out.is_empty() {
+        return Ok(());
+    }
+    if is_empty(&object["involvedObject"]["namespace"]) {
+        let why = "does not match event.namespace";
+        out.insert(0, Cause::invalid("involvedObject.namespace", &json!(""), why));
+    }
+    Err(out)
+}

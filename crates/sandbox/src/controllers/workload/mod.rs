@@ -3,6 +3,6 @@
 use super::Controller;
 
 /// The controllers that bring workloads to life.
-pub fn all() -> Vec<Box<dyn Controller>> {
+pub(crate) fn all() -> Vec<Box<dyn Controller>> {
     vec![]
 }
