@@ -1,8 +1,47 @@
 //! Simulated workload controllers, scheduler and kubelet.
+//!
+//! Nothing runs: pods become ready, finish or fail when the sandbox's clock says so, and the annotations
+//! `sim/*` on a pod choose which. Every controller works from what the store holds, so a sandbox opened
+//! again carries on where it was; only fractions of a second are kept in memory.
+
+mod autoscale;
+mod budget;
+mod common;
+mod cronjob;
+mod daemonset;
+mod deployment;
+mod endpoints;
+mod fault;
+mod job;
+mod kubelet;
+mod node;
+mod replicaset;
+mod revision;
+mod rollout;
+mod scheduler;
+mod statefulset;
+mod status;
+mod usage;
+mod volume;
 
 use super::Controller;
 
 /// The controllers that bring workloads to life.
 pub(crate) fn all() -> Vec<Box<dyn Controller>> {
-    vec![]
+    vec![
+        Box::<deployment::Deployments>::default(),
+        Box::new(replicaset::ReplicaSets::new(replicaset::Flavour::ReplicaSet)),
+        Box::new(replicaset::ReplicaSets::new(replicaset::Flavour::ReplicationController)),
+        Box::<statefulset::StatefulSets>::default(),
+        Box::<daemonset::DaemonSets>::default(),
+        Box::<job::Jobs>::default(),
+        Box::<cronjob::CronJobs>::default(),
+        Box::<scheduler::Scheduler>::default(),
+        Box::<kubelet::Kubelet>::default(),
+        Box::<endpoints::Endpoints>::default(),
+        Box::new(volume::Volumes),
+        Box::<budget::Budgets>::default(),
+        Box::new(autoscale::Autoscalers),
+        Box::<usage::Quotas>::default(),
+    ]
 }

@@ -1,0 +1,93 @@
+//! Controller revisions: the templates stateful sets and daemon sets have had.
+
+use serde_json::{Value, json};
+
+use super::super::Cluster;
+use super::common::*;
+use crate::status::Result;
+
+pub(super) const TABLE: &str = "controllerrevisions.apps";
+const HASH: &str = "controller.kubernetes.io/hash";
+
+/// The revisions of an owner, oldest first, among them one for its present template.
+pub(super) struct Revisions {
+    pub(super) all: Vec<Value>,
+    /// Which of them is for the present template.
+    pub(super) update: usize,
+}
+
+impl Revisions {
+    /// Finds the revisions of `owner`, making one for a template never seen and raising one that
+    /// comes back.
+    pub(super) fn sync(cluster: &Cluster, owner: &Value, collisions: i64) -> Result<Revisions> {
+        let mut all = cluster.owned(TABLE, namespace(owner), uid(owner));
+        all.sort_by_key(|r| int(r, "/revision"));
+        let mut template = owner["spec"]["template"].clone();
+        template["$patch"] = "replace".into();
+        let data = json!({"spec": {"template": template}});
+        let last = all.last().map_or(0, |r| int(r, "/revision"));
+        if let Some(found) = all.iter().position(|r| r["data"] == data) {
+            if int(&all[found], "/revision") < last {
+                cluster.update(TABLE, &key(&all[found]), MANAGER, |value| {
+                    value["revision"] = (last + 1).into();
+                })?;
+                let mut raised = all.remove(found);
+                raised["revision"] = (last + 1).into();
+                all.push(raised);
+            }
+            let update = all.iter().position(|r| r["data"] == data).unwrap_or(0);
+            return Ok(Revisions { all, update });
+        }
+        let hash = hash(&owner["spec"]["template"], collisions);
+        let mut labels = owner["spec"]["template"]["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+        if let Some(selected) = owner["spec"]["selector"]["matchLabels"].as_object() {
+            labels = selected.clone();
+        }
+        labels.insert(HASH.into(), hash.as_str().into());
+        let called = format!("{}-{hash}", name(owner));
+        let mut meta = json!({
+            "name": called, "labels": labels, "ownerReferences": [owner_reference(owner)],
+        });
+        if let Some(generation) = annotation(owner, GENERATION) {
+            meta["annotations"][GENERATION] = generation.into();
+        }
+        let revision = json!({"metadata": meta, "data": data, "revision": last + 1});
+        match cluster.create(TABLE, namespace(owner), revision, MANAGER) {
+            Err(status) if status.code != 409 => return Err(status),
+            _ => {}
+        }
+        let made = cluster.get(TABLE, namespace(owner), &called);
+        all.push(made.ok_or_else(|| cluster.missing(TABLE, &called))?);
+        let update = all.len() - 1;
+        Ok(Revisions { all, update })
+    }
+
+    pub(super) fn update(&self) -> &Value {
+        &self.all[self.update]
+    }
+
+    pub(super) fn hash_of(revision: &Value) -> &str {
+        label(revision, HASH).unwrap_or("")
+    }
+
+    /// The template a revision of this name holds.
+    pub(super) fn template(&self, called: &str) -> Option<Value> {
+        let found = self.all.iter().find(|r| name(r) == called)?;
+        let mut template = found["data"]["spec"]["template"].clone();
+        template.as_object_mut()?.shift_remove("$patch");
+        Some(template)
+    }
+
+    /// Forgets the oldest revisions nobody uses beyond the limit.
+    pub(super) fn trim(&self, cluster: &Cluster, limit: i64, used: impl Fn(&Value) -> bool) -> Result<()> {
+        let idle: Vec<&Value> =
+            self.all.iter().enumerate().filter(|(i, r)| *i != self.update && !used(r)).map(|(_, r)| r).collect();
+        let excess = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+        for revision in idle.into_iter().take(excess) {
+            remove(cluster, TABLE, revision)?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) const GENERATION: &str = "deprecated.daemonset.template.generation";
