@@ -5,3 +5,4 @@ mod crud;
 mod discovery;
 mod lists;
 mod watches;
+mod workloads;
