@@ -90,17 +90,12 @@ impl Clock {
 }
 
 /// `2026-11-15T20:02:25Z`, as `metav1.Time` prints.
-pub fn rfc3339(at: Timestamp) -> String {
+pub(crate) fn rfc3339(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `2026-11-15T20:02:25.000000Z`, as `metav1.MicroTime` prints.
-pub fn rfc3339_micro(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
 /// An age as the server prints it in tables: two significant units, less when old.
-pub fn human_duration(age: SignedDuration) -> String {
+pub(crate) fn human_duration(age: SignedDuration) -> String {
     let seconds = age.as_secs();
     if seconds < -1 {
         return "<invalid>".into();

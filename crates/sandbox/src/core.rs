@@ -1,6 +1,6 @@
 //! What every request and every controller shares.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::admit::allocate::Allocator;
 use crate::auth::Auth;
@@ -44,6 +44,8 @@ pub(crate) struct Core {
     pub options: Settings,
     pub auth: Auth,
     pub addresses: Allocator,
+    /// Held while definitions are read and served anew.
+    pub refreshing: Mutex<()>,
     registry: RwLock<Arc<Registry>>,
 }
 
@@ -56,6 +58,7 @@ impl Core {
             options,
             auth,
             addresses: Allocator::default(),
+            refreshing: Mutex::default(),
             registry: RwLock::new(Arc::new(Registry::new(vec![], 0))),
         }
     }

@@ -1,12 +1,13 @@
 //! Custom resource definitions: from a definition to served resources, and what their objects must obey.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
-use slipway_manifest::schema::{Resource, Subresource, TypeRef};
+use slipway_manifest::crd::{CustomResource, check_definition};
+use slipway_manifest::field_error::{FieldError, FieldErrorKind};
+use slipway_manifest::schema::{Resource, Schema, Subresource, TypeRef};
 
-use crate::admit::meta;
 use crate::core::Core;
 use crate::resource::Served;
 use crate::status::Cause;
@@ -27,7 +28,8 @@ pub(crate) struct Custom {
     pub scale: Option<Scale>,
     deprecated: Option<String>,
     selectable: Vec<String>,
-    pub schema: Value,
+    schema: Value,
+    resource: CustomResource,
 }
 
 /// Where a custom resource keeps what `/scale` shows.
@@ -62,9 +64,27 @@ impl Custom {
         let deprecated = (version["deprecated"] == true).then(|| {
             text(&version["deprecationWarning"]).unwrap_or_else(|| {
                 let word = |v: &Value| v.as_str().unwrap_or("").to_owned();
-                format!("{}/{} {} is deprecated", word(group), word(name), word(kind))
+                let newer = definition["spec"]["versions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|v| v["served"] == true && v["deprecated"] != true)
+                    .max_by_key(|v| crate::resource::version_order(v["name"].as_str().unwrap_or("")));
+                let instead = newer
+                    .map(|v| format!("; use {}/{} {}", word(group), word(&v["name"]), word(kind)))
+                    .unwrap_or_default();
+                format!("{}/{} {} is deprecated{instead}", word(group), word(name), word(kind))
             })
         });
+        let api_version = slipway_manifest::object::join_api_version(
+            group.as_str().unwrap_or(""),
+            name.as_str().unwrap_or(""),
+        );
+        let schema = version["schema"].get("openAPIV3Schema");
+        // Schemas too deep to read were refused with their definition.
+        let resource = CustomResource::new(&api_version, kind.as_str().unwrap_or(""), schema)
+            .or_else(|_| CustomResource::new(&api_version, kind.as_str().unwrap_or(""), None))
+            .unwrap_or_else(|_| unreachable!("no schema is not too deep"));
         Custom {
             storage_version: storage.to_owned(),
             columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
@@ -82,11 +102,16 @@ impl Custom {
                 .filter_map(|f| text(&f["jsonPath"]))
                 .collect(),
             schema: version["schema"]["openAPIV3Schema"].clone(),
+            resource,
         }
     }
 
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
     pub(crate) fn shape(&self) -> TypeRef<'_> {
-        TypeRef::anything()
+        self.resource.kind()
     }
 
     pub(crate) fn selectable(&self, key: &str) -> Option<String> {
@@ -99,7 +124,18 @@ impl Custom {
 
     /// Prunes unknown fields and sorts members, as unstructured objects are printed.
     pub(crate) fn decode(&self, value: Value, duplicates: &[String]) -> Result<Decoded, String> {
-        let strict = duplicates.iter().map(|d| format!("duplicate field {d:?}")).collect();
+        let mut value = value;
+        // Metadata is typed, whatever the schema says of the rest.
+        if let Some(metadata) = value.get_mut("metadata") {
+            let meta =
+                Schema::built_in().types().kind("v1", "ConfigMap").and_then(|kind| kind.child("metadata"));
+            if let Some(meta) = meta {
+                let taken = metadata.take();
+                *metadata = crate::typed::decode(taken, meta, &[])?.value;
+            }
+        }
+        let mut strict = self.resource.prune(&mut value).map_err(|e| e.to_string())?;
+        strict.extend(duplicates.iter().map(|d| format!("duplicate field {d:?}")));
         Ok(Decoded { value: sorted(value), strict })
     }
 
@@ -112,9 +148,59 @@ impl Custom {
         self.default(object);
     }
 
-    pub(crate) fn default(&self, _object: &mut Value) {}
+    pub(crate) fn default(&self, object: &mut Value) {
+        drop_nulls(object, &self.schema);
+        // Objects too deep were refused when they were decoded.
+        if self.resource.default(object).is_ok() {
+            *object = sorted(object.take());
+        }
+    }
 
-    pub(crate) fn validate(&self, _object: &Value, _old: Option<&Value>, _out: &mut Vec<Cause>) {}
+    pub(crate) fn validate(&self, object: &Value, _old: Option<&Value>, out: &mut Vec<Cause>) {
+        if let Ok(errors) = self.resource.validate(object) {
+            for error in &errors {
+                let cause = cause(error);
+                // A fraction is refused twice, once by a check that does not know where it is.
+                if cause.message.ends_with("must be of type integer: \"number\"") {
+                    out.push(Cause::invalid(
+                        "<nil>",
+                        &json!(""),
+                        &format!("Checked value must be of type integer (default format) in {}", cause.field),
+                    ));
+                }
+                out.push(cause);
+            }
+        }
+    }
+}
+
+/// Takes out nulls that stand where neither null nor a default may.
+fn drop_nulls(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(members) => {
+            let of = |key: &str| {
+                schema["properties"]
+                    .get(key)
+                    .or_else(|| schema.get("additionalProperties"))
+                    .filter(|s| s.is_object())
+            };
+            members.retain(|key, member| {
+                !member.is_null()
+                    || of(key).is_none_or(|s| s["nullable"] == true || s.get("default").is_some())
+            });
+            for (key, member) in members.iter_mut() {
+                if let Some(schema) = of(key) {
+                    drop_nulls(member, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                drop_nulls(item, &schema["items"]);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn sorted(value: Value) -> Value {
@@ -134,24 +220,26 @@ pub(crate) fn validate_definition(kind: (&str, &str), object: &Value, out: &mut 
     if kind != ("apiextensions.k8s.io", "CustomResourceDefinition") {
         return;
     }
-    let spec = &object["spec"];
-    let text = |v: &Value| v.as_str().unwrap_or("").to_owned();
-    let wanted = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
-    if meta::text(object, "name") != wanted {
-        out.push(Cause::invalid(
-            "metadata.name",
-            &object["metadata"]["name"],
-            "must be spec.names.plural+\".\"+spec.group",
-        ));
-    }
-    let storage = spec["versions"].as_array().into_iter().flatten().filter(|v| v["storage"] == true).count();
-    if storage != 1 {
-        out.push(Cause::invalid(
-            "spec.versions",
-            &spec["versions"],
-            "must have exactly one version marked as storage version",
-        ));
-    }
+    out.extend(check_definition(object).iter().map(cause));
+}
+
+/// A field's problem as a status lists it.
+fn cause(error: &FieldError) -> Cause {
+    let reason = match error.kind {
+        FieldErrorKind::Required => "FieldValueRequired",
+        FieldErrorKind::Invalid => "FieldValueInvalid",
+        FieldErrorKind::TypeInvalid => "FieldValueTypeInvalid",
+        FieldErrorKind::NotSupported => "FieldValueNotSupported",
+        FieldErrorKind::Forbidden => "FieldValueForbidden",
+        FieldErrorKind::Duplicate => "FieldValueDuplicate",
+        FieldErrorKind::NotFound => "FieldValueNotFound",
+        FieldErrorKind::TooLong => "FieldValueTooLong",
+        FieldErrorKind::TooMany => "FieldValueTooMany",
+    };
+    let field = if error.field.is_empty() { "<nil>".to_owned() } else { error.field.clone() };
+    let text = error.to_string();
+    let message = text.strip_prefix(&format!("{field}: ")).unwrap_or(&text).to_owned();
+    Cause { reason, field, message }
 }
 
 /// What a definition looks like once somebody deleted it.
@@ -303,6 +391,8 @@ fn step(core: &Core, key: &Key, mut change: impl FnMut(&mut Value)) -> bool {
 
 /// Serves exactly what the established definitions declare.
 pub(crate) fn refresh(core: &Core) {
+    // Whoever reads the definitions later must also be the later to say what is served.
+    let _one_at_a_time = core.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut customs = Vec::new();
     let mut seen: HashMap<String, ()> = HashMap::new();
     for object in core.store.list(TABLE, None) {

@@ -100,6 +100,21 @@ impl DeleteOptions {
     }
 }
 
+/// Resources whose deletion answers with the object that is gone.
+const RETURNED: &[&str] = &[
+    "pods",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "podtemplates",
+    "resourcequotas",
+    "serviceaccounts",
+    "services",
+    "csidrivers.storage.k8s.io",
+    "csinodes.storage.k8s.io",
+    "storageclasses.storage.k8s.io",
+    "volumeattachments.storage.k8s.io",
+];
+
 /// Namespaces nobody may delete.
 const PROTECTED: &[&str] = &["default", "kube-system", "kube-public"];
 
@@ -175,7 +190,9 @@ impl Core {
             || fields.get("deletionGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|g| g > grace)
         {
             fields.insert("deletionTimestamp".into(), crate::clock::rfc3339(ends).into());
-            fields.insert("deletionGracePeriodSeconds".into(), grace.into());
+            if &*served.table != "namespaces" {
+                fields.insert("deletionGracePeriodSeconds".into(), grace.into());
+            }
             let counts = served.custom.is_some() || rules::counts_generation(served.rule_key());
             if !already
                 && counts
@@ -188,7 +205,7 @@ impl Core {
             match &*served.table {
                 "namespaces" => object["status"]["phase"] = json!("Terminating"),
                 "customresourcedefinitions.apiextensions.k8s.io" => {
-                    crate::crd::terminating(self, &mut object)
+                    crate::crd::terminating(self, &mut object);
                 }
                 _ => {}
             }
@@ -226,14 +243,19 @@ impl Core {
             meta::tidy(&mut last, false);
         }
         let uid = live.object.uid.to_string();
+        let shown = RETURNED.contains(&&*served.table);
         if dry_run {
-            return Some(if pod { Deleted::GoneShown(last, None) } else { Deleted::Gone { uid, rev: None } });
+            return Some(if shown {
+                Deleted::GoneShown(last, None)
+            } else {
+                Deleted::Gone { uid, rev: None }
+            });
         }
         let draft = Draft::new(&last);
         let gone = self.store.remove(&served.table, &live.object.key, live.object.rev, &draft).ok()?;
         self.after_delete(served, &live.object, &gone);
         let rev = Some(gone.rev);
-        Some(if pod { Deleted::GoneShown(last, rev) } else { Deleted::Gone { uid, rev } })
+        Some(if shown { Deleted::GoneShown(last, rev) } else { Deleted::Gone { uid, rev } })
     }
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha512};
 use crate::resource::{Group, Registry, Served};
 
 /// The exact content type that makes clients take an answer for aggregated discovery.
-pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Documents already built, by path.
 #[derive(Debug, Default)]
@@ -118,12 +118,15 @@ impl Registry {
             if resources.iter().all(|s| s.custom.is_none()) {
                 entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
             }
-            json!({
-                "kind": "APIResourceList",
-                "apiVersion": "v1",
-                "groupVersion": api_version,
-                "resources": entries,
-            })
+            let mut out = Map::new();
+            out.insert("kind".into(), "APIResourceList".into());
+            // The core group's list has always gone without.
+            if !group.is_empty() {
+                out.insert("apiVersion".into(), "v1".into());
+            }
+            out.insert("groupVersion".into(), api_version.as_str().into());
+            out.insert("resources".into(), entries.into());
+            Value::Object(out)
         }))
     }
 }

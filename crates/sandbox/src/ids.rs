@@ -8,12 +8,12 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const LONGEST_PREFIX: usize = 58;
 
 /// A stream of identifiers.
-pub struct Ids {
+pub(crate) struct Ids {
     state: AtomicU64,
 }
 
 impl Ids {
-    pub fn new(seed: Option<u64>) -> Ids {
+    pub(crate) fn new(seed: Option<u64>) -> Ids {
         let seed = seed.unwrap_or_else(|| {
             let mut bytes = [0; 8];
             // Without entropy the time still differs between runs; secrets are not drawn from here.
@@ -26,7 +26,7 @@ impl Ids {
     }
 
     /// The next random number (splitmix64).
-    pub fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         let mut z = self
             .state
             .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
@@ -36,7 +36,7 @@ impl Ids {
         z ^ (z >> 31)
     }
 
-    pub fn uid(&self) -> String {
+    pub(crate) fn uid(&self) -> String {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.next().to_le_bytes());
         bytes[8..].copy_from_slice(&self.next().to_le_bytes());
@@ -44,7 +44,7 @@ impl Ids {
     }
 
     /// Five letters for the end of a generated name.
-    pub fn suffix(&self) -> String {
+    pub(crate) fn suffix(&self) -> String {
         let mut number = self.next();
         let mut out = String::with_capacity(5);
         for _ in 0..5 {
@@ -56,7 +56,7 @@ impl Ids {
     }
 
     /// `prefix` as far as it fits, and a suffix.
-    pub fn generate(&self, prefix: &str) -> String {
+    pub(crate) fn generate(&self, prefix: &str) -> String {
         let mut end = prefix.len().min(LONGEST_PREFIX);
         while !prefix.is_char_boundary(end) {
             end -= 1;

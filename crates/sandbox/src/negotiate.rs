@@ -4,14 +4,14 @@ use crate::status::{Result, Status};
 
 /// The encoding of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     Json,
     Yaml,
 }
 
 /// The shape of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
+pub(crate) enum View {
     Object,
     Table,
     /// `PartialObjectMetadata` or its list.
@@ -20,7 +20,7 @@ pub enum View {
 
 /// What the client accepts, decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accept {
+pub(crate) struct Accept {
     pub encoding: Encoding,
     pub view: View,
     /// `v1beta1` instead of `v1` for tables and partial metadata.
@@ -28,9 +28,9 @@ pub struct Accept {
 }
 
 impl Accept {
-    pub const JSON: Accept = Accept { encoding: Encoding::Json, view: View::Object, beta: false };
+    pub(crate) const JSON: Accept = Accept { encoding: Encoding::Json, view: View::Object, beta: false };
 
-    pub fn content_type(&self) -> &'static str {
+    pub(crate) fn content_type(&self) -> &'static str {
         match self.encoding {
             Encoding::Json => "application/json",
             Encoding::Yaml => "application/yaml",
@@ -40,19 +40,19 @@ impl Accept {
 
 /// One clause of an Accept header.
 #[derive(Debug)]
-pub struct Clause<'a> {
+pub(crate) struct Clause<'a> {
     pub media: &'a str,
     pub params: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Clause<'a> {
-    pub fn param(&self, key: &str) -> &'a str {
+    pub(crate) fn param(&self, key: &str) -> &'a str {
         self.params.iter().find(|(k, _)| *k == key).map_or("", |(_, v)| v)
     }
 }
 
 /// Splits an Accept header into clauses, in order.
-pub fn clauses(header: &str) -> impl Iterator<Item = Clause<'_>> {
+pub(crate) fn clauses(header: &str) -> impl Iterator<Item = Clause<'_>> {
     header.split(',').map(str::trim).filter(|c| !c.is_empty()).map(|clause| {
         let mut parts = clause.split(';').map(str::trim);
         let media = parts.next().unwrap_or("");
@@ -62,7 +62,7 @@ pub fn clauses(header: &str) -> impl Iterator<Item = Clause<'_>> {
 }
 
 /// Picks the first clause the server can satisfy.
-pub fn accept(header: &str, views: bool) -> Result<Accept> {
+pub(crate) fn accept(header: &str, views: bool) -> Result<Accept> {
     if header.trim().is_empty() {
         return Ok(Accept::JSON);
     }
@@ -102,7 +102,7 @@ fn not_acceptable() -> Box<Status> {
 
 /// The form of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyForm {
+pub(crate) enum BodyForm {
     Json,
     Yaml,
     Protobuf,
@@ -110,7 +110,7 @@ pub enum BodyForm {
 
 /// The form of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PatchForm {
+pub(crate) enum PatchForm {
     Json,
     Merge,
     Strategic,
@@ -122,7 +122,7 @@ fn media(content_type: &str) -> &str {
 }
 
 /// The form of a created or replaced object.
-pub fn body_form(content_type: &str, custom: bool) -> Result<BodyForm> {
+pub(crate) fn body_form(content_type: &str, custom: bool) -> Result<BodyForm> {
     match media(content_type) {
         "" | "application/json" => Ok(BodyForm::Json),
         "application/yaml" => Ok(BodyForm::Yaml),
@@ -141,7 +141,7 @@ pub fn body_form(content_type: &str, custom: bool) -> Result<BodyForm> {
 }
 
 /// The form of a patch body.
-pub fn patch_form(content_type: &str, custom: bool) -> Result<PatchForm> {
+pub(crate) fn patch_form(content_type: &str, custom: bool) -> Result<PatchForm> {
     match media(content_type) {
         "application/json-patch+json" => Ok(PatchForm::Json),
         "application/merge-patch+json" => Ok(PatchForm::Merge),

@@ -82,24 +82,6 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer()?)?;
         Ok((certificate.der().to_vec(), key.serialize_der()))
     }
-
-    /// A client certificate and its key, both PEM: a user and its groups.
-    pub(crate) fn client_certificate(
-        &self,
-        user: &str,
-        groups: &[&str],
-    ) -> Result<(String, String), rcgen::Error> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, user);
-        for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, *group);
-        }
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer()?)?;
-        Ok((certificate.pem(), key.serialize_pem()))
-    }
 }
 
 fn ca_params() -> CertificateParams {

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 /// A parsed query string, in order.
 #[derive(Debug, Clone, Default)]
-pub struct Query {
+pub(crate) struct Query {
     pairs: Vec<(String, String)>,
 }
 
 /// What to do about fields nobody declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     Ignore,
     #[default]
     Warn,
@@ -20,7 +20,7 @@ pub enum FieldValidation {
 }
 
 impl Query {
-    pub fn parse(text: Option<&str>) -> Query {
+    pub(crate) fn parse(text: Option<&str>) -> Query {
         let mut pairs = Vec::new();
         for part in text.unwrap_or("").split('&').filter(|p| !p.is_empty()) {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -31,25 +31,25 @@ impl Query {
         Query { pairs }
     }
 
-    pub fn get(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
     /// The value unless it is empty.
-    pub fn some(&self, key: &str) -> Option<&str> {
+    pub(crate) fn some(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|v| !v.is_empty())
     }
 
-    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
     /// A boolean as the real server reads it: present and not false-like is true.
-    pub fn flag(&self, key: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).map(|v| !matches!(v, "false" | "0"))
     }
 
-    pub fn int(&self, key: &str) -> Result<Option<i64>> {
+    pub(crate) fn int(&self, key: &str) -> Result<Option<i64>> {
         let Some(text) = self.some(key) else { return Ok(None) };
         text.parse().map(Some).map_err(|_| {
             Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", json!(text)))
@@ -57,7 +57,7 @@ impl Query {
     }
 
     /// Whether the write must leave no trace.
-    pub fn dry_run(&self, options: &str) -> Result<bool> {
+    pub(crate) fn dry_run(&self, options: &str) -> Result<bool> {
         let asked: Vec<&str> = self.all("dryRun").filter(|v| !v.is_empty()).collect();
         if asked.is_empty() {
             return Ok(false);
@@ -68,7 +68,7 @@ impl Query {
         Ok(true)
     }
 
-    pub fn field_validation(&self, options: &str) -> Result<FieldValidation> {
+    pub(crate) fn field_validation(&self, options: &str) -> Result<FieldValidation> {
         match self.get("fieldValidation").unwrap_or("") {
             "" | "Warn" => Ok(FieldValidation::Warn),
             "Ignore" => Ok(FieldValidation::Ignore),
@@ -85,7 +85,7 @@ impl Query {
     }
 
     /// The name writes are recorded under, when the client chose one.
-    pub fn field_manager(&self, options: &str) -> Result<Option<&str>> {
+    pub(crate) fn field_manager(&self, options: &str) -> Result<Option<&str>> {
         let Some(name) = self.some("fieldManager") else { return Ok(None) };
         let mut causes = Vec::new();
         if name.len() > 128 {
@@ -107,6 +107,6 @@ impl Query {
 }
 
 /// 422 about the options of a request, which the real server treats as an object of its own.
-pub fn bad_option(options: &str, causes: Vec<Cause>) -> Box<Status> {
+pub(crate) fn bad_option(options: &str, causes: Vec<Cause>) -> Box<Status> {
     Status::invalid(Named { group: "meta.k8s.io", what: options }, "", causes)
 }

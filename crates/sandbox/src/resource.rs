@@ -10,7 +10,7 @@ use crate::status::Named;
 
 /// One resource of one served version.
 #[derive(Debug)]
-pub struct Served {
+pub(crate) struct Served {
     pub def: Resource,
     /// Where its objects are stored: the same table for every version, and for both event groups.
     pub table: Arc<str>,
@@ -23,7 +23,7 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn built_in(def: &Resource, storage_version: &str) -> Served {
+    pub(crate) fn built_in(def: &Resource, storage_version: &str) -> Served {
         let table = match (def.group.as_str(), def.plural.as_str()) {
             ("events.k8s.io", "events") => "events".to_owned(),
             ("", plural) => plural.to_owned(),
@@ -54,7 +54,7 @@ impl Served {
         }
     }
 
-    pub fn api_version(&self) -> &str {
+    pub(crate) fn api_version(&self) -> &str {
         &self.api_version
     }
 
@@ -64,25 +64,25 @@ impl Served {
     }
 
     /// The group and plural, as errors name a resource.
-    pub fn named(&self) -> Named<'_> {
+    pub(crate) fn named(&self) -> Named<'_> {
         Named { group: &self.def.group, what: &self.def.plural }
     }
 
     /// The group and Kind, as validation errors name an object.
-    pub fn named_kind(&self) -> Named<'_> {
+    pub(crate) fn named_kind(&self) -> Named<'_> {
         Named { group: &self.def.group, what: &self.def.kind }
     }
 
-    pub fn has_verb(&self, verb: &str) -> bool {
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.def.verbs.iter().any(|v| v == verb)
     }
 
-    pub fn has_status(&self) -> bool {
+    pub(crate) fn has_status(&self) -> bool {
         self.def.subresource("status").is_some()
     }
 
     /// The shape of its objects.
-    pub fn shape(&self) -> TypeRef<'_> {
+    pub(crate) fn shape(&self) -> TypeRef<'_> {
         match &self.custom {
             Some(custom) => custom.shape(),
             None => Schema::built_in()
@@ -93,14 +93,14 @@ impl Served {
     }
 
     /// `apps/Deployment`: how tables of rules about built-in kinds are keyed. Empty for custom resources.
-    pub fn rule_key(&self) -> (&str, &str) {
+    pub(crate) fn rule_key(&self) -> (&str, &str) {
         if self.custom.is_some() { ("", "") } else { (&self.def.group, &self.def.kind) }
     }
 }
 
 /// A group in the order discovery lists it.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub(crate) struct Group {
     pub name: String,
     pub versions: Vec<String>,
     pub custom: bool,
@@ -108,7 +108,7 @@ pub struct Group {
 
 /// Everything served at one moment.
 #[derive(Debug)]
-pub struct Registry {
+pub(crate) struct Registry {
     pub groups: Vec<Group>,
     resources: HashMap<String, Vec<Arc<Served>>>,
     by_table: HashMap<Arc<str>, Arc<Served>>,
@@ -133,7 +133,7 @@ impl Registry {
                     }
                 }
                 None => {
-                    groups.push(Group { name: group.to_owned(), versions: vec![version.to_owned()], custom })
+                    groups.push(Group { name: group.to_owned(), versions: vec![version.to_owned()], custom });
                 }
             }
             if served.storage_version == served.def.version && served.def.group != "events.k8s.io" {
@@ -151,7 +151,7 @@ impl Registry {
         }
         groups[built_in..].sort_by(|a, b| a.name.cmp(&b.name));
         for group in &mut groups[built_in..] {
-            group.versions.sort_by(|a, b| version_order(b).cmp(&version_order(a)));
+            group.versions.sort_by_key(|v| std::cmp::Reverse(version_order(v)));
         }
         Registry {
             groups,
@@ -162,32 +162,23 @@ impl Registry {
         }
     }
 
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
         self.of_version(group, version)?.iter().find(|s| s.def.plural == plural)
     }
 
-    pub fn of_version(&self, group: &str, version: &str) -> Option<&[Arc<Served>]> {
+    pub(crate) fn of_version(&self, group: &str, version: &str) -> Option<&[Arc<Served>]> {
         let api_version = slipway_manifest::object::join_api_version(group, version);
         self.resources.get(&api_version).map(Vec::as_slice)
     }
 
-    /// The resource that serves a kind, whatever the version when it is empty.
-    pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Served>> {
-        self.resources.get(api_version)?.iter().find(|s| s.def.kind == kind)
-    }
-
     /// The resource in its storage version.
-    pub fn of_table(&self, table: &str) -> Option<&Arc<Served>> {
+    pub(crate) fn of_table(&self, table: &str) -> Option<&Arc<Served>> {
         self.by_table.get(table)
-    }
-
-    pub fn storage_resources(&self) -> impl Iterator<Item = &Arc<Served>> {
-        self.by_table.values()
     }
 }
 
 /// Orders versions as Kubernetes prefers them: v2 > v1 > v1beta2 > v1alpha1 > anything else.
-fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
+pub(crate) fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
     let parse = || -> Option<(u8, u64, u64)> {
         let rest = version.strip_prefix('v')?;
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -75,7 +75,7 @@ impl http_body::Body for Body {
 }
 
 /// The answer to one request, before headers.
-pub struct Reply {
+pub(crate) struct Reply {
     pub code: u16,
     pub content: Content,
     pub warnings: Vec<String>,
@@ -84,7 +84,7 @@ pub struct Reply {
 }
 
 /// What an answer carries.
-pub enum Content {
+pub(crate) enum Content {
     /// JSON text, ready.
     Json(Bytes),
     Value(Value),
@@ -96,20 +96,20 @@ pub enum Content {
 }
 
 impl Reply {
-    pub fn json(code: u16, bytes: impl Into<Bytes>) -> Reply {
+    pub(crate) fn json(code: u16, bytes: impl Into<Bytes>) -> Reply {
         Reply { code, content: Content::Json(bytes.into()), warnings: vec![], wrote: None }
     }
 
-    pub fn value(code: u16, value: Value) -> Reply {
+    pub(crate) fn value(code: u16, value: Value) -> Reply {
         Reply { code, content: Content::Value(value), warnings: vec![], wrote: None }
     }
 
-    pub fn with_warnings(mut self, warnings: Vec<String>) -> Reply {
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Reply {
         self.warnings = warnings;
         self
     }
 
-    pub fn wrote(mut self, rev: Option<u64>) -> Reply {
+    pub(crate) fn wrote(mut self, rev: Option<u64>) -> Reply {
         self.wrote = rev;
         self
     }
@@ -117,7 +117,7 @@ impl Reply {
 
 /// How to print an answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Printing {
+pub(crate) struct Printing {
     pub accept: Accept,
     pub pretty: bool,
     pub gzip: bool,
@@ -126,7 +126,7 @@ pub struct Printing {
 /// Bodies longer than this are compressed for clients that can unpack them.
 const GZIP_FROM: usize = 128 * 1024;
 
-pub fn render(reply: Reply, printing: Printing) -> Response<Body> {
+pub(crate) fn render(reply: Reply, printing: Printing) -> Response<Body> {
     let code = StatusCode::from_u16(reply.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
     let body = match reply.content {
@@ -186,8 +186,9 @@ fn pretty(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Prints a failure.
-pub fn refuse(status: &Status, printing: Printing) -> Response<Body> {
-    let mut response = render(Reply::value(status.code, status.body()), printing);
+pub(crate) fn refuse(status: &Status, printing: Printing) -> Response<Body> {
+    let reply = Reply::value(status.code, status.body()).with_warnings(status.warnings.clone());
+    let mut response = render(reply, printing);
     if let Some(seconds) = status.retry_after {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }

@@ -2,7 +2,7 @@
 
 /// A path below `/api` or `/apis`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Path {
+pub(crate) struct Path {
     pub group: String,
     pub version: String,
     pub resource: String,
@@ -15,7 +15,7 @@ pub struct Path {
 
 /// What a path points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     Resource(Path),
     /// `/api`, `/apis`, `/apis/G`, `/apis/G/V`, `/api/v1`.
     Versions,
@@ -31,7 +31,7 @@ pub enum Target {
 
 /// Reads a percent-encoded path. `None` when it holds something no name may: an empty or dotted segment
 /// or an encoding that is no UTF-8.
-pub fn parse(path: &str) -> Option<Target> {
+pub(crate) fn parse(path: &str) -> Option<Target> {
     let trimmed = path.trim_start_matches('/');
     let mut segments: Vec<String> = Vec::new();
     for raw in trimmed.split('/') {

@@ -30,8 +30,8 @@ const LARGEST_BODY: usize = 3 * 1024 * 1024;
 pub(crate) enum Caller {
     /// Everybody who comes through this service is this user: in-process clients.
     Fixed(Arc<User>),
-    /// Callers show credentials; the certificate's user is known already.
-    Network { peer: Option<Arc<User>> },
+    /// Callers show credentials.
+    Network,
 }
 
 /// Serves the Kubernetes API. Cheap to clone.
@@ -90,7 +90,12 @@ where
                 headers,
                 body: collected.to_bytes(),
             };
-            match exchange.answer(&caller, &mut printing) {
+            // Whatever goes wrong in here is one request's trouble.
+            let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                exchange.answer(&caller, &mut printing)
+            }))
+            .unwrap_or_else(|_| Err(Status::internal("the request made the server panic")));
+            match answered {
                 Ok(Answer::Reply(reply)) => match wait_durable(&core, reply.wrote).await {
                     Ok(()) => render(reply, printing),
                     Err(status) => refuse(&status, printing),
@@ -137,7 +142,7 @@ impl Exchange {
     fn answer(self, caller: &Caller, printing: &mut Printing) -> Result<Answer> {
         let user = match caller {
             Caller::Fixed(user) => user.clone(),
-            Caller::Network { peer } => auth::authenticate(&self.core, &self.headers, peer.clone())?,
+            Caller::Network => auth::authenticate(&self.core, &self.headers)?,
         };
         let user = auth::impersonate(&self.core, &self.headers, user)?;
         let Some(target) = route::parse(&self.path) else {
@@ -192,7 +197,7 @@ impl Exchange {
         };
         rbac::authorize(&self.core, &user, &request)?;
         if registry.of_version(&path.group, &path.version).is_none() {
-            return Ok(not_a_path());
+            return if path.group.is_empty() { Err(Status::no_such_resource()) } else { Ok(not_a_path()) };
         }
         let Some(served) = registry.find(&path.group, &path.version, &path.resource) else {
             // A custom group knows no other resources; its handler answers as for any unknown path.
@@ -253,6 +258,7 @@ impl Exchange {
             },
             Target::Resources { group, version } => match registry.resource_list(&group, &version) {
                 Some(list) => Reply::json(200, list.body),
+                None if group.is_empty() => return Err(Status::no_such_resource()),
                 None => not_a_path(),
             },
             Target::Resource(_) => return Err(Status::no_such_resource()),
@@ -320,7 +326,7 @@ impl Exchange {
 }
 
 /// What an unknown path answers.
-fn not_a_path() -> Reply {
+pub(crate) fn not_a_path() -> Reply {
     Reply {
         code: 404,
         content: crate::respond::Content::Text("404 page not found\n".into()),

@@ -14,9 +14,11 @@ pub struct Status {
     pub retry_after: Option<u32>,
     /// A fresh continue token, sent with `410 Expired` answers to paged lists.
     pub continue_token: Option<String>,
+    /// Warnings to send along.
+    pub warnings: Vec<String>,
 }
 
-pub type Result<T> = std::result::Result<T, Box<Status>>;
+pub(crate) type Result<T> = std::result::Result<T, Box<Status>>;
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -48,6 +50,7 @@ impl Status {
             details: None,
             retry_after: None,
             continue_token: None,
+            warnings: Vec::new(),
         })
     }
 

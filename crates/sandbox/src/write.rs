@@ -8,7 +8,6 @@ use slipway_manifest::fields::{Path, Set};
 
 use crate::admit::prepare::Part;
 use crate::admit::{admission, default, immutable, meta, prepare, quota, rules, validate, warn};
-use crate::auth::User;
 use crate::core::Core;
 use crate::resource::Served;
 use crate::status::{Cause, Named, Result, Status};
@@ -18,7 +17,6 @@ use crate::store::{Draft, Expect, Key, Object, Raced, View};
 #[derive(Debug, Clone)]
 pub(crate) struct Author {
     pub manager: String,
-    pub user: Arc<User>,
     pub dry_run: bool,
     /// The write comes through `/scale`; what it changes is owned through it.
     pub scale: bool,
@@ -234,6 +232,7 @@ impl Core {
                 return Err(Status::invalid(served.named_kind(), &name, found));
             }
             object = canonical(served, object)?;
+            print_times(served, &mut object);
         }
         meta::tidy(&mut object, served.custom.is_some());
         meta::validate(&object, served.def.namespaced, meta::name_rule(kind), &mut causes);
@@ -409,6 +408,7 @@ impl Core {
         }
         if !custom {
             new = canonical(served, new).map_err(refuse)?;
+            print_times(served, &mut new);
         }
         let counts = custom || rules::counts_generation(kind);
         let generation = was["metadata"].get("generation").cloned();
@@ -482,7 +482,7 @@ impl Core {
                 self.addresses.release(&holder, Some(&value));
             }
             "customresourcedefinitions.apiextensions.k8s.io" => {
-                crate::crd::changed(self, before.is_none(), now)
+                crate::crd::changed(self, before.is_none(), now);
             }
             "namespaces" if before.is_none() => crate::controllers::furnish_namespace(self, now.name()),
             _ => {}
@@ -500,7 +500,24 @@ impl Core {
 
 /// Puts a built-in object into the form a real server prints.
 fn canonical(served: &Served, object: Value) -> Result<Value> {
-    crate::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(|e| Status::internal(e))
+    crate::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(Status::internal)
+}
+
+/// Times of an event that are not set are printed all the same.
+fn print_times(served: &Served, value: &mut Value) {
+    if &*served.table != "events" {
+        return;
+    }
+    for (key, after) in
+        [("firstTimestamp", "source"), ("lastTimestamp", "firstTimestamp"), ("eventTime", "type")]
+    {
+        if let Some(members) = value.as_object_mut()
+            && !members.contains_key(key)
+        {
+            let at = members.keys().position(|k| k == after).map_or(members.len(), |i| i + 1);
+            members.shift_insert(at, key.into(), Value::Null);
+        }
+    }
 }
 
 fn owner(key: &Key) -> String {
@@ -574,7 +591,18 @@ fn reset_fields(served: &Served, part: Part) -> Option<Set> {
         Part::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
             vec![Path::of_fields(["status"])]
         }
-        Part::Status => vec![Path::of_fields(["spec"])],
+        Part::Status => {
+            let mut paths = vec![Path::of_fields(["spec"])];
+            if served.custom.is_some() || served.rule_key() == ("apps", "Deployment") {
+                paths.push(Path::of_fields(["metadata", "labels"]));
+            }
+            if served.custom.is_some() {
+                for key in ["annotations", "finalizers", "ownerReferences"] {
+                    paths.push(Path::of_fields(["metadata", key]));
+                }
+            }
+            paths
+        }
         _ => return None,
     };
     Some(paths.iter().collect())

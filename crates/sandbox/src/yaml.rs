@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Reads one document by the rules of Kubernetes' YAML library.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
-    slipway_yaml::from_str_helm(text).map_err(|e| format!("yaml: {e}"))
+    slipway_yaml::from_str_helm(text).map_err(|e| e.to_string())
 }
 
 /// Prints a value.

@@ -56,7 +56,7 @@ impl Allocator {
         service: &mut Value,
         old: Option<&Value>,
         dry_run: bool,
-    ) -> std::result::Result<(), Vec<Cause>> {
+    ) -> Result<(), Vec<Cause>> {
         let spec = &mut service["spec"];
         let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
         if kind == "ExternalName" {

@@ -46,7 +46,13 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         }
         for path in *paths {
             if at(new, path) != at(old, path) {
-                out.push(Cause::invalid(*path, at(new, path), IMMUTABLE));
+                let mut shown = at(new, path).clone();
+                if *path == "roleRef" {
+                    // This type is printed by its Go field names.
+                    shown =
+                        json!({"APIGroup": shown["apiGroup"], "Kind": shown["kind"], "Name": shown["name"]});
+                }
+                out.push(Cause::invalid(*path, &shown, IMMUTABLE));
             }
         }
     }
@@ -56,10 +62,8 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         ("", "PersistentVolumeClaim") => claim(new, old, out),
         ("", "Service") => service(new, old, out),
         ("batch", "Job") => job(new, old, out),
-        ("scheduling.k8s.io", "PriorityClass") => {
-            if new["value"] != old["value"] {
-                out.push(Cause::forbidden("value", "may not be changed in an update."));
-            }
+        ("scheduling.k8s.io", "PriorityClass") if new["value"] != old["value"] => {
+            out.push(Cause::forbidden("value", "may not be changed in an update."));
         }
         _ => {}
     }

@@ -104,7 +104,7 @@ const VALUE_TEXT: &str = "a valid label must be an empty string or consist of al
 pub(crate) fn subdomain_problems(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 253 {
-        out.push("must be no more than 253 bytes".to_owned());
+        out.push("must be no more than 253 characters".to_owned());
     }
     if !SUBDOMAIN.is_match(text) {
         out.push(SUBDOMAIN_TEXT.to_owned());
@@ -116,7 +116,7 @@ pub(crate) fn subdomain_problems(text: &str) -> Vec<String> {
 pub(crate) fn label_problems(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 63 {
-        out.push("must be no more than 63 bytes".to_owned());
+        out.push("must be no more than 63 characters".to_owned());
     }
     if !LABEL.is_match(text) {
         let why = if SUBDOMAIN.is_match(text) { "must not contain dots" } else { LABEL_TEXT };
@@ -191,7 +191,9 @@ pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
 /// Checks a set of labels found at `field`.
 pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<Cause>) {
     for (key, value) in sorted(labels) {
-        out.extend(qualified_problems(key).iter().map(|p| Cause::invalid(field, &json!(key), p)));
+        out.extend(qualified_problems(key).iter().map(|p| {
+            Cause::invalid(field, &json!(key), &p.replace("a qualified name must", "a valid label key must"))
+        }));
         let text = value.as_str().unwrap_or("");
         out.extend(label_value_problems(text).iter().map(|p| Cause::invalid(field, value, p)));
     }
@@ -284,10 +286,7 @@ fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
     for (i, owner) in owners.as_array().into_iter().flatten().enumerate() {
         let field = |name: &str| format!("metadata.ownerReferences[{i}].{name}");
         let text = |key: &str| owner[key].as_str().unwrap_or("");
-        if text("apiVersion").is_empty() {
-            out.push(Cause::invalid(field("apiVersion"), &json!(""), "version must not be empty"));
-        }
-        for key in ["kind", "name", "uid"] {
+        for key in ["apiVersion", "kind", "name", "uid"] {
             if text(key).is_empty() {
                 out.push(Cause::required(field(key), "must not be empty"));
             }
@@ -305,11 +304,12 @@ fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
                     "metadata.ownerReferences",
                     owners,
                     &format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}/{}",
+                        text("kind"),
                         text("name")
                     ),
                 )),
-                None => controller = Some(text("name").to_owned()),
+                None => controller = Some(format!("{}/{}", text("kind"), text("name"))),
             }
         }
     }

@@ -36,6 +36,12 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
         ("", "Pod") => {
             object["status"] =
                 json!({"phase": "Pending", "qosClass": super::admission::qos_class(&object["spec"])});
+            if object["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty()) {
+                object["status"]["conditions"] = json!([{
+                    "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                }]);
+            }
         }
         ("", "Node") => {
             default(object, "spec", json!({}));
@@ -54,7 +60,9 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
 fn reset_status(kind: (&str, &str), object: &mut Value) {
     let status = match kind {
         ("", "Namespace") => json!({"phase": "Active"}),
-        ("", "PersistentVolume") => json!({"phase": "Pending"}),
+        ("", "PersistentVolume") => {
+            json!({"phase": "Pending", "lastPhaseTransitionTime": object["metadata"]["creationTimestamp"]})
+        }
         ("", "PersistentVolumeClaim") => json!({"phase": "Pending"}),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             let stored: Vec<Value> = object["spec"]["versions"]
@@ -114,12 +122,8 @@ pub(crate) fn update(
                 keep(new, live, "status");
             }
             match kind {
-                ("", "Pod") => {
-                    // Only a binding sets the node; a scheduler's choice outlives edits.
-                    if new["spec"]["nodeName"].is_null() && live["spec"]["nodeName"].is_string() {
-                        new["spec"]["nodeName"] = live["spec"]["nodeName"].clone();
-                    }
-                }
+                // Only a binding sets the node; a scheduler's choice outlives edits.
+                ("", "Pod") => keep_in(new, live, "spec", "nodeName"),
                 ("", "Namespace") => new["spec"]["finalizers"] = live["spec"]["finalizers"].clone(),
                 ("", "Service") => service(new, live),
                 ("apps", "DaemonSet") => daemon_set(new, live),
@@ -138,6 +142,9 @@ pub(crate) fn update(
             if !custom {
                 // Built-in strategies let labels and annotations through together with the status.
                 for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                    if key == "labels" && kind == ("apps", "Deployment") {
+                        continue;
+                    }
                     match new["metadata"].get(key) {
                         Some(value) if !value.is_null() => meta[key] = value.clone(),
                         _ => {

@@ -1,20 +1,32 @@
 //! Resource quotas and limit ranges.
 
 use serde_json::{Value, json};
+use slipway_manifest::quantity::Quantity;
 
 use crate::core::Core;
 use crate::resource::Served;
 use crate::status::{Result, Status};
 
-/// A quantity in thousandths.
+fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Quantity::parse(text).ok(),
+        Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
+        _ => None,
+    }
+}
+
+/// A quantity in billionths.
 pub(crate) fn amount(value: &Value) -> Option<i128> {
-    crate::quantity::milli(value)
+    quantity(value).map(Quantity::nanos)
 }
 
 /// A quantity as a server prints it.
 pub(crate) fn canonical(value: &Value) -> String {
-    crate::quantity::canonical(value).unwrap_or_default()
+    quantity(value).map(|q| q.to_string()).unwrap_or_default()
 }
+
+/// One object, in billionths.
+const ONE: i128 = 1_000_000_000;
 
 /// The requests and limits of a pod's containers, summed.
 fn compute(spec: &Value, side: &str, resource: &str) -> i128 {
@@ -26,9 +38,9 @@ fn compute(spec: &Value, side: &str, resource: &str) -> i128 {
         .sum()
 }
 
-/// How much of `name` an object uses, in thousandths.
+/// How much of `name` an object uses, in billionths.
 fn usage(table: &str, object: &Value, name: &str) -> i128 {
-    let plain = |wanted: &str| if table == wanted { 1000 } else { 0 };
+    let plain = |wanted: &str| if table == wanted { ONE } else { 0 };
     if let Some(resource) = name.strip_prefix("count/") {
         return plain(resource);
     }
@@ -56,8 +68,8 @@ fn usage(table: &str, object: &Value, name: &str) -> i128 {
     }
 }
 
-fn print(milli: i128) -> String {
-    canonical(&json!(format!("{milli}m")))
+fn print(nanos: i128) -> String {
+    canonical(&json!(format!("{nanos}n")))
 }
 
 /// Whether a table counts at all: finished pods hold nothing.
@@ -119,21 +131,23 @@ pub(crate) fn check(
             let asked = usage(&served.table, object, name);
             let has = taken.get(name).and_then(amount).unwrap_or(0);
             if asked > 0 && amount(limit).is_some_and(|l| has + asked > l) {
-                over.push((name.clone(), asked, has, canonical(limit)));
+                over.push((
+                    format!("{name}={}", print(asked)),
+                    format!("{name}={}", print(has)),
+                    format!("{name}={}", canonical(limit)),
+                ));
             }
         }
         if over.is_empty() {
             continue;
         }
-        let join = |f: &dyn Fn(&(String, i128, i128, String)) -> String| {
-            over.iter().map(f).collect::<Vec<_>>().join(",")
-        };
+        let join = |texts: Vec<&str>| texts.join(",");
         let why = format!(
             "exceeded quota: {}, requested: {}, used: {}, limited: {}",
             quota.name(),
-            join(&|o| format!("{}={}", o.0, print(o.1))),
-            join(&|o| format!("{}={}", o.0, print(o.2))),
-            join(&|o| format!("{}={}", o.0, o.3)),
+            join(over.iter().map(|o| o.0.as_str()).collect()),
+            join(over.iter().map(|o| o.1.as_str()).collect()),
+            join(over.iter().map(|o| o.2.as_str()).collect()),
         );
         return Err(Status::forbidden(served.named(), super::meta::text(object, "name"), &why));
     }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::core::Core;
 use crate::status::{Named, Result, Status};
@@ -67,18 +66,6 @@ impl User {
         }
         Value::Object(out)
     }
-
-    /// A user named by the subject of a verified client certificate.
-    pub(crate) fn of_certificate(common_name: &str, organisations: &[String], der: &[u8]) -> User {
-        let groups: Vec<&str> = organisations.iter().map(String::as_str).collect();
-        let mut user = User::new(common_name, &groups);
-        let digest: String = Sha256::digest(der).iter().map(|b| format!("{b:02x}")).collect();
-        user.extra.insert(
-            "authentication.kubernetes.io/credential-id".into(),
-            vec![format!("X509SHA256={digest}")],
-        );
-        user
-    }
 }
 
 /// What the server knows about credentials.
@@ -107,17 +94,14 @@ impl Auth {
     }
 }
 
-/// Finds out who sends a request: `peer` is the user of a verified certificate, if there was one.
-pub(crate) fn authenticate(core: &Core, headers: &HeaderMap, peer: Option<Arc<User>>) -> Result<Arc<User>> {
+/// Finds out who sends a request.
+pub(crate) fn authenticate(core: &Core, headers: &HeaderMap) -> Result<Arc<User>> {
     let bearer = headers
         .get(http::header::AUTHORIZATION)
         .and_then(|v| v.to_str().ok())
         .and_then(|v| v.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, token)| token.trim());
-    if let Some(user) = peer {
-        return Ok(user);
-    }
     match bearer {
         Some(token) => core.auth.bearer(core, token).ok_or_else(Status::unauthorized),
         None => Ok(Arc::new(User::anonymous())),

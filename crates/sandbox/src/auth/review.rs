@@ -184,6 +184,13 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
         audiences: audiences.clone(),
         id: core.ids.uid(),
     };
+    let given: Map<String, Value> = parsed["spec"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, v)| !v.is_null())
+        .map(|(k, _)| (format!("f:{k}"), json!({})))
+        .collect();
     let now = core.clock.now();
     let expires = now + Duration::from_secs(u64::try_from(asked).unwrap_or(3600));
     let token = core.auth.key.sign(&claims, now, expires);
@@ -195,7 +202,17 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
             "metadata": {
                 "name": request.path.name,
                 "namespace": request.path.namespace,
+                "uid": core.ids.uid(),
                 "creationTimestamp": core.now(),
+                "managedFields": [{
+                    "manager": request.author("CreateOptions")?.manager,
+                    "operation": "Update",
+                    "apiVersion": "authentication.k8s.io/v1",
+                    "time": core.now(),
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:spec": given},
+                    "subresource": "token",
+                }],
             },
             "spec": {
                 "audiences": audiences,

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::admit::prepare::Part;
-use crate::auth::User;
 use crate::core::Core;
 use crate::delete::DeleteOptions;
 use crate::resource::Served;
@@ -20,12 +19,11 @@ use crate::write::{Author, Ownership, Proposal};
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) core: Arc<Core>,
-    user: Arc<User>,
 }
 
 impl Cluster {
     pub(crate) fn new(core: Arc<Core>) -> Cluster {
-        Cluster { core, user: Arc::new(User::new("system:kube-controller-manager", &["system:masters"])) }
+        Cluster { core }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -98,7 +96,7 @@ impl Cluster {
     }
 
     fn author(&self, manager: &str) -> Author {
-        Author { manager: manager.into(), user: self.user.clone(), dry_run: false, scale: false }
+        Author { manager: manager.into(), dry_run: false, scale: false }
     }
 
     /// Creates an object; its kind and apiVersion may be left out.

@@ -6,10 +6,11 @@
 //! asks to be called again.
 
 mod cluster;
+mod definition;
 mod engine;
 mod garbage;
 mod namespace;
-pub mod workload;
+pub(crate) mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +73,7 @@ pub trait Controller: Send {
 
 /// The controllers every sandbox runs, whatever workloads it simulates.
 pub(crate) fn system() -> Vec<Box<dyn Controller>> {
-    vec![Box::<garbage::Collector>::default(), Box::new(namespace::Lifecycle)]
+    vec![Box::<garbage::Collector>::default(), Box::new(namespace::Lifecycle), Box::new(definition::Cleanup)]
 }
 
 /// What a new cluster holds before anybody writes to it.

@@ -1,12 +1,9 @@
 //! Namespaces: what a new one is furnished with, and how one goes.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{Cluster, Controller, Item, Next, Queue};
 use crate::admit::prepare::Part;
-use crate::auth::User;
 use crate::core::Core;
 use crate::delete::{DeleteOptions, Propagation};
 use crate::status::Result;
@@ -21,12 +18,7 @@ const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the 
 const SYSTEM: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
 fn author(manager: &str) -> Author {
-    Author {
-        manager: manager.into(),
-        user: Arc::new(User::new("system:apiserver", &["system:masters"])),
-        dry_run: false,
-        scale: false,
-    }
+    Author { manager: manager.into(), dry_run: false, scale: false }
 }
 
 pub(super) fn furnish_system_namespaces(core: &Core) {
@@ -119,7 +111,7 @@ impl Controller for Lifecycle {
             if remaining.is_empty() {
                 continue;
             }
-            left.push((served.named().to_string(), remaining.len()));
+            left.push((format!("{}.{}", served.def.plural, served.def.group), remaining.len()));
             for object in remaining {
                 let value = object.value();
                 for finalizer in value["metadata"]["finalizers"].as_array().into_iter().flatten() {

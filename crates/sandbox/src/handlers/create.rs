@@ -1,8 +1,9 @@
 //! POST: a new object.
 
+use crate::admit::meta;
 use crate::convert;
 use crate::respond::Reply;
-use crate::status::Result;
+use crate::status::{Result, Status};
 use crate::write::Ownership;
 
 use super::{Naming, Request, check_identity};
@@ -16,14 +17,19 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     if let Some(reply) = crate::auth::review::answer(request, &value)? {
         return Ok(reply);
     }
+    let newer_event = request.served.def.group == "events.k8s.io";
     let value = convert::to_storage(&request.served, value);
-    let mut written = request.core.create(
-        &request.storage(),
-        &request.path.namespace,
-        value,
-        &author,
-        Ownership::Update,
-    )?;
+    if newer_event {
+        crate::admit::validate::newer_event(&value).map_err(|causes| {
+            Status::invalid(request.storage().named_kind(), meta::text(&value, "name"), causes)
+        })?;
+    }
+    let storage = request.storage();
+    let created = request.core.create(&storage, &request.path.namespace, value, &author, Ownership::Update);
+    let mut written = created.map_err(|mut status| {
+        status.warnings.append(&mut warnings);
+        status
+    })?;
     warnings.append(&mut written.warnings);
     written.warnings = warnings;
     Ok(request.reply(written))

@@ -32,8 +32,9 @@ pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
         let value = request.parse_body()?.value;
         let kind = value["kind"].as_str().unwrap_or("");
         if !matches!(kind, "" | "DeleteOptions") {
+            let version = value["apiVersion"].as_str().unwrap_or("");
             return Err(Status::bad_request(format!(
-                "{kind} in version \"v1\" cannot be handled as a DeleteOptions: converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
             )));
         }
         value

@@ -29,11 +29,10 @@ pub(super) fn read_warnings(request: &Request) -> Vec<String> {
 /// A resource version from a query; empty and "0" mean "any".
 pub(super) fn parse_version(text: &str) -> Result<u64> {
     text.parse().map_err(|_| {
-        bad_list_option(vec![Cause::invalid(
-            "resourceVersion",
-            &json!(text),
-            &format!("strconv.ParseUint: parsing {}: invalid syntax", json!(text)),
-        )])
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {0}: strconv.ParseUint: parsing {0}: invalid syntax",
+            json!(text)
+        ))
     })
 }
 

@@ -43,14 +43,12 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     if let Some(reason) = status["state"]["waiting"]["reason"].as_str()
         && status["lastState"]["terminated"].is_null()
     {
-        let verb =
-            if reason == "ContainerCreating" { "is waiting to start: " } else { "is waiting to start: " };
         let detail = match reason {
             "ErrImagePull" | "ImagePullBackOff" => "trying and failing to pull image",
             other => other,
         };
         return Err(Status::bad_request(format!(
-            "container \"{container}\" in pod \"{name}\" {verb}{detail}"
+            "container \"{container}\" in pod \"{name}\" is waiting to start: {detail}"
         )));
     }
     let text = text(request, &pod, &container)?;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use slipway_manifest::schema::Schema;
 
 use crate::auth::User;
 use crate::body::Parsed;
@@ -60,7 +61,15 @@ pub(crate) fn verb(method: &http::Method, path: &Path, query: &Query) -> &'stati
     }
 }
 
+/// Serves a request. Deprecated versions say so whatever the answer.
 pub(crate) fn handle(request: &Request, verb: &str) -> Result<Reply> {
+    dispatch(request, verb).map_err(|mut status| {
+        status.warnings = request.all_warnings(std::mem::take(&mut status.warnings));
+        status
+    })
+}
+
+fn dispatch(request: &Request, verb: &str) -> Result<Reply> {
     let (served, path) = (&request.served, &request.path);
     if !path.subresource.is_empty() {
         return subresource::handle(request, verb);
@@ -73,6 +82,9 @@ pub(crate) fn handle(request: &Request, verb: &str) -> Result<Reply> {
         return Err(Status::method_not_allowed());
     }
     if !served.def.namespaced && !path.namespace.is_empty() {
+        if served.custom.is_some() {
+            return Ok(crate::service::not_a_path());
+        }
         return Err(Status::no_such_resource());
     }
     match verb {
@@ -95,7 +107,7 @@ impl Request {
 
     pub(crate) fn author(&self, options: &str) -> Result<Author> {
         let manager = self.query.field_manager(options)?.map_or_else(|| self.agent.clone(), str::to_owned);
-        Ok(Author { manager, user: self.user.clone(), dry_run: self.query.dry_run(options)?, scale: false })
+        Ok(Author { manager, dry_run: self.query.dry_run(options)?, scale: false })
     }
 
     /// The resource as it is stored, for kinds served in a version they are not stored in.
@@ -117,13 +129,15 @@ impl Request {
                     "the object provided is unrecognized (must be of type {kind}): {e}"
                 ))
             }),
-            BodyForm::Protobuf => crate::protobuf::decode(&self.body)
-                .map(|value| Parsed { value, duplicates: vec![] })
-                .map_err(|e| {
-                    Status::bad_request(format!(
-                        "the object provided is unrecognized (must be of type {kind}): {e}"
-                    ))
-                }),
+            BodyForm::Protobuf => {
+                slipway_manifest::decode::decode_protobuf(&self.body, Schema::built_in().types())
+                    .map(|decoded| Parsed { value: decoded.object, duplicates: vec![] })
+                    .map_err(|e| {
+                        Status::bad_request(format!(
+                            "the object provided is unrecognized (must be of type {kind}): {e}"
+                        ))
+                    })
+            }
         }
     }
 
@@ -147,8 +161,9 @@ impl Request {
     ) -> Result<Value> {
         let served = &self.served;
         let (kind, version) = (&served.def.kind, served.api_version());
+        let short = &served.def.version;
         let cannot = |why: &str| {
-            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+            Status::bad_request(format!("{kind} in version {short:?} cannot be handled as a {kind}: {why}"))
         };
         let mut value = parsed.value;
         if let Value::Object(members) = &mut value {
@@ -284,16 +299,9 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
             ));
         }
         if version != ours {
-            let group = slipway_manifest::object::split_api_version(version).0;
-            return Err(Status::invalid(
-                crate::status::Named { group, what: kind },
-                crate::admit::meta::text(value, "name"),
-                vec![crate::status::Cause::invalid(
-                    "apiVersion",
-                    &version.into(),
-                    &format!("must be {ours}"),
-                )],
-            ));
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({ours})"
+            )));
         }
         return Ok(());
     }
@@ -302,15 +310,15 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
     }
     let shown_kind = if kind.is_empty() { wanted } else { kind };
     let shown_version = if version.is_empty() { ours } else { version };
-    let known = slipway_manifest::schema::Schema::built_in().types().kind(shown_version, shown_kind);
-    let why = match known.and_then(|t| t.as_map()) {
+    let known = Schema::built_in().types().kind(shown_version, shown_kind);
+    let why = match known.and_then(slipway_manifest::TypeRef::as_map) {
         Some(shape) => {
             let group = &served.def.group;
             let internal = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
             format!("converting ({}) to ({internal}.{wanted}): unknown conversion", shape.name)
         }
         None => format!(
-            "no kind {shown_kind:?} is registered for version {shown_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            "no kind {shown_kind:?} is registered for version {shown_version:?} in scheme \"pkg/runtime/scheme.go:111\""
         ),
     };
     Err(Status::bad_request(format!(
@@ -352,6 +360,8 @@ pub(crate) fn check_identity(request: &Request, value: &mut Value, naming: Namin
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
+    } else {
+        crate::admit::meta::of(value).shift_remove("namespace");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! PATCH in its four forms.
 
 use serde_json::{Value, json};
+use slipway_manifest::TypeRef;
 use slipway_manifest::patch::{PatchError, json as json_patch, merge, strategic};
 
 use crate::admit::meta;
@@ -84,6 +85,9 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Value> {
             )))
         }
         (_, Value::Object(_)) => Ok(value),
+        (PatchForm::Merge, Value::Array(_)) => Err(Status::bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        )),
         (PatchForm::Strategic, other) => {
             let word = if other.is_array() { "array" } else { "value" };
             Err(Status::bad_request(format!(
@@ -105,6 +109,15 @@ fn propose(
 ) -> Result<Proposal> {
     let served = &request.served;
     let document = convert::from_storage(served, live.value.clone());
+    if form == PatchForm::Strategic && maps_a_list(patch, served.shape(), 0) {
+        let shown = json!(go_print(patch));
+        let why = "cannot restore slice from map";
+        return Err(Status::invalid(
+            Named { group: "", what: "" },
+            "",
+            vec![Cause::invalid("patch", &shown, why)],
+        ));
+    }
     let patched = match form {
         PatchForm::Json => json_patch::apply(document, patch).map_err(|_| unprocessable())?,
         PatchForm::Merge => {
@@ -140,7 +153,7 @@ fn propose(
             )));
         }
         return Err(wrong(&format!(
-            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
     let mut warnings = Vec::new();
@@ -156,6 +169,32 @@ fn propose(
     let _ = part;
     let value = convert::to_storage(served, value);
     Ok(Proposal { value, ownership: Ownership::Update, warnings })
+}
+
+/// Whether a patch has a map where the type has a list.
+fn maps_a_list(patch: &Value, kind: TypeRef<'_>, depth: usize) -> bool {
+    let Some(members) = patch.as_object() else { return false };
+    depth < 64
+        && members.iter().any(|(key, member)| {
+            kind.child(key).is_some_and(|child| {
+                (child.as_list().is_some() && member.is_object()) || maps_a_list(member, child, depth + 1)
+            })
+        })
+}
+
+/// A value as Go's `%v` prints it.
+fn go_print(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
+        Value::Object(_) => {
+            let members: Vec<String> =
+                meta::sorted(value).into_iter().map(|(k, v)| format!("{k}:{}", go_print(v))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
 }
 
 fn check_patched_identity(request: &Request, value: &mut Value) -> Result<()> {
@@ -181,19 +220,13 @@ fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
     let author = request.author("PatchOptions")?;
     let served = &request.served;
     let mut config = crate::body::yaml(&request.body)
-        .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?
+        .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?
         .value;
     if !config.is_object() {
         return Err(Status::bad_request("error decoding YAML: the configuration is not an object"));
     }
     let kind = config["kind"].as_str().unwrap_or("");
     let version = config["apiVersion"].as_str().unwrap_or("");
-    if kind.is_empty() {
-        return Err(Status::bad_request(format!(
-            "error decoding patch: Object 'Kind' is missing in '{}'",
-            String::from_utf8_lossy(&request.body)
-        )));
-    }
     if kind != served.def.kind || version != served.api_version() {
         let (group, version) = slipway_manifest::object::split_api_version(version);
         return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
@@ -205,9 +238,7 @@ fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
     if let Some(metadata) = config.get_mut("metadata") {
         super::super::admit::default::tidy(metadata, "managedFields");
     }
-    let name = meta::text(&config, "name").to_owned();
-    check_identity(request, &mut config, Naming::FromPath)?;
-    let _ = name;
+    check_identity(request, &mut config, Naming::Required)?;
     let storage = request.storage();
     let key = request.key();
     if request.core.store.get(&served.table, &key).is_none() {

@@ -113,11 +113,16 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
 fn check_options(initial: Option<bool>, matching: &str, version: &str) -> Result<()> {
     let mut causes = Vec::new();
     match initial {
-        Some(_) => {
-            if matching != "NotOlderThan" {
-                causes.push(Cause::forbidden(
+        Some(_) if matching != "NotOlderThan" => {
+            causes.push(Cause::forbidden(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+            if !matching.is_empty() {
+                causes.push(Cause::not_supported(
                     "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    &json!(matching),
+                    &["NotOlderThan"],
                 ));
             }
         }
@@ -127,7 +132,7 @@ fn check_options(initial: Option<bool>, matching: &str, version: &str) -> Result
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
         }
-        None => {}
+        _ => {}
     }
     let _ = version;
     if causes.is_empty() { Ok(()) } else { Err(bad_list_option(causes)) }
@@ -218,7 +223,7 @@ impl Watch {
             (false, true) => self.frame(out, "ADDED", &event.object, None),
             (true, true) => self.frame(out, "MODIFIED", &event.object, None),
             (true, false) if event.change == Change::Deleted => {
-                self.frame(out, "DELETED", &event.object, None)
+                self.frame(out, "DELETED", &event.object, None);
             }
             // It left the selection: the watcher sees the last content it knew, at the new revision.
             (true, false) => {

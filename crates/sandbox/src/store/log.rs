@@ -66,7 +66,7 @@ struct Pending {
 }
 
 /// The log of one store.
-pub struct Log {
+pub(crate) struct Log {
     dir: PathBuf,
     pending: Arc<(Mutex<Pending>, Condvar)>,
     done: Arc<watch::Sender<Result<u64, DurableError>>>,

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use tokio::sync::{mpsc, watch};
 
-pub use log::{DurableError, Log};
-pub use object::{Draft, Key, Object};
+pub(crate) use log::{DurableError, Log};
+pub(crate) use object::Draft;
+pub use object::{Key, Object};
 pub(crate) use snapshot::{read as read_snapshot, write as write_snapshot};
 
 /// What happened to an object.
@@ -70,6 +71,9 @@ pub struct Page {
     /// How many keys follow in the range; counted only when asked for.
     pub remaining: Option<usize>,
 }
+
+/// An object and the table it is in.
+pub(crate) type Placed = (Arc<str>, Arc<Object>);
 
 /// What part of a table to read.
 pub struct Range<'a> {
@@ -233,10 +237,7 @@ impl Store {
         let mut visit = |key: &Key, object: &Arc<Object>, page: &mut Page| {
             if range.limit.is_some_and(|limit| page.objects.len() >= limit) {
                 if !range.count_rest {
-                    // One more match proves that there is a next page.
-                    if !keep(object) {
-                        return ControlFlow::Continue(());
-                    }
+                    // Any key more means that there is a next page, even if nothing on it matches.
                     page.last = page.objects.last().map(|o| o.key.clone());
                     return ControlFlow::Break(());
                 }
@@ -448,7 +449,7 @@ impl Store {
     }
 
     /// All objects with their table, at one revision.
-    pub(crate) fn dump(&self) -> (u64, Vec<(Arc<str>, Arc<Object>)>) {
+    pub(crate) fn dump(&self) -> (u64, Vec<Placed>) {
         let inner = self.read();
         let mut out = Vec::new();
         let mut tables: Vec<_> = inner.tables.values().collect();

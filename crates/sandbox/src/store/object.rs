@@ -146,9 +146,9 @@ impl Draft {
                 write_json(&mut text, &Value::String(name.clone()));
                 text.push(b':');
                 if name == "metadata" {
-                    write_metadata(&mut text, member)
+                    write_metadata(&mut text, member);
                 } else {
-                    write_json(&mut text, member)
+                    write_json(&mut text, member);
                 }
             }
         }

@@ -16,8 +16,9 @@ static COLUMNS: &str = include_str!("../../data/tables.json");
 fn built_in() -> &'static HashMap<String, Vec<Value>> {
     static PARSED: OnceLock<HashMap<String, Vec<Value>>> = OnceLock::new();
     PARSED.get_or_init(|| {
-        let raw: HashMap<String, Vec<(String, String, String, i64, String)>> =
-            serde_json::from_str(COLUMNS).unwrap_or_default();
+        // Name, type, format, priority, description.
+        type Row = (String, String, String, i64, String);
+        let raw: HashMap<String, Vec<Row>> = serde_json::from_str(COLUMNS).unwrap_or_default();
         raw.into_iter()
             .map(|(key, columns)| {
                 let columns = columns

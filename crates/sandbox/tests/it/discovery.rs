@@ -30,7 +30,7 @@ async fn legacy_discovery_and_the_rest() {
     assert_eq!(client.get("/version").await.body["gitVersion"], "v1.37.0");
     assert_eq!(client.get("/readyz").await.text, "ok");
     for (path, code, text) in
-        [("/nope", 404, "404 page not found\n"), ("/api/v2", 404, "404 page not found\n")]
+        [("/nope", 404, "404 page not found\n"), ("/apis/nope/v1", 404, "404 page not found\n")]
     {
         let answer = client.get(path).await;
         assert_eq!((answer.code, answer.text.as_str()), (code, text), "{path}");

@@ -2,7 +2,11 @@
 
 mod client;
 mod crud;
+mod customs;
 mod discovery;
+mod durable;
+mod faults;
+mod kinds;
 mod lists;
 mod watches;
 mod workloads;

@@ -6,8 +6,6 @@ mod workload;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use pod::{pod_spec, requests_from_limits};
-
 /// Fills in defaults of a decoded built-in object. `meta` rules (names, uids) are not here.
 pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
@@ -40,10 +38,8 @@ pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) 
         }
         ("", "LimitRange") => limit_range(object),
         ("", "Node") => {}
-        ("networking.k8s.io", "IngressClass") => {
-            if object["spec"]["parameters"].is_object() {
-                default(&mut object["spec"]["parameters"], "scope", "Cluster");
-            }
+        ("networking.k8s.io", "IngressClass") if object["spec"]["parameters"].is_object() => {
+            default(&mut object["spec"]["parameters"], "scope", "Cluster");
         }
         ("networking.k8s.io", "NetworkPolicy") => network_policy(object),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(version, object),
@@ -70,10 +66,8 @@ pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) 
             "admissionregistration.k8s.io",
             "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding",
         ) => match_resources(&mut object["spec"]["matchResources"]),
-        ("apiregistration.k8s.io", "APIService") => {
-            if object["spec"]["service"].is_object() {
-                default(&mut object["spec"]["service"], "port", 443);
-            }
+        ("apiregistration.k8s.io", "APIService") if object["spec"]["service"].is_object() => {
+            default(&mut object["spec"]["service"], "port", 443);
         }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
         ("certificates.k8s.io", "CertificateSigningRequest") => {}
@@ -319,10 +313,10 @@ fn definition(object: &mut Value) {
         default(&mut spec["conversion"]["webhook"]["clientConfig"]["service"], "port", 443);
     } else if spec["conversion"].is_object() {
         // Indexing above may have made nulls.
-        if let Some(Value::Object(conversion)) = spec.get_mut("conversion") {
-            if conversion.get("webhook").is_some_and(|w| w["clientConfig"].is_null()) {
-                conversion.shift_remove("webhook");
-            }
+        if let Some(Value::Object(conversion)) = spec.get_mut("conversion")
+            && conversion.get("webhook").is_some_and(|w| w["clientConfig"].is_null())
+        {
+            conversion.shift_remove("webhook");
         }
     }
 }

@@ -81,11 +81,11 @@ pub(super) fn secret(object: &Value, out: &mut Causes) {
         }
         "kubernetes.io/dockerconfigjson" => docker(object, ".dockerconfigjson", out),
         "kubernetes.io/dockercfg" => docker(object, ".dockercfg", out),
-        "kubernetes.io/basic-auth" => {
-            if object["data"].get("username").is_none() && object["data"].get("password").is_none() {
-                out.push(Cause::required("data[username]", ""));
-                out.push(Cause::required("data[password]", ""));
-            }
+        "kubernetes.io/basic-auth"
+            if object["data"].get("username").is_none() && object["data"].get("password").is_none() =>
+        {
+            out.push(Cause::required("data[username]", ""));
+            out.push(Cause::required("data[password]", ""));
         }
         "kubernetes.io/ssh-auth" => {
             needs("ssh-privatekey", out);
@@ -171,9 +171,6 @@ pub(super) fn volume(spec: &Value, out: &mut Causes) {
 pub(super) fn role(object: &Value, namespaced: bool, out: &mut Causes) {
     for (i, rule) in list(&object["rules"]) {
         let at = format!("rules[{i}]");
-        if is_empty(&rule["verbs"]) {
-            out.push(Cause::required(format!("{at}.verbs"), "verbs must contain at least one value"));
-        }
         if !is_empty(&rule["nonResourceURLs"]) {
             if namespaced {
                 out.push(Cause::invalid(
@@ -192,20 +189,27 @@ pub(super) fn role(object: &Value, namespaced: bool, out: &mut Causes) {
                     "rules cannot apply to both regular resources and non-resource URLs",
                 ));
             }
-            continue;
+        } else {
+            resource_rule(rule, &at, out);
         }
-        if is_empty(&rule["apiGroups"]) {
-            out.push(Cause::required(
-                format!("{at}.apiGroups"),
-                "resource rules must supply at least one api group",
-            ));
+        if is_empty(&rule["verbs"]) {
+            out.push(Cause::required(format!("{at}.verbs"), ""));
         }
-        if is_empty(&rule["resources"]) {
-            out.push(Cause::required(
-                format!("{at}.resources"),
-                "resource rules must supply at least one resource",
-            ));
-        }
+    }
+}
+
+fn resource_rule(rule: &Value, at: &str, out: &mut Causes) {
+    if is_empty(&rule["apiGroups"]) {
+        out.push(Cause::required(
+            format!("{at}.apiGroups"),
+            "resource rules must supply at least one api group",
+        ));
+    }
+    if is_empty(&rule["resources"]) {
+        out.push(Cause::required(
+            format!("{at}.resources"),
+            "resource rules must supply at least one resource",
+        ));
     }
 }
 
@@ -262,7 +266,7 @@ pub(super) fn storage_class(object: &Value, out: &mut Causes) {
     match object["provisioner"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("provisioner", "")),
         name => {
-            texts(meta::qualified_problems(&name.to_lowercase()), &object["provisioner"], "provisioner", out)
+            texts(meta::qualified_problems(&name.to_lowercase()), &object["provisioner"], "provisioner", out);
         }
     }
     if !object["reclaimPolicy"].is_null() {
@@ -326,4 +330,25 @@ pub(super) fn event(object: &Value, out: &mut Causes) {
     if !fits {
         out.push(Cause::invalid("involvedObject.namespace", &json!(about), "does not match event.namespace"));
     }
+}
+
+/// Events of the newer API must be complete; those of the old one were never asked to be.
+pub(crate) fn newer_event(object: &Value) -> Result<(), Causes> {
+    let mut out = Causes::new();
+    // The namespace is filled in from the path only later.
+    if object["eventTime"].is_null() {
+        out.push(Cause::required("eventTime", ""));
+    }
+    let kind = object["type"].as_str().unwrap_or("");
+    if !matches!(kind, "Normal" | "Warning") {
+        out.push(Cause::invalid("type", &json!(kind), &format!("has invalid value: {kind}")));
+    }
+    if out.is_empty() {
+        return Ok(());
+    }
+    if is_empty(&object["involvedObject"]["namespace"]) {
+        let why = "does not match event.namespace";
+        out.insert(0, Cause::invalid("involvedObject.namespace", &json!(""), why));
+    }
+    Err(out)
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::meta;
 use crate::status::Cause;
 
+pub(crate) use config::newer_event;
 pub(crate) use pod::port_name_problems;
 
 /// A list of problems being gathered.

@@ -213,7 +213,7 @@ fn backend(backend: &Value, field: &str, out: &mut Causes) {
     let (name, number) = (port["name"].as_str().unwrap_or(""), port["number"].as_i64().unwrap_or(0));
     match (name.is_empty(), number) {
         (false, 0) => {
-            texts(super::port_name_problems(name), &port["name"], &format!("{field}.service.port.name"), out)
+            texts(super::port_name_problems(name), &port["name"], &format!("{field}.service.port.name"), out);
         }
         (false, _) => out.push(Cause::invalid(field, &json!(""), "cannot set both port name & port number")),
         (true, 0) => out.push(Cause::required(field, "port name or number is required")),
@@ -262,7 +262,7 @@ pub(super) fn network_policy(spec: &Value, out: &mut Causes) {
     }
     for (i, kind) in list(types) {
         if !matches!(kind.as_str(), Some("Ingress" | "Egress")) {
-            out.push(Cause::not_supported(format!("spec.policyTypes[{i}]"), kind, &["Egress", "Ingress"]));
+            out.push(Cause::not_supported(format!("spec.policyTypes[{i}]"), kind, &["Ingress", "Egress"]));
         }
     }
 }

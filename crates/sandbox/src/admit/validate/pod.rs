@@ -247,7 +247,11 @@ fn common(container: &Value, volumes: &BTreeSet<String>, at: &str, out: &mut Cau
         let at = format!("{at}.envFrom[{i}]");
         match given {
             0 => {
-                out.push(Cause::invalid(at, &json!(""), "must specify one of: `configMapRef` or `secretRef`"))
+                out.push(Cause::invalid(
+                    at,
+                    &json!(""),
+                    "must specify one of: `configMapRef` or `secretRef`",
+                ));
             }
             1 => {}
             _ => out.push(Cause::invalid(
@@ -275,7 +279,7 @@ pub(crate) fn port_name_problems(name: &str) -> Vec<String> {
             out.push(text.to_owned());
         }
     };
-    push(name.len() > 15, "must be no more than 15 bytes");
+    push(name.len() > 15, "must be no more than 15 characters");
     push(
         name.is_empty() || !name.bytes().all(|b| b == b'-' || b.is_ascii_lowercase() || b.is_ascii_digit()),
         "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",

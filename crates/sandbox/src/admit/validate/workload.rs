@@ -207,7 +207,11 @@ pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
             }
         }
         _ => {
-            out.push(Cause::invalid("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+            out.push(Cause::invalid(
+                "spec.updateStrategy",
+                strategy,
+                "must be 'RollingUpdate' or 'OnDelete'",
+            ));
         }
     }
     for key in ["whenDeleted", "whenScaled"] {

@@ -27,7 +27,7 @@ mod volume;
 use super::Controller;
 
 /// The controllers that bring workloads to life.
-pub fn all() -> Vec<Box<dyn Controller>> {
+pub(crate) fn all() -> Vec<Box<dyn Controller>> {
     vec![
         Box::<deployment::Deployments>::default(),
         Box::new(replicaset::ReplicaSets::new(replicaset::Flavour::ReplicaSet)),

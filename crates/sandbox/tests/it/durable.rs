@@ -1,0 +1,64 @@
+//! What was acknowledged is still there after a restart.
+
+use serde_json::json;
+use slipway_sandbox::Sandbox;
+
+use crate::client::{CONFIG_MAPS, Client, MERGE, config_map};
+
+fn open(dir: &std::path::Path) -> (Sandbox, Client) {
+    let sandbox = Sandbox::builder().without_workloads().data_dir(dir).build().unwrap();
+    let client = Client::new(&sandbox);
+    (sandbox, client)
+}
+
+#[tokio::test]
+async fn restart_keeps_objects_revisions_and_history() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sandbox, client) = open(dir.path());
+    client.post(CONFIG_MAPS, &config_map("x")).await;
+    let before = client.patch(&format!("{CONFIG_MAPS}/x"), MERGE, &json!({"data": {"a": "2"}})).await.body;
+    client.post(CONFIG_MAPS, &config_map("y")).await;
+    client.delete(&format!("{CONFIG_MAPS}/y")).await;
+    let (rev, address) = (sandbox.store().rev(), ([127, 0, 0, 1], 1).into());
+    let kubeconfig = sandbox.kubeconfig(address);
+    drop((sandbox, client));
+    let (sandbox, client) = open(dir.path());
+    assert_eq!(client.get(&format!("{CONFIG_MAPS}/x")).await.body, before);
+    assert_eq!(client.get(&format!("{CONFIG_MAPS}/y")).await.code, 404);
+    assert_eq!(sandbox.store().rev(), rev);
+    assert_eq!(sandbox.kubeconfig(address), kubeconfig);
+    let exact =
+        client.get(&format!("{CONFIG_MAPS}?resourceVersion={}&resourceVersionMatch=Exact", rev - 1)).await;
+    assert_eq!(exact.body["items"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_torn_tail_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sandbox, client) = open(dir.path());
+    client.post(CONFIG_MAPS, &config_map("x")).await;
+    drop((sandbox, client));
+    let log = dir.path().join("log");
+    let whole = std::fs::read(&log).unwrap();
+    for cut in [1, 7, 9, 40] {
+        std::fs::write(&log, &whole[..whole.len() - cut]).unwrap();
+        let (_sandbox, client) = open(dir.path());
+        // The last record is lost, the rest is not.
+        assert_eq!(client.get("/api/v1/namespaces/default").await.code, 200, "{cut}");
+        assert_eq!(client.get(&format!("{CONFIG_MAPS}/x")).await.code, 404, "{cut}");
+    }
+}
+
+#[tokio::test]
+async fn saved_clusters_can_be_loaded() {
+    let (from, client) = crate::client::bare();
+    client.post(CONFIG_MAPS, &config_map("x")).await;
+    let mut file = Vec::new();
+    from.save(&mut file).unwrap();
+    let (to, other) = crate::client::bare();
+    to.load(&mut file.as_slice()).unwrap();
+    assert_eq!(
+        other.get(&format!("{CONFIG_MAPS}/x")).await.body,
+        client.get(&format!("{CONFIG_MAPS}/x")).await.body
+    );
+}
