@@ -9,3 +9,4 @@ mod faults;
 mod kinds;
 mod lists;
 mod watches;
+mod workloads;

@@ -51,7 +51,9 @@ impl Controller for Autoscalers {
         match found {
             None => {
                 let resource = format!("{}s.apps", kind.to_lowercase());
-                let message = format!("the HPA controller was unable to get the target's current scale: {resource} \"{called}\" not found");
+                let message = format!(
+                    "the HPA controller was unable to get the target's current scale: {resource} \"{called}\" not found"
+                );
                 conditions.push(("AbleToScale", "False", "FailedGetScale", message));
             }
             Some((table, object)) => {
@@ -105,7 +107,14 @@ impl Controller for Autoscalers {
     }
 }
 
-fn resize(scaler: &Value, table: &str, target: &Key, size: i64, above: bool, cluster: &Cluster) -> Result<()> {
+fn resize(
+    scaler: &Value,
+    table: &str,
+    target: &Key,
+    size: i64,
+    above: bool,
+    cluster: &Cluster,
+) -> Result<()> {
     cluster.update(table, target, MANAGER, |value| value["spec"]["replicas"] = size.into())?;
     let why = if above {
         "Current number of replicas above Spec.MaxReplicas"

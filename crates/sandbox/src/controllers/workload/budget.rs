@@ -120,7 +120,8 @@ fn scale(pods: &[Value], cluster: &Cluster) -> i64 {
     let mut owners: HashMap<&str, i64> = HashMap::new();
     let mut total = 0;
     for pod in pods {
-        let Some(owner) = list(pod, "/metadata/ownerReferences").iter().find(|o| o["controller"] == true) else {
+        let Some(owner) = list(pod, "/metadata/ownerReferences").iter().find(|o| o["controller"] == true)
+        else {
             total += 1;
             continue;
         };

@@ -99,9 +99,10 @@ impl Book<'_> {
         }
         active.retain(|r| self.jobs.iter().any(|j| r["uid"] == *uid(j)));
         self.set_active(active);
-        for (kind, pointer, usual) in
-            [("Complete", "/spec/successfulJobsHistoryLimit", 3), ("Failed", "/spec/failedJobsHistoryLimit", 1)]
-        {
+        for (kind, pointer, usual) in [
+            ("Complete", "/spec/successfulJobsHistoryLimit", 3),
+            ("Failed", "/spec/failedJobsHistoryLimit", 1),
+        ] {
             let limit = usize::try_from(int_or(&self.cron, pointer, usual)).unwrap_or(usize::MAX);
             let mut old: Vec<&Value> =
                 self.jobs.iter().filter(|j| outcome(j) == Some(kind) && !deleting(j)).collect();
@@ -146,7 +147,10 @@ impl Book<'_> {
         if let Some(limit) = self.cron["spec"]["startingDeadlineSeconds"].as_u64() {
             let late = Duration::try_from(now.duration_since(due.timestamp())).unwrap_or_default();
             if late > Duration::from_secs(limit) {
-                let message = format!("Missed scheduled time to start a job: {}", due.timestamp().strftime("%a, %d %b %Y %H:%M:%S +0000"));
+                let message = format!(
+                    "Missed scheduled time to start a job: {}",
+                    due.timestamp().strftime("%a, %d %b %Y %H:%M:%S +0000")
+                );
                 self.tell("Warning", "MissSchedule", &message);
                 return Ok(wait);
             }
@@ -188,7 +192,9 @@ impl Book<'_> {
             let Some(next) = schedule.next_after(&at) else { return (due, None) };
             if next.timestamp() > now {
                 if missed > MANY {
-                    let message = format!("too many missed start times: {missed}. Set or decrease .spec.startingDeadlineSeconds or check clock skew");
+                    let message = format!(
+                        "too many missed start times: {missed}. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+                    );
                     self.tell("Warning", "TooManyMissedTimes", &message);
                 }
                 return (due, Some(next));

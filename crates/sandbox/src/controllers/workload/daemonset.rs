@@ -147,7 +147,12 @@ impl Spread<'_> {
                 continue;
             }
             for pod in here.iter().filter(|p| is_finished(p) && !deleting(p)) {
-                let message = format!("Found failed daemon pod {}/{} on node {}, will try to kill it", namespace(pod), name(pod), name(node));
+                let message = format!(
+                    "Found failed daemon pod {}/{} on node {}, will try to kill it",
+                    namespace(pod),
+                    name(pod),
+                    name(node)
+                );
                 self.cluster.event(self.set, COMPONENT, "Warning", "FailedDaemonPod", &message);
                 delete_pod(self.cluster, self.set, pod, COMPONENT)?;
             }
@@ -191,7 +196,8 @@ impl Spread<'_> {
     /// Replaces outdated pods: beside them while there is surge, else in their place.
     fn roll(&self, outdated: &[Value], surge: i64, mut spare: i64) -> Result<()> {
         let surges = !self.set["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"].is_null()
-            && amount_of(&self.set["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"], 100, Rounding::Up) > 0;
+            && amount_of(&self.set["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"], 100, Rounding::Up)
+                > 0;
         let mut surge = surge;
         for pod in outdated {
             if surges {
@@ -227,7 +233,8 @@ impl Spread<'_> {
         let mut best = Vec::new();
         let mut updated = 0usize;
         for node in self.nodes {
-            let mut here: Vec<&Value> = pods.iter().filter(|p| node_of(p) == name(node) && is_active(p)).collect();
+            let mut here: Vec<&Value> =
+                pods.iter().filter(|p| node_of(p) == name(node) && is_active(p)).collect();
             if !self.wants(node) {
                 stray += usize::from(!here.is_empty());
                 continue;

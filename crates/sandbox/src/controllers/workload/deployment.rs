@@ -102,9 +102,7 @@ impl Rollout<'_> {
 
     fn write_status(&mut self, change: impl FnMut(&mut Value)) -> Result<()> {
         self.cluster.update_status(TABLE, &key(&self.deployment), MANAGER, change)?;
-        if let Some(fresh) =
-            self.cluster.get(TABLE, namespace(&self.deployment), name(&self.deployment))
-        {
+        if let Some(fresh) = self.cluster.get(TABLE, namespace(&self.deployment), name(&self.deployment)) {
             self.deployment = fresh;
         }
         Ok(())

@@ -222,7 +222,9 @@ fn mirror(service: &Value, pods: &[Value], cluster: &Cluster) -> Result<()> {
         }
         let mut open = ports(service, pods);
         for port in &mut open {
-            if port["name"] == "" && let Some(port) = port.as_object_mut() {
+            if port["name"] == ""
+                && let Some(port) = port.as_object_mut()
+            {
                 port.shift_remove("name");
             }
         }

@@ -90,7 +90,8 @@ fn is_over(job: &Value) -> bool {
 /// Deletes a finished job when its time is up.
 fn expire(job: &Value, cluster: &Cluster) -> Result<Next> {
     let Some(limit) = job["spec"]["ttlSecondsAfterFinished"].as_u64() else { return Ok(Next::Done) };
-    let ended = ["Complete", "Failed"].iter().find_map(|k| condition(job, k).filter(|c| c["status"] == "True"));
+    let ended =
+        ["Complete", "Failed"].iter().find_map(|k| condition(job, k).filter(|c| c["status"] == "True"));
     let Some(ended) = ended.filter(|_| !deleting(job)) else { return Ok(Next::Done) };
     let left = Duration::from_secs(limit).saturating_sub(cluster.since(&ended["lastTransitionTime"]));
     if !left.is_zero() {
@@ -497,7 +498,9 @@ mod tests {
 
     #[test]
     fn indexes() {
-        for (text, indexes) in [("", vec![]), ("0", vec![0]), ("0,1", vec![0, 1]), ("0-3,5", vec![0, 1, 2, 3, 5])] {
+        for (text, indexes) in
+            [("", vec![]), ("0", vec![0]), ("0,1", vec![0, 1]), ("0-3,5", vec![0, 1, 2, 3, 5])]
+        {
             let set: BTreeSet<i64> = indexes.into_iter().collect();
             assert_eq!(print_indexes(&set), text);
             assert_eq!(parse_indexes(text, 9), set);

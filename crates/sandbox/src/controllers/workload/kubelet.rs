@@ -310,11 +310,8 @@ impl Kubelet {
             }
         }
         if grace > 0 || !stopped {
-            let options = DeleteOptions {
-                grace: Some(0),
-                uid: Some(uid(pod).to_owned()),
-                ..DeleteOptions::default()
-            };
+            let options =
+                DeleteOptions { grace: Some(0), uid: Some(uid(pod).to_owned()), ..DeleteOptions::default() };
             self.enter(pod, Stage::Stopped, cluster);
             cluster.delete("pods", &key(pod), &options)?;
         }
@@ -357,7 +354,8 @@ fn running(status: &mut Value, pod: &Value, address: &str, now: &str) {
         status["podIP"] = address.into();
         status["podIPs"] = json!([{"ip": address}]);
     }
-    let begun = list(pod, "/status/initContainerStatuses").iter().any(|c| c["state"].get("waiting").is_none());
+    let begun =
+        list(pod, "/status/initContainerStatuses").iter().any(|c| c["state"].get("waiting").is_none());
     if !begun && let Some(inits) = status::init_statuses(pod, true, now) {
         status["initContainerStatuses"] = inits;
     }
@@ -474,11 +472,8 @@ fn ended(pod: &Value, code: i64, reason: &str, now: &str) -> Value {
 
 fn finish(pod: &Value, code: i64, cluster: &Cluster) -> Result<Next> {
     let now = cluster.timestamp();
-    let (phase, reason, why) = if code == 0 {
-        ("Succeeded", "Completed", "PodCompleted")
-    } else {
-        ("Failed", "Error", "PodFailed")
-    };
+    let (phase, reason, why) =
+        if code == 0 { ("Succeeded", "Completed", "PodCompleted") } else { ("Failed", "Error", "PodFailed") };
     let why = Why { reason: why, message: None };
     let conditions = status::conditions(pod, true, false, Some(&why), &now);
     let containers = ended(pod, code, reason, &now);

@@ -67,7 +67,9 @@ impl Controller for ReplicaSets {
         let wanted = set["spec"]["template"]["metadata"]["labels"].as_object();
         let labelled = active
             .iter()
-            .filter(|p| wanted.is_none_or(|w| w.iter().all(|(k, v)| p["metadata"]["labels"].get(k) == Some(v))))
+            .filter(|p| {
+                wanted.is_none_or(|w| w.iter().all(|(k, v)| p["metadata"]["labels"].get(k) == Some(v)))
+            })
             .count();
         let going = pods.iter().filter(|p| deleting(p) && !is_finished(p)).count();
         let now = cluster.timestamp();

@@ -39,7 +39,8 @@ impl Revisions {
             return Ok(Revisions { all, update });
         }
         let hash = hash(&owner["spec"]["template"], collisions);
-        let mut labels = owner["spec"]["template"]["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+        let mut labels =
+            owner["spec"]["template"]["metadata"]["labels"].as_object().cloned().unwrap_or_default();
         if let Some(selected) = owner["spec"]["selector"]["matchLabels"].as_object() {
             labels = selected.clone();
         }
@@ -80,8 +81,13 @@ impl Revisions {
 
     /// Forgets the oldest revisions nobody uses beyond the limit.
     pub(super) fn trim(&self, cluster: &Cluster, limit: i64, used: impl Fn(&Value) -> bool) -> Result<()> {
-        let idle: Vec<&Value> =
-            self.all.iter().enumerate().filter(|(i, r)| *i != self.update && !used(r)).map(|(_, r)| r).collect();
+        let idle: Vec<&Value> = self
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(i, r)| *i != self.update && !used(r))
+            .map(|(_, r)| r)
+            .collect();
         let excess = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
         for revision in idle.into_iter().take(excess) {
             remove(cluster, TABLE, revision)?;

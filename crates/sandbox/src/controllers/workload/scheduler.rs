@@ -137,7 +137,9 @@ impl Scheduler {
                 None => continue,
             };
             let Some(found) = cluster.get("persistentvolumeclaims", namespace(pod), &claim) else {
-                let help = format!("preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling.");
+                let help = format!(
+                    "preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
+                );
                 return Ok(Choice::Nowhere(format!(
                     "0/{nodes} nodes are available: persistentvolumeclaim \"{claim}\" not found. {help}"
                 )));
@@ -145,7 +147,8 @@ impl Scheduler {
             if text(&found, "/status/phase") == "Bound" {
                 continue;
             }
-            let class = cluster.get("storageclasses.storage.k8s.io", "", text(&found, "/spec/storageClassName"));
+            let class =
+                cluster.get("storageclasses.storage.k8s.io", "", text(&found, "/spec/storageClassName"));
             if class.is_some_and(|c| c["volumeBindingMode"] == "WaitForFirstConsumer") {
                 wait = true;
                 if annotation(&found, SELECTED_NODE) != Some(node) {
@@ -155,7 +158,9 @@ impl Scheduler {
                 }
                 continue;
             }
-            let help = format!("preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling.");
+            let help = format!(
+                "preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
+            );
             return Ok(Choice::Nowhere(format!(
                 "0/{nodes} nodes are available: pod has unbound immediate PersistentVolumeClaims. {help}"
             )));

@@ -51,9 +51,7 @@ impl Controller for StatefulSets {
         let next = ordered.tell(&pods)?;
         acted?;
         let limit = int_or(&set, "/spec/revisionHistoryLimit", 10);
-        let used = |r: &Value| {
-            name(r) == current || pods.iter().any(|p| label(p, REVISION) == Some(name(r)))
-        };
+        let used = |r: &Value| name(r) == current || pods.iter().any(|p| label(p, REVISION) == Some(name(r)));
         revisions.trim(cluster, limit, used)?;
         Ok(next)
     }
@@ -152,7 +150,8 @@ impl Ordered<'_> {
         };
         let update = name(self.revisions.update());
         let mine = |n: i64| pods.iter().find(|p| ordinal(self.set, p) == Some(n));
-        let mut down = (self.start()..self.end()).filter(|n| !mine(*n).is_some_and(|p| self.is_available(p))).count();
+        let mut down =
+            (self.start()..self.end()).filter(|n| !mine(*n).is_some_and(|p| self.is_available(p))).count();
         for number in (partition..self.end()).rev() {
             let Some(pod) = mine(number) else { continue };
             let old = label(pod, REVISION) != Some(update);
@@ -182,8 +181,7 @@ impl Ordered<'_> {
         let partition = int(set, "/spec/updateStrategy/rollingUpdate/partition");
         let old = text(set, "/spec/updateStrategy/type") != "OnDelete" && number < partition;
         let revision = if old { self.current } else { name(self.revisions.update()) };
-        let template =
-            self.revisions.template(revision).unwrap_or_else(|| set["spec"]["template"].clone());
+        let template = self.revisions.template(revision).unwrap_or_else(|| set["spec"]["template"].clone());
         let called = format!("{}-{number}", name(set));
         let mut pod = pod_of_template(set, &template);
         pod["metadata"]["name"] = called.as_str().into();

@@ -53,7 +53,15 @@ pub(super) fn container(pod: &Value, spec: &Value, shown: &Shown) -> Value {
     status
 }
 
-pub(super) fn terminated(pod: &Value, spec: &Value, attempt: i64, code: i64, reason: &str, since: &str, now: &str) -> Value {
+pub(super) fn terminated(
+    pod: &Value,
+    spec: &Value,
+    attempt: i64,
+    code: i64,
+    reason: &str,
+    since: &str,
+    now: &str,
+) -> Value {
     let called = spec["name"].as_str().unwrap_or("");
     json!({"terminated": {
         "exitCode": code, "reason": reason, "startedAt": since, "finishedAt": now,
@@ -110,14 +118,11 @@ pub(super) fn conditions(
         Some(why) => (why.reason, why.message.as_deref()),
         None => ("ContainersNotReady", Some(unready.as_str())),
     };
-    let gated = format!(
-        "{}",
-        gates
-            .iter()
-            .map(|g| format!("corresponding condition of pod readiness gate \"{g}\" does not exist."))
-            .collect::<Vec<_>>()
-            .join(", ")
-    );
+    let gated: Vec<String> = gates
+        .iter()
+        .map(|g| format!("corresponding condition of pod readiness gate \"{g}\" does not exist."))
+        .collect();
+    let gated = gated.join(", ");
     let (ready_reason, ready_message) = if containers_ready && !gates.is_empty() {
         ("ReadinessGatesNotReady", Some(gated.as_str()))
     } else {
@@ -156,7 +161,12 @@ pub(super) fn init_statuses(pod: &Value, done: bool, now: &str) -> Option<Value>
             let shown = if !done {
                 Shown::waiting("PodInitializing")
             } else if sidecar {
-                Shown { state: json!({"running": {"startedAt": now}}), last: json!({}), ready: true, restarts: 0 }
+                Shown {
+                    state: json!({"running": {"startedAt": now}}),
+                    last: json!({}),
+                    ready: true,
+                    restarts: 0,
+                }
             } else {
                 let state = terminated(pod, spec, 0, 0, "Completed", now, now);
                 Shown { state, last: json!({}), ready: true, restarts: 0 }

@@ -61,7 +61,11 @@ impl Controller for Volumes {
         let Some(object) = cluster.get(&item.table, &item.key.namespace, &item.key.name) else {
             return Ok(Next::Done);
         };
-        if &*item.table == VOLUMES { volume(&object, cluster)? } else { claim(&object, cluster)? }
+        if &*item.table == VOLUMES {
+            volume(&object, cluster)?
+        } else {
+            claim(&object, cluster)?
+        }
         Ok(Next::Done)
     }
 }
@@ -93,9 +97,9 @@ fn phase(volume: &Value, phase: &str, cluster: &Cluster) -> Result<()> {
 fn claim_of(volume: &Value, cluster: &Cluster) -> Option<Value> {
     let reference = &volume["spec"]["claimRef"];
     let (space, called) = (reference["namespace"].as_str()?, reference["name"].as_str()?);
-    cluster.get(CLAIMS, space, called).filter(|c| {
-        reference["uid"].as_str().is_none_or(|wanted| wanted.is_empty() || wanted == uid(c))
-    })
+    cluster
+        .get(CLAIMS, space, called)
+        .filter(|c| reference["uid"].as_str().is_none_or(|wanted| wanted.is_empty() || wanted == uid(c)))
 }
 
 fn volume(volume: &Value, cluster: &Cluster) -> Result<()> {
