@@ -10,11 +10,13 @@
 //! terminal.
 
 mod codec;
+mod create;
 mod decode;
 pub mod deps;
 mod error;
 pub mod explain;
 mod gopath;
+pub mod lint;
 mod load;
 mod metadata;
 mod package;
@@ -25,6 +27,7 @@ mod show;
 mod values;
 mod version;
 
+pub use create::create;
 pub use error::{Error, Notice, Notices};
 pub use load::{Chart, Crd, File, Ignore, Limits, LoadOptions, Source};
 pub use metadata::{Dependency, Lock, Maintainer, Metadata};
