@@ -19,6 +19,8 @@ mod gopath;
 pub mod lint;
 mod load;
 mod metadata;
+#[cfg(feature = "net")]
+pub mod net;
 mod package;
 mod render;
 pub mod repo;

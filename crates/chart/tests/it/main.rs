@@ -3,5 +3,7 @@
 mod args;
 mod golden;
 mod lint;
+#[cfg(feature = "net")]
+mod net;
 mod strvals;
 mod tools;
