@@ -36,7 +36,7 @@ pub use metadata::{Dependency, Lock, Maintainer, Metadata};
 pub use package::{Package, PackageOptions, package};
 pub use render::{
     Capabilities, HELM_VERSION, Hook, INSTALL_ORDER, KubeVersion, Manifest, Program, RenderOptions, Rendered,
-    SeededHost, check_release_name, install_rank, render, split,
+    SeededHost, check_release_name, generate_name, install_rank, name_from_template, render, split,
 };
 pub use show::{Part, show};
 pub use values::UserValues;
