@@ -10,13 +10,17 @@
 //! terminal.
 
 mod codec;
+mod create;
 mod decode;
 pub mod deps;
 mod error;
 pub mod explain;
 mod gopath;
+pub mod lint;
 mod load;
 mod metadata;
+#[cfg(feature = "net")]
+pub mod net;
 mod package;
 mod render;
 pub mod repo;
@@ -25,13 +29,14 @@ mod show;
 mod values;
 mod version;
 
+pub use create::create;
 pub use error::{Error, Notice, Notices};
 pub use load::{Chart, Crd, File, Ignore, Limits, LoadOptions, Source};
 pub use metadata::{Dependency, Lock, Maintainer, Metadata};
 pub use package::{Package, PackageOptions, package};
 pub use render::{
     Capabilities, HELM_VERSION, Hook, INSTALL_ORDER, KubeVersion, Manifest, Program, RenderOptions, Rendered,
-    SeededHost, check_release_name, install_rank, render, split,
+    SeededHost, check_release_name, generate_name, install_rank, name_from_template, render, split,
 };
 pub use show::{Part, show};
 pub use values::UserValues;

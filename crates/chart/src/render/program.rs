@@ -126,9 +126,20 @@ impl Program {
         host: &dyn Host,
         trace: Trace,
     ) -> Result<Output, Error> {
+        self.execute_tree(&prepared.tree, &prepared.values, options, host, trace)
+    }
+
+    pub(crate) fn execute_tree(
+        &self,
+        tree: &Node<'_>,
+        values: &Map,
+        options: &RenderOptions,
+        host: &dyn Host,
+        trace: Trace,
+    ) -> Result<Output, Error> {
         let mut scopes = Scopes::new(options);
         let mut templates = Vec::new();
-        scopes.add(&prepared.tree, prepared.tree.name(), &prepared.values, &mut templates, true);
+        scopes.add(tree, tree.name(), values, &mut templates, true);
         // Deepest first, and the alphabet backwards: what is parsed later wins.
         let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
         templates.sort_by(|a, b| (depth(&b.path), &b.path).cmp(&(depth(&a.path), &a.path)));

@@ -4,4 +4,6 @@ mod config;
 mod index;
 
 pub use config::{Repositories, Repository};
+#[cfg(feature = "net")]
+pub(crate) use index::absolute;
 pub use index::{Entry, Index};

@@ -50,6 +50,11 @@ pub(crate) fn merge_tables(into: &Map, from: &Map, notices: &mut Notices) {
     Coalesce { notices }.tables(into, from, "", Nulls::Keep, 0);
 }
 
+/// Lays `over` on `below`: what `over` lacks comes from `below`, its nulls remove.
+pub(crate) fn lay_over(over: &Map, below: &Map, notices: &mut Notices) {
+    Coalesce { notices }.tables(over, below, "", Nulls::Delete, 0);
+}
+
 struct Coalesce<'n> {
     notices: &'n mut Notices,
 }

@@ -11,6 +11,7 @@ use slipway_gotmpl::Map;
 
 use crate::error::Error;
 
+pub(crate) use schema::check as check_schema;
 pub(crate) use strvals::go_quote;
 pub(crate) use tree::Node;
 pub use user::UserValues;

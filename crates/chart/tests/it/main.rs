@@ -1,3 +1,9 @@
 //! One test binary: what a chart is, what it is given, what comes out.
 
+mod args;
+mod golden;
+mod lint;
+#[cfg(feature = "net")]
+mod net;
 mod strvals;
+mod tools;

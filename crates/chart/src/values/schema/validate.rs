@@ -17,7 +17,7 @@ pub(super) struct Finding {
 }
 
 /// References and combinations inside one another stop here.
-const DEEPEST: usize = 1000;
+const DEEPEST: usize = 256;
 /// A schema can make the work grow exponentially; this is where patience ends.
 const MOST_STEPS: u64 = 5_000_000;
 

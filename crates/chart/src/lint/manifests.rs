@@ -1,0 +1,152 @@
+//! The rules about templates and what they render to.
+
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+use serde_json::Value;
+
+use super::names;
+use super::{Report, Severity};
+use crate::codec;
+use crate::decode::{self, Fields};
+use crate::gopath;
+use crate::load::File;
+use crate::render::RenderOptions;
+
+static CRD_HOOK: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#""?helm\.sh/hook"?:\s+crd-install"#).ok());
+
+/// The API versions that are on their way out, one message each.
+const DEPRECATIONS: &str = include_str!("deprecations.txt");
+
+/// Checks one template; false stops the lint of templates.
+pub(super) fn check(template: &File, rendered: &[u8], options: &RenderOptions, report: &mut Report) -> bool {
+    let name = &template.name;
+    let extension = gopath::ext(name);
+    if !matches!(extension, ".yaml" | ".yml" | ".tpl" | ".txt") {
+        let text = format!(
+            "file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"
+        );
+        report.rule(Severity::Error, name, Err(text));
+    }
+    if CRD_HOOK.as_ref().is_some_and(|regex| regex.is_match(&template.data)) {
+        let text = "manifest is a crd-install hook. This hook is no longer supported in v3 and all CRDs should also exist the crds/ directory at the top level of the chart";
+        report.rule(Severity::Warning, name, Err(text.into()));
+    }
+    if contains(&template.data, b".Release.Time") {
+        let text =
+            ".Release.Time has been removed in v3, please replace with the `now` function in your templates";
+        report.rule(Severity::Error, name, Err(text.into()));
+    }
+    if extension != ".yaml" || rendered.trim_ascii().is_empty() {
+        return true;
+    }
+    report.rule(Severity::Warning, name, top_indent(rendered));
+    for document in documents(rendered) {
+        let head = match codec::read(document).and_then(|value| Head::read(&value)) {
+            Ok(Some(head)) => head,
+            Ok(None) => continue,
+            Err(error) => {
+                return report.rule(Severity::Error, name, Err(format!("unable to parse YAML: {error}")));
+            }
+        };
+        let Head { api_version, kind, name: object } = head;
+        report.rule(Severity::Warning, name, names::check(&kind, &object));
+        report.rule(Severity::Warning, name, deprecation(&api_version, &kind, options));
+        let needs_selector =
+            matches!(kind.as_str(), "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet");
+        if needs_selector && !contains(rendered, b"matchLabels") && !contains(rendered, b"matchExpressions") {
+            let text =
+                format!("a {kind} must contain matchLabels or matchExpressions, and {object:?} does not");
+            report.rule(Severity::Error, name, Err(text));
+        }
+        if kind == "List" {
+            report.rule(Severity::Error, name, list_annotations(rendered));
+        }
+    }
+    true
+}
+
+/// What the rules look at in a document.
+struct Head {
+    api_version: String,
+    kind: String,
+    name: String,
+}
+
+impl Head {
+    /// Nothing for a document that says nothing.
+    fn read(value: &Value) -> Result<Option<Self>, String> {
+        let Some(map) = decode::object(value, "rules.K8sYamlStruct")? else { return Ok(None) };
+        let fields = Fields::new(map, "K8sYamlStruct");
+        let name = match fields.object("Metadata", "rules.k8sYamlMetadata")? {
+            Some(metadata) => Fields::new(metadata, "k8sYamlMetadata.Metadata").string("Name")?,
+            None => String::new(),
+        };
+        Ok(Some(Self { api_version: fields.string("apiVersion")?, kind: fields.string("Kind")?, name }))
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+fn top_indent(text: &[u8]) -> Result<(), String> {
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            return Err(format!(
+                "document starts with an illegal indent: {}, which may cause parsing problems",
+                crate::values::go_quote(&String::from_utf8_lossy(line))
+            ));
+        }
+        break;
+    }
+    Ok(())
+}
+
+/// Documents as Kubernetes' decoder splits them: at lines that start with `---`.
+fn documents(text: &[u8]) -> Vec<&[u8]> {
+    let mut documents = Vec::new();
+    let mut start = 0;
+    let mut at = 0;
+    while let Some(offset) = text[at..].windows(4).position(|window| window == b"\n---") {
+        let separator = at + offset;
+        let after = separator + 4;
+        let Some(newline) = text[after..].iter().position(|byte| *byte == b'\n') else { break };
+        documents.push(&text[start..separator]);
+        start = after + newline + 1;
+        at = start.saturating_sub(1);
+    }
+    documents.push(&text[start..]);
+    documents
+}
+
+fn deprecation(api_version: &str, kind: &str, options: &RenderOptions) -> Result<(), String> {
+    let prefix = format!("{api_version} {kind} is deprecated in v1.");
+    let Some(message) = DEPRECATIONS.lines().find(|line| line.starts_with(&prefix)) else { return Ok(()) };
+    let version = &options.capabilities.kube_version;
+    let since: u64 =
+        message[prefix.len()..].split('+').next().unwrap_or_default().parse().unwrap_or_default();
+    let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+    if number(&version.major) > 1 || number(&version.minor) >= since {
+        return Err(message.to_owned());
+    }
+    Ok(())
+}
+
+fn list_annotations(text: &[u8]) -> Result<(), String> {
+    let list = codec::read(text)?;
+    let kept = list.get("items").and_then(Value::as_array).into_iter().flatten().any(|item| {
+        item.pointer("/metadata/annotations").is_some_and(|annotations| {
+            annotations.get("helm.sh/resource-policy").is_some_and(|policy| policy.as_str() != Some(""))
+        })
+    });
+    if kept {
+        return Err("Annotation 'helm.sh/resource-policy' within List objects are ignored".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! `lint`: what is wrong or unwise about a chart, in Helm's words.
+
+mod about;
+mod manifests;
+mod names;
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use slipway_gotmpl::Host;
+
+use crate::codec;
+use crate::error::{Error, Notices};
+use crate::load::{Chart, LoadOptions, go_io};
+use crate::render::{KubeVersion, Program, RenderOptions, Trace};
+use crate::values::{self, Node, coalesce};
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+impl std::fmt::Display for Severity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Info => "INFO",
+            Self::Warning => "WARNING",
+            Self::Error => "ERROR",
+        })
+    }
+}
+
+/// One finding; prints as Helm prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub severity: Severity,
+    /// `Chart.yaml`, `values.yaml`, `templates/`, a template, or the chart's directory.
+    pub file: String,
+    pub text: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "[{}] {}: {}", self.severity, self.file, self.text)
+    }
+}
+
+/// What was found in one chart.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The path as given.
+    pub path: String,
+    pub findings: Vec<Finding>,
+    /// Why the chart could not be looked at.
+    pub failure: Option<String>,
+}
+
+/// How to lint.
+#[derive(Clone, Debug)]
+pub struct LintOptions {
+    pub namespace: String,
+    pub kube_version: Option<KubeVersion>,
+    /// Warnings count as failures.
+    pub strict: bool,
+    /// Only what failed.
+    pub quiet: bool,
+    pub skip_schema_validation: bool,
+}
+
+impl Default for LintOptions {
+    fn default() -> Self {
+        Self {
+            namespace: "default".into(),
+            kube_version: None,
+            strict: false,
+            quiet: false,
+            skip_schema_validation: false,
+        }
+    }
+}
+
+impl Report {
+    /// Whether the chart fails.
+    pub fn failed(&self, options: &LintOptions) -> bool {
+        let worst = if options.strict { Severity::Warning } else { Severity::Error };
+        self.failure.is_some() || self.findings.iter().any(|finding| finding.severity >= worst)
+    }
+}
+
+/// The standard output of `helm lint` for these reports, and its last line apart: it goes to standard
+/// output when nothing failed, and is the error when something did.
+pub fn to_text(reports: &[Report], options: &LintOptions) -> (String, String) {
+    let mut text = String::new();
+    let failed = reports.iter().filter(|report| report.failed(options)).count();
+    for report in reports {
+        let shown: Vec<&Finding> = report
+            .findings
+            .iter()
+            .filter(|finding| !options.quiet || finding.severity > Severity::Info)
+            .collect();
+        if options.quiet && shown.is_empty() && report.failure.is_none() {
+            continue;
+        }
+        text.push_str(&format!("==> Linting {}\n", report.path));
+        if let Some(failure) = &report.failure {
+            text.push_str(&format!("Error {failure}\n"));
+        }
+        for finding in shown {
+            text.push_str(&format!("{finding}\n"));
+        }
+        text.push('\n');
+    }
+    (text, format!("{} chart(s) linted, {failed} chart(s) failed", reports.len()))
+}
+
+/// Looks a chart directory over with the user's values.
+pub fn lint(
+    path: &Path,
+    values: &Map<String, Value>,
+    options: &LintOptions,
+    notices: &mut Notices,
+) -> Report {
+    let mut report = Report { path: path.display().to_string(), ..Report::default() };
+    let chart_file = path.join("Chart.yaml");
+    if let Err(error) = std::fs::metadata(&chart_file) {
+        report.failure =
+            Some(format!("unable to check Chart.yaml file in chart: {}", go_io("stat", &chart_file, &error)));
+        return report;
+    }
+    about::check(&chart_file, &mut report);
+    check_values(path, values, options, &mut report);
+    let loaded = Chart::load_with(path, &LoadOptions::default(), notices);
+    check_templates(path, &loaded, values, options, &mut report, notices);
+    check_dependencies(path, &loaded, &mut report);
+    report
+}
+
+impl Report {
+    /// Notes a finding; tells whether there was none.
+    fn rule(&mut self, severity: Severity, file: &str, result: Result<(), String>) -> bool {
+        match result {
+            Ok(()) => true,
+            Err(text) => {
+                self.findings.push(Finding { severity, file: file.to_owned(), text });
+                false
+            }
+        }
+    }
+}
+
+fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, report: &mut Report) {
+    let file = path.join("values.yaml");
+    let Ok(bytes) = std::fs::read(&file) else {
+        report.rule(Severity::Info, "values.yaml", Err("file does not exist".into()));
+        return;
+    };
+    let check = || -> Result<(), String> {
+        let defaults =
+            codec::read_values(&bytes).map_err(|error| format!("unable to parse YAML: {error}"))?;
+        let schema = std::fs::read(path.join("values.schema.json")).unwrap_or_default();
+        if schema.is_empty() || options.skip_schema_validation {
+            return Ok(());
+        }
+        let merged = coalesce::to_map(given);
+        coalesce::lay_over(&merged, &coalesce::to_map(&defaults), &mut Notices::new());
+        let json = serde_json::to_value(slipway_gotmpl::Value::Map(merged)).unwrap_or_default();
+        match values::check_schema(&schema, &json) {
+            Ok(text) if text.is_empty() => Ok(()),
+            Ok(text) | Err(text) => Err(text),
+        }
+    };
+    report.rule(Severity::Error, "values.yaml", check());
+}
+
+/// `required` and `fail` do not stop a lint.
+struct Tolerant;
+
+impl Host for Tolerant {
+    fn tolerate(&self, _message: &str) -> bool {
+        true
+    }
+}
+
+fn check_templates(
+    path: &Path,
+    loaded: &Result<Chart, Error>,
+    given: &Map<String, Value>,
+    options: &LintOptions,
+    report: &mut Report,
+    notices: &mut Notices,
+) {
+    const FOLDER: &str = "templates/";
+    let folder = path.join("templates");
+    match std::fs::metadata(&folder) {
+        Ok(metadata) if !metadata.is_dir() => {
+            report.rule(Severity::Warning, FOLDER, Err("not a directory".into()));
+            return;
+        }
+        _ => {}
+    }
+    let chart = match loaded {
+        Ok(chart) => chart,
+        Err(error) => {
+            report.rule(Severity::Error, FOLDER, Err(error.to_string()));
+            return;
+        }
+    };
+    let mut render = RenderOptions {
+        name: "test-release".into(),
+        namespace: options.namespace.clone(),
+        skip_schema_validation: options.skip_schema_validation,
+        ..RenderOptions::default()
+    };
+    if let Some(version) = &options.kube_version {
+        render.capabilities.kube_version = version.clone();
+    }
+    let user = coalesce::to_map(given);
+    // Helm says nothing of failures here; `render` does.
+    let Ok(tree) = Node::process(chart, &user, notices) else { return };
+    let Ok(merged) = coalesce::values(&tree, &user, coalesce::Nulls::Delete, notices) else { return };
+    if !options.skip_schema_validation
+        && let Err(error) = values::check_schemas(&tree, &merged)
+    {
+        report.rule(Severity::Error, FOLDER, Err(error.to_string()));
+        return;
+    }
+    let program = Program::new(chart.clone());
+    let output = match program.execute_tree(&tree, &merged, &render, &Tolerant, Trace::No) {
+        Ok(output) => output,
+        Err(error) => {
+            report.rule(Severity::Error, FOLDER, Err(error.to_string()));
+            return;
+        }
+    };
+    for template in &chart.templates {
+        let rendered = format!("{}/{}", chart.name(), template.name);
+        let text = output.files.iter().find(|(name, _)| *name == rendered).map(|(_, text)| text.as_slice());
+        if !manifests::check(template, text.unwrap_or_default(), &render, report) {
+            return;
+        }
+    }
+}
+
+fn check_dependencies(path: &Path, loaded: &Result<Chart, Error>, report: &mut Report) {
+    let chart = match loaded {
+        Ok(chart) => chart,
+        Err(error) => {
+            report.rule(Severity::Error, "", Err(format!("unable to load chart\n\t{error}")));
+            return;
+        }
+    };
+    let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+    let declared = &chart.metadata.dependencies;
+    let undeclared: Vec<&str> = chart
+        .dependencies
+        .iter()
+        .map(Chart::name)
+        .filter(|name| !declared.iter().any(|dependency| dependency.name == *name))
+        .collect();
+    if !undeclared.is_empty() {
+        let text = format!("chart metadata is missing these dependencies: {}", undeclared.join(","));
+        report.rule(Severity::Error, &folder, Err(text));
+    }
+    let absent: Vec<&str> = declared
+        .iter()
+        .map(|dependency| dependency.name.as_str())
+        .filter(|name| !chart.dependencies.iter().any(|loaded| loaded.name() == *name))
+        .collect();
+    if !absent.is_empty() {
+        let text = format!("chart directory is missing these dependencies: {}", absent.join(","));
+        report.rule(Severity::Warning, &folder, Err(text));
+    }
+}

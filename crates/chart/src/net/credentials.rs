@@ -1,0 +1,147 @@
+//! `config.json`: the logins Docker and Helm keep for registries.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use serde_json::{Map, Value, json};
+
+use crate::error::Error;
+
+/// A name and password, or a token.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Login {
+    pub username: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+/// Logins by host, and the programs that know others.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    logins: BTreeMap<String, Login>,
+    helpers: BTreeMap<String, String>,
+    default_helper: Option<String>,
+    /// What else the file says, kept when it is written again.
+    rest: Map<String, Value>,
+}
+
+impl Credentials {
+    /// Reads the content of a `config.json`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let bad = |error: String| Error::Publish(format!("invalid registry configuration: {error}"));
+        if bytes.trim_ascii().is_empty() {
+            return Ok(Self::default());
+        }
+        let mut rest: Map<String, Value> =
+            serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
+        let mut credentials = Self::default();
+        if let Some(Value::Object(auths)) = rest.remove("auths") {
+            for (host, entry) in auths {
+                if let Some(login) = read_login(&entry) {
+                    credentials.logins.insert(host_of(&host), login);
+                }
+            }
+        }
+        if let Some(Value::Object(helpers)) = rest.get("credHelpers") {
+            for (host, helper) in helpers {
+                if let Some(helper) = helper.as_str() {
+                    credentials.helpers.insert(host_of(host), helper.to_owned());
+                }
+            }
+        }
+        credentials.default_helper = rest.get("credsStore").and_then(Value::as_str).map(str::to_owned);
+        credentials.rest = rest;
+        Ok(credentials)
+    }
+
+    /// The login for a host.
+    pub fn login(&self, host: &str) -> Option<&Login> {
+        self.logins.get(&host_of(host))
+    }
+
+    /// The `docker-credential-…` program to ask for a host, if its login is not here. Running it is the
+    /// caller's business.
+    pub fn helper(&self, host: &str) -> Option<&str> {
+        self.helpers.get(&host_of(host)).or(self.default_helper.as_ref()).map(String::as_str)
+    }
+
+    /// Remembers a login.
+    pub fn insert(&mut self, host: &str, login: Login) {
+        self.logins.insert(host_of(host), login);
+    }
+
+    /// Forgets a login; tells whether there was one.
+    pub fn remove(&mut self, host: &str) -> bool {
+        self.logins.remove(&host_of(host)).is_some()
+    }
+
+    /// The written form.
+    pub fn to_json(&self) -> String {
+        let auths: Map<String, Value> = self
+            .logins
+            .iter()
+            .map(|(host, login)| {
+                let pair = format!("{}:{}", login.username, login.password);
+                (host.clone(), json!({"auth": base64::engine::general_purpose::STANDARD.encode(pair)}))
+            })
+            .collect();
+        let mut all = self.rest.clone();
+        all.insert("auths".into(), Value::Object(auths));
+        serde_json::to_string_pretty(&all).unwrap_or_default()
+    }
+}
+
+fn read_login(entry: &Value) -> Option<Login> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if let Some(token) = text("identitytoken") {
+        return Some(Login { username: "<token>".into(), password: token.to_owned() });
+    }
+    if let (Some(username), Some(password)) = (text("username"), text("password")) {
+        return Some(Login { username: username.to_owned(), password: password.to_owned() });
+    }
+    let decoded = base64::engine::general_purpose::STANDARD.decode(text("auth")?).ok()?;
+    let pair = String::from_utf8(decoded).ok()?;
+    let (username, password) = pair.split_once(':')?;
+    Some(Login { username: username.to_owned(), password: password.trim_end_matches('\0').to_owned() })
+}
+
+/// `https://index.docker.io/v1/` and `registry-1.docker.io` are both Docker Hub.
+fn host_of(text: &str) -> String {
+    let bare = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let host = bare.split('/').next().unwrap_or(bare);
+    match host {
+        "index.docker.io" | "docker.io" | "registry-1.docker.io" => "docker.io".to_owned(),
+        host => host.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_are_found_by_host() {
+        let text = br#"{"auths": {"https://index.docker.io/v1/": {"auth": "dTpw"}, "r.example:5000": {"username": "a", "password": "b"},
+            "empty.example": {}}, "credHelpers": {"gcr.io": "gcloud"}, "credsStore": "desktop", "other": 1}"#;
+        let mut credentials = Credentials::parse(text).unwrap();
+        let login =
+            |username: &str, password: &str| Login { username: username.into(), password: password.into() };
+        assert_eq!(credentials.login("registry-1.docker.io"), Some(&login("u", "p")));
+        assert_eq!(credentials.login("r.example:5000"), Some(&login("a", "b")));
+        assert_eq!(credentials.login("empty.example"), None);
+        assert_eq!(credentials.helper("gcr.io"), Some("gcloud"));
+        assert_eq!(credentials.helper("x"), Some("desktop"));
+        credentials.insert("new.example", login("n", "m"));
+        assert!(credentials.remove("r.example:5000"));
+        let again = Credentials::parse(credentials.to_json().as_bytes()).unwrap();
+        assert_eq!(again.login("new.example"), Some(&login("n", "m")));
+        assert_eq!(again.login("r.example:5000"), None);
+        assert!(credentials.to_json().contains("\"other\": 1"));
+        assert!(Credentials::parse(b"[").is_err());
+    }
+}

@@ -1,0 +1,27 @@
+//! Names for releases that were not given one.
+
+use slipway_gotmpl::{FuncMap, Host, Limits, Renderer, TemplateSet, Value};
+
+use crate::error::Error;
+use crate::gopath;
+
+/// The name `--generate-name` makes: the chart's, without extension, and the time in seconds.
+pub fn generate_name(chart: &str, seconds: u64) -> String {
+    let base = gopath::base(chart);
+    let base = if matches!(base, "." | "") { "chart" } else { base };
+    let base = base.split('.').next().unwrap_or(base);
+    format!("{base}-{seconds}")
+}
+
+/// The name `--name-template` makes.
+pub fn name_from_template(template: &str, host: &dyn Host) -> Result<String, Error> {
+    const NAME: &str = "name-template";
+    let limits = Limits::default();
+    let mut functions = FuncMap::builtins();
+    functions.extend(&slipway_gotmpl::sprig::functions());
+    let mut set = TemplateSet::new(functions, &limits);
+    set.parse(NAME, template).map_err(|error| Error::Unusable(error.to_string()))?;
+    let mut renderer = Renderer::new(&set, &limits, host);
+    let text = renderer.execute(NAME, &Value::Nil).map_err(|error| Error::Unusable(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}

@@ -1,0 +1,59 @@
+//! Secret files: the whole content encrypted, under `secret/` of a chart.
+
+use std::collections::BTreeMap;
+
+use super::key::Key;
+use crate::error::Error;
+use crate::load::Chart;
+
+/// Encrypts a file's content; ends with a line break.
+pub fn encrypt_file(content: &[u8], key: &Key) -> Result<String, Error> {
+    Ok(format!("{}\n", key.encrypt(content)?))
+}
+
+/// Decrypts a file's content.
+pub fn decrypt_file(text: &str, key: &Key) -> Result<Vec<u8>, Error> {
+    key.decrypt(text.trim_end())
+}
+
+/// Decrypts with one key and encrypts with another.
+pub fn rotate_file(text: &str, old: &Key, new: &Key) -> Result<String, Error> {
+    encrypt_file(&decrypt_file(text, old)?, new)
+}
+
+/// The decrypted files of a chart, by their path under `secret/`.
+#[derive(Clone, Default)]
+pub struct SecretFiles(BTreeMap<String, Vec<u8>>);
+
+impl SecretFiles {
+    /// Decrypts everything under `secret/`.
+    pub fn of(chart: &Chart, key: &Key) -> Result<Self, Error> {
+        let mut files = BTreeMap::new();
+        for file in &chart.files {
+            if let Some(name) = file.name.strip_prefix("secret/") {
+                let text = String::from_utf8_lossy(&file.data);
+                let plain = decrypt_file(&text, key)
+                    .map_err(|error| Error::Secret(format!("cannot decrypt {}: {error}", file.name)))?;
+                files.insert(name.to_owned(), plain);
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// One file's content; the error lists what there is.
+    pub fn get(&self, path: &str) -> Result<&[u8], Error> {
+        if path.starts_with('/') {
+            return Err(Error::Secret(format!("the secret file path {path:?} must be relative")));
+        }
+        match self.0.get(path) {
+            Some(content) => Ok(content),
+            None => {
+                let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+                Err(Error::Secret(format!(
+                    "secret file {path:?} not found; there are: {}",
+                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                )))
+            }
+        }
+    }
+}
