@@ -1,12 +1,13 @@
 //! Changing one value of a file while every other byte stays as it is.
 //!
-//! An edit finds its place through the spans of the tree the text was read into, replaces the smallest
-//! stretch of text that says the value, and reads the result back to prove that it says what was meant.
+//! An edit finds its place through the spans of the tree the text was read into and touches the smallest
+//! stretch of text it can. The result is read back and must say exactly what was meant, everything else
+//! included; a file too odd for that (the value stands behind an alias, say) is refused, never damaged.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::emit::{Emitter, KeyOrder};
+use crate::emit::Emitter;
 use crate::node::{Form, Node, Value};
 use crate::read::Reader;
 
@@ -26,6 +27,15 @@ impl From<&str> for Step {
 impl From<usize> for Step {
     fn from(index: usize) -> Self {
         Self::Index(index)
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Key(key) => f.write_str(key),
+            Self::Index(index) => write!(f, "[{index}]"),
+        }
     }
 }
 
@@ -60,82 +70,70 @@ impl Document {
         self.reader.read_one(&self.text, &self.file)
     }
 
-    /// Sets the value at `path`, adding the mappings on the way and the key itself if they are missing;
-    /// an index equal to the length of a list appends.
+    /// Sets the value at `path`. Mappings on the way and the key itself are added if they are missing; an
+    /// index equal to the length of a list appends.
     pub fn set(&mut self, path: &[Step], value: &Json) -> Result<(), Problems> {
         let root = self.root()?;
-        let mut node = &root;
-        let mut inside_of = Vec::new();
-        for (depth, step) in path.iter().enumerate() {
-            inside_of.push(node);
-            match child(node, step) {
-                Some(found) => node = found,
-                None => {
-                    let value = wrap(&path[depth + 1..], value);
-                    let text = self.inserted(node, inside_of.len() == 1, step, &value)?;
-                    return self.replace_text(text, path, Some(&wrap(&[], &value)), depth + 1);
-                }
-            }
+        let mut meant = root.to_json();
+        if !put(&mut meant, path, value) {
+            return Err(self.refuse(path, "there is nothing to put it into"));
         }
-        let column = inside_of.last().map_or(0, |parent| self.entry_column(parent));
-        let flow = inside_of.iter().any(|parent| parent.form == Form::Flow);
-        let text = self.replaced(node, value, column, flow, path.last())?;
-        self.replace_text(text, path, Some(value), path.len())
+        let mut trail = vec![&root];
+        for (depth, step) in path.iter().enumerate() {
+            let parent = trail[depth];
+            if let Some(found) = child(parent, step) {
+                trail.push(found);
+                continue;
+            }
+            let text = if count(parent) == 0 {
+                self.replaced(&trail, &path[..depth], &wrap(&path[depth..], value))
+            } else {
+                self.inserted(&trail, step, &wrap(&path[depth + 1..], value))
+            };
+            return self.accept(text?, path, &meant);
+        }
+        let text = self.replaced(&trail, path, value)?;
+        self.accept(text, path, &meant)
     }
 
-    /// Removes the entry or item at `path`; says whether it was there.
+    /// Removes the entry or item at `path`; says whether it was there. The last one leaves `{}` or `[]`.
     pub fn remove(&mut self, path: &[Step]) -> Result<bool, Problems> {
         let root = self.root()?;
         let Some((last, parents)) = path.split_last() else {
-            return Err(self.refuse(&root, "the document itself cannot be removed"));
+            return Err(self.refuse(path, "the document itself cannot be removed"));
         };
         let Some(parent) = parents.iter().try_fold(&root, child) else { return Ok(false) };
-        let Some((start, end)) = extent(parent, last) else { return Ok(false) };
-        let text = if parent.form == Form::Flow {
-            self.without_flow_item(parent, start, end)
-        } else if count(parent) == 1 {
-            let empty = if matches!(parent.value, Value::Seq(_)) { "[]" } else { "{}" };
-            let column = parents.len().checked_sub(1).map_or(0, |_| parent.span.column as usize);
-            let _ = column;
-            self.emptied(parent, parents.is_empty(), empty)
-        } else {
-            self.without_block_entry(parent, start, end)
+        let Some(index) = position(parent, last) else { return Ok(false) };
+        if count(parent) == 1 {
+            let empty = if matches!(parent.value, Value::Seq(_)) { json!([]) } else { json!({}) };
+            self.set(parents, &empty)?;
+            return Ok(true);
+        }
+        let mut meant = root.to_json();
+        take(&mut meant, path);
+        let text = match parent.form {
+            Form::Flow => self.without_flow_entry(parent, index),
+            _ => self.without_block_entry(parent, index),
         };
-        self.replace_text(text, path, None, path.len())?;
+        self.accept(text, path, &meant)?;
         Ok(true)
     }
 
-    fn refuse(&self, node: &Node, message: &str) -> Problems {
-        node.problem(message).into()
+    fn refuse(&self, path: &[Step], why: &str) -> Problems {
+        let path: Vec<String> = path.iter().map(Step::to_string).collect();
+        let message = format!("`{}` cannot be edited: {why}", path.join("."));
+        Problem::error(message).at(Location::file(self.file.as_str())).into()
     }
 
-    /// Accepts a new text if it says what was meant.
-    fn replace_text(
-        &mut self,
-        text: String,
-        path: &[Step],
-        value: Option<&Json>,
-        depth: usize,
-    ) -> Result<(), Problems> {
-        let failed = || {
-            let path: Vec<String> = path.iter().map(step_text).collect();
-            let message = format!("`{}` cannot be edited in place", path.join("."));
-            Problem::error(message).at(Location::file(self.file.as_str())).hint("edit the file by hand")
-        };
-        let root = self.reader.read_one(&text, &self.file).map_err(|_| failed())?;
-        let found = path[..depth].iter().try_fold(&root, child);
-        let is_meant = match (found, value) {
-            (Some(node), Some(value)) => same(&node.to_json(), value),
-            (None, None) => true,
-            // An item was removed: the next one has taken its place.
-            (Some(_), None) => matches!(path.last(), Some(Step::Index(_))),
-            (None, Some(_)) => false,
-        };
-        if !is_meant {
-            return Err(failed().into());
+    /// Takes a new text if it says what was meant.
+    fn accept(&mut self, text: String, path: &[Step], meant: &Json) -> Result<(), Problems> {
+        match self.reader.read_one(&text, &self.file) {
+            Ok(root) if same(&root.to_json(), meant) => {
+                self.text = text;
+                Ok(())
+            }
+            _ => Err(self.refuse(path, "its layout is unusual; edit the file by hand")),
         }
-        self.text = text;
-        Ok(())
     }
 
     fn line_start(&self, offset: usize) -> usize {
@@ -146,262 +144,169 @@ impl Document {
         self.text[offset..].find('\n').map_or(self.text.len(), |newline| offset + newline)
     }
 
+    /// The end of a line and its break.
+    fn next_line(&self, offset: usize) -> usize {
+        (self.line_end(offset) + 1).min(self.text.len())
+    }
+
+    /// The end of a node without the line breaks a block takes in.
+    fn end(&self, node: &Node) -> usize {
+        node.span.start + node.raw().trim_end_matches(['\n', '\r', ' ']).len()
+    }
+
+    fn spliced(&self, start: usize, end: usize, new: &str) -> String {
+        format!("{}{new}{}", &self.text[..start], &self.text[end..])
+    }
+
+    /// The text with another value for the last node of `trail`, which stands at `path`.
+    fn replaced(&self, trail: &[&Node], path: &[Step], value: &Json) -> Result<String, Problems> {
+        let node = trail[trail.len() - 1];
+        let (start, end) = (node.span.start, self.end(node));
+        let parent = trail.len().checked_sub(2).map(|index| trail[index]);
+        let (Some(parent), Some(step)) = (parent, path.last()) else {
+            let written = write(value)?;
+            // A text of comments gets its first value at its end.
+            if start == end && !self.text.is_empty() {
+                let separator = if self.text.ends_with('\n') { "" } else { "\n" };
+                return Ok(format!("{}{separator}{written}", self.text));
+            }
+            let written = if end == self.text.len() { &written } else { written.trim_end_matches('\n') };
+            return Ok(self.spliced(start, end, written));
+        };
+        if trail[..trail.len() - 1].iter().any(|node| node.form == Form::Flow) {
+            return Ok(self.spliced(start, end, &inline(value)));
+        }
+        let column = self.entry_column(parent);
+        if let Step::Index(_) = step {
+            let column = if start == end { column + 2 } else { node.span.column as usize - 1 };
+            let separator = if start == end { " " } else { "" };
+            let written = write(value)?;
+            let written = format!("{separator}{}", indented(written.trim_end_matches('\n'), column));
+            return Ok(self.spliced(start, end, &written));
+        }
+        let on_own_lines =
+            node.form == Form::Block && self.text[self.line_start(start)..start].trim().is_empty();
+        if is_full(value) {
+            let list_column = if value.is_array() && !self.indents_lists()? { column } else { column + 2 };
+            if on_own_lines {
+                let same_kind = value.is_array() == matches!(node.value, Value::Seq(_));
+                let column = if same_kind { node.span.column as usize - 1 } else { list_column };
+                return Ok(self.spliced(self.line_start(start), end, &block(value, column)?));
+            }
+            // A comment behind the old value stays where it is; the block follows on the next line.
+            let stop = if node.raw().contains('\n') { end } else { self.line_end(end) };
+            let head = self.text[..start].trim_end_matches(' ');
+            let comment = &self.text[end..stop];
+            let block = block(value, list_column)?;
+            return Ok(format!("{head}{comment}\n{block}{}", &self.text[stop..]));
+        }
+        let written = same_quotes(node, value).map_or_else(|| write(value), Ok)?;
+        let written = indented(written.strip_suffix('\n').unwrap_or(&written), column);
+        if on_own_lines {
+            let key = self.key_of(parent, step).map_or(start, |key| key.span.end);
+            let colon = key + self.text[key..].find(':').map_or(0, |at| at + 1);
+            let (lines, stop) = (self.line_start(start), self.next_line(end));
+            let between = &self.text[colon..lines];
+            return Ok(format!("{} {written}{between}{}", &self.text[..colon], &self.text[stop..]));
+        }
+        let separator = if start == end && self.text[..start].ends_with(':') { " " } else { "" };
+        Ok(self.spliced(start, end, &format!("{separator}{written}")))
+    }
+
+    fn key_of<'n>(&self, parent: &'n Node, step: &Step) -> Option<&'n Node> {
+        match step {
+            Step::Key(key) => parent.as_map()?.entry(key).map(|(key, _)| key),
+            Step::Index(_) => None,
+        }
+    }
+
+    /// The text with one more entry at the end of the last node of `trail`, which has some already.
+    fn inserted(&self, trail: &[&Node], step: &Step, value: &Json) -> Result<String, Problems> {
+        let node = trail[trail.len() - 1];
+        if node.form == Form::Flow || trail.iter().any(|node| node.form == Form::Flow) {
+            let close = node.span.end - 1;
+            let body = self.text[..close].trim_end_matches([' ', '\n', '\r']);
+            let comma = if body.ends_with(',') { " " } else { ", " };
+            let key = match step {
+                Step::Key(key) => format!("{}: ", inline(&json!(key))),
+                Step::Index(_) => String::new(),
+            };
+            return Ok(format!("{body}{comma}{key}{}{}", inline(value), &self.text[body.len()..]));
+        }
+        let entry = match step {
+            Step::Key(key) => json!({ key.as_str(): value }),
+            Step::Index(_) => json!([value]),
+        };
+        let column = self.entry_column(node);
+        let at = self.line_end(self.end(node));
+        Ok(self.spliced(at, at, &format!("\n{}", block(&entry, column)?)))
+    }
+
     /// The column at which the entries of a block collection stand.
     fn entry_column(&self, node: &Node) -> usize {
-        let first = match &node.value {
-            Value::Map(mapping) => mapping.keys().next().map(|key| key.span.column as usize - 1),
-            _ => None,
-        };
-        first.unwrap_or(node.span.column as usize - 1)
+        let first = node.as_map().and_then(|mapping| mapping.keys().next());
+        first.unwrap_or(node).span.column as usize - 1
     }
 
-    /// The end of what a node says, without the line breaks a block scalar or collection may take in.
-    fn content_end(&self, node: &Node) -> usize {
-        let text = &self.text[node.span.start..node.span.end];
-        node.span.start + text.trim_end_matches(['\n', '\r', ' ']).len()
-    }
-
-    fn replaced(
-        &self,
-        node: &Node,
-        value: &Json,
-        column: usize,
-        flow: bool,
-        step: Option<&Step>,
-    ) -> Result<String, Problems> {
-        let end = self.content_end(node);
-        let start = node.span.start;
-        if node.tag().is_some() && start == end {
-            return Err(self.refuse(node, "a tagged empty value cannot be edited in place"));
-        }
-        let is_collection = matches!(value, Json::Object(map) if !map.is_empty())
-            || matches!(value, Json::Array(list) if !list.is_empty());
-        let written = if flow {
-            inline(value)
-        } else if let (Json::String(text), Some(quoted)) = (value, self.same_quotes(node, value)) {
-            let _ = text;
-            quoted
-        } else if is_collection && step.is_some() {
-            let in_list = matches!(step, Some(Step::Index(_)));
-            self.block(value, column, in_list, node)?
-        } else {
-            self.block_scalar(value, column)?
-        };
-        let mut text = String::with_capacity(self.text.len() + written.len());
-        let mut before = &self.text[..start];
-        let after = &self.text[end..];
-        if written.starts_with('\n') {
-            before = before.trim_end_matches([' ', '\n', '\r']);
-        }
-        text.push_str(before);
-        if !written.starts_with('\n') && before.ends_with([':', '-']) {
-            text.push(' ');
-        }
-        // A block that replaces a value on the key's line starts on the next one; and the other way.
-        let from_next_line = matches!(node.form, Form::Block) && !written.starts_with('\n') && !is_collection;
-        if from_next_line {
-            let trimmed = text.trim_end_matches([' ', '\n', '\r']).len();
-            let is_own_line = text[trimmed..].contains('\n');
-            if is_own_line && trimmed > 0 {
-                text.truncate(trimmed);
-                text.push(' ');
-            }
-        }
-        text.push_str(&written);
-        text.push_str(after);
-        Ok(text)
-    }
-
-    /// Text that replaces quoted text keeps its quotes where they can hold it.
-    fn same_quotes(&self, node: &Node, value: &Json) -> Option<String> {
-        let text = value.as_str()?;
-        if node.as_str().is_none() || text.contains(['\n', '\r', '\\']) || text.chars().any(char::is_control)
-        {
-            return None;
-        }
-        match node.raw().chars().next()? {
-            '"' => Some(format!("\"{}\"", text.replace('"', "\\\""))),
-            '\'' => Some(format!("'{}'", text.replace('\'', "''"))),
-            _ => None,
-        }
-    }
-
-    fn emitter() -> Emitter {
-        Emitter::manifest().order(KeyOrder::AsGiven)
-    }
-
-    fn write(value: &Json) -> Result<String, Problems> {
-        Self::emitter().emit(value).map_err(|error| Problem::error(error.to_string()).into())
-    }
-
-    /// A scalar or empty collection for behind `key:` in a mapping at `column`.
-    fn block_scalar(&self, value: &Json, column: usize) -> Result<String, Problems> {
-        let text = Self::write(value)?;
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        Ok(indented(text, column))
-    }
-
-    /// A collection for behind `key:` or `-` at `column`.
-    fn block(&self, value: &Json, column: usize, in_list: bool, near: &Node) -> Result<String, Problems> {
-        let text = Self::write(value)?;
-        let text = text.trim_end_matches('\n');
-        if in_list {
-            return Ok(indented(text, column + 2));
-        }
-        let deeper = if value.is_array() && !self.indents_lists(near) { column } else { column + 2 };
-        let mut out = String::from("\n");
-        out.extend(std::iter::repeat_n(' ', deeper));
-        out.push_str(&indented(text, deeper));
-        Ok(out)
-    }
-
-    /// Whether lists of this file are indented under their key.
-    fn indents_lists(&self, _near: &Node) -> bool {
-        let Ok(root) = self.root() else { return false };
-        let mut stack = vec![&root];
-        while let Some(node) = stack.pop() {
+    /// Whether lists of this file are indented under their key, going by the first one.
+    fn indents_lists(&self) -> Result<bool, Problems> {
+        let root = self.root()?;
+        let mut rest = vec![&root];
+        while let Some(node) = rest.pop() {
             match &node.value {
                 Value::Map(mapping) => {
                     for (key, value) in mapping.iter() {
-                        let is_block_list = matches!(value.value, Value::Seq(_)) && value.form == Form::Block;
-                        if is_block_list && value.span.line > key.span.line {
-                            return value.span.column > key.span.column;
+                        let is_block = matches!(value.value, Value::Seq(_)) && value.form == Form::Block;
+                        if is_block && value.span.line > key.span.line {
+                            return Ok(value.span.column > key.span.column);
                         }
-                        stack.push(value);
+                        rest.push(value);
                     }
                 }
-                Value::Seq(items) => stack.extend(items),
+                Value::Seq(items) => rest.extend(items),
                 _ => {}
             }
         }
-        false
+        Ok(false)
     }
 
-    /// The text with a new entry or item at the end of `node`.
-    fn inserted(&self, node: &Node, is_root: bool, step: &Step, value: &Json) -> Result<String, Problems> {
-        let fits = match (&node.value, step) {
-            (Value::Map(_) | Value::Null, Step::Key(_)) => true,
-            (Value::Seq(items), Step::Index(index)) => *index == items.len(),
-            _ => false,
-        };
-        if !fits {
-            let message = format!("{} has no `{}`", node.kind(), step_text(step));
-            return Err(self.refuse(node, &message));
-        }
-        let is_empty = count(node) == 0;
-        if node.form == Form::Flow && !is_empty {
-            return Ok(self.inserted_in_flow(node, step, value));
-        }
-        let entry = match step {
-            Step::Key(key) => {
-                Self::write(&Json::Object([(key.clone(), value.clone())].into_iter().collect()))?
+    /// Where the entry at `index` of a block collection starts, and where its value ends.
+    fn extent(&self, parent: &Node, index: usize) -> Option<(usize, usize)> {
+        match &parent.value {
+            Value::Map(mapping) => {
+                let (key, value) = mapping.iter().nth(index)?;
+                Some((key.span.start, self.end(value).max(key.span.end)))
             }
-            Step::Index(_) => Self::write(&Json::Array(vec![value.clone()]))?,
-        };
-        let entry = entry.trim_end_matches('\n');
-        if is_empty {
-            return Ok(self.filled(node, is_root, step, entry));
+            Value::Seq(items) => {
+                let item = items.get(index)?;
+                let start = match parent.form {
+                    Form::Flow => item.span.start,
+                    _ => self.text[..item.span.start].rfind('-')?,
+                };
+                Some((start, self.end(item)))
+            }
+            _ => None,
         }
-        let column = self.entry_column(node);
-        let at = self.line_end(self.content_end(node).saturating_sub(1).max(node.span.start));
-        let mut text = self.text[..at].to_owned();
-        text.push('\n');
-        text.extend(std::iter::repeat_n(' ', column));
-        text.push_str(&indented(entry, column));
-        text.push_str(&self.text[at..]);
-        Ok(text)
     }
 
-    /// The text with the first entry put into an empty collection or a key without value.
-    fn filled(&self, node: &Node, is_root: bool, step: &Step, entry: &str) -> String {
-        let (start, end) = (node.span.start, self.content_end(node));
-        if is_root {
-            let mut text = self.text[..start].to_owned();
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(entry);
-            let rest = &self.text[end..];
-            if !rest.starts_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(rest);
-            return text;
-        }
+    fn without_block_entry(&self, parent: &Node, index: usize) -> String {
+        let Some((start, end)) = self.extent(parent, index) else { return self.text.clone() };
         let line = self.line_start(start);
-        let lead = &self.text[line..start];
-        let column = lead.chars().take_while(|c| matches!(c, ' ' | '-')).count();
-        let column = if matches!(step, Step::Index(_)) { column } else { column + 2 };
-        let mut text = self.text[..start].trim_end_matches(' ').to_owned();
-        text.push('\n');
-        text.extend(std::iter::repeat_n(' ', column));
-        text.push_str(&indented(entry, column));
-        text.push_str(&self.text[end..]);
-        text
-    }
-
-    fn inserted_in_flow(&self, node: &Node, step: &Step, value: &Json) -> String {
-        let close = self.text[..node.span.end].len() - 1;
-        let body = self.text[..close].trim_end_matches([' ', '\n', '\r']);
-        let mut text = body.to_owned();
-        text.push_str(if body.ends_with(',') { " " } else { ", " });
-        if let Step::Key(key) = step {
-            text.push_str(&inline(&Json::String(key.clone())));
-            text.push_str(": ");
+        if self.text[line..start].trim().is_empty() {
+            return self.spliced(line, self.next_line(end), "");
         }
-        text.push_str(&inline(value));
-        text.push_str(&self.text[body.len()..]);
-        text
+        // It shares its line with a dash before it: the next entry moves up.
+        let stop = self.extent(parent, index + 1).map_or(end, |(next, _)| next);
+        self.spliced(start, stop, "")
     }
 
-    fn without_flow_item(&self, parent: &Node, start: usize, end: usize) -> String {
-        let (open, close) = (parent.span.start + 1, parent.span.end - 1);
-        let behind = self.text[end..close].find(',').map(|at| end + at + 1);
-        let (from, to) = match behind {
-            Some(comma) => {
-                let gap =
-                    self.text[comma..close].len() - self.text[comma..close].trim_start_matches(' ').len();
-                (start, comma + gap)
-            }
-            None => {
-                let before = self.text[open..start].trim_end();
-                (open + before.trim_end_matches(',').len(), end)
-            }
-        };
-        format!("{}{}", &self.text[..from], &self.text[to..])
-    }
-
-    fn without_block_entry(&self, parent: &Node, start: usize, end: usize) -> String {
-        let line = self.line_start(start);
-        let stop = self.line_end(end);
-        let is_inline_first = !self.text[line..start].trim_matches([' ', '-']).is_empty()
-            || (self.text[line..start].contains('-') && matches!(parent.value, Value::Map(_)));
-        if is_inline_first {
-            // The first key of a list item shares its line with the dash: the next one moves up.
-            let next = self.text[stop..].trim_start_matches(['\n', '\r', ' ']);
-            let to = self.text.len() - next.len();
-            return format!("{}{}", &self.text[..start], &self.text[to..]);
+    fn without_flow_entry(&self, parent: &Node, index: usize) -> String {
+        let Some((start, end)) = self.extent(parent, index) else { return self.text.clone() };
+        if let Some((next, _)) = self.extent(parent, index + 1) {
+            return self.spliced(start, next, "");
         }
-        let stop = (stop + 1).min(self.text.len());
-        format!("{}{}", &self.text[..line], &self.text[stop..])
-    }
-
-    /// The text with the only entry of `parent` gone.
-    fn emptied(&self, parent: &Node, is_root: bool, empty: &str) -> String {
-        let end = self.content_end(parent);
-        let before = &self.text[..parent.span.start];
-        let after = &self.text[end..];
-        if is_root {
-            return format!("{before}{empty}{after}");
-        }
-        format!("{} {empty}{after}", before.trim_end_matches([' ', '\n', '\r']))
-    }
-}
-
-fn step_text(step: &Step) -> String {
-    match step {
-        Step::Key(key) => key.clone(),
-        Step::Index(index) => format!("[{index}]"),
+        let before = self.text[..start].trim_end().trim_end_matches(',');
+        self.spliced(before.len(), end, "")
     }
 }
 
@@ -412,35 +317,105 @@ fn child<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
     }
 }
 
+fn position(parent: &Node, step: &Step) -> Option<usize> {
+    match step {
+        Step::Key(name) => parent.as_map()?.keys().position(|key| key.key_text() == *name),
+        Step::Index(index) => (*index < parent.as_seq()?.len()).then_some(*index),
+    }
+}
+
 fn count(node: &Node) -> usize {
     match &node.value {
         Value::Seq(items) => items.len(),
         Value::Map(mapping) => mapping.len(),
-        _ => 0,
+        Value::Null => 0,
+        _ => 1,
     }
 }
 
-/// From the start of the key or item to the end of its value.
-fn extent(parent: &Node, step: &Step) -> Option<(usize, usize)> {
-    match step {
-        Step::Key(key) => {
-            let (key, value) = parent.as_map()?.entry(key)?;
-            let end = value.raw().trim_end_matches(['\n', '\r', ' ']).len() + value.span.start;
-            Some((key.span.start, end.max(key.span.end)))
+/// Puts `value` at `path` of `root`; says whether there was a place for it.
+fn put(root: &mut Json, path: &[Step], value: &Json) -> bool {
+    let Some((step, rest)) = path.split_first() else {
+        *root = value.clone();
+        return true;
+    };
+    if root.is_null() {
+        *root = if matches!(step, Step::Key(_)) { json!({}) } else { json!([]) };
+    }
+    match (root, step) {
+        (Json::Object(map), Step::Key(key)) => {
+            put(map.entry(key.as_str()).or_insert(Json::Null), rest, value)
         }
-        Step::Index(index) => {
-            let item = parent.as_seq()?.get(*index)?;
-            let end = item.raw().trim_end_matches(['\n', '\r', ' ']).len() + item.span.start;
-            Some((item.span.start, end))
+        (Json::Array(items), Step::Index(index)) if *index <= items.len() => {
+            if *index == items.len() {
+                items.push(Json::Null);
+            }
+            put(&mut items[*index], rest, value)
         }
+        _ => false,
+    }
+}
+
+fn take(root: &mut Json, path: &[Step]) {
+    match (root, path) {
+        (Json::Object(map), [Step::Key(key)]) => {
+            map.shift_remove(key);
+        }
+        (Json::Array(items), [Step::Index(index)]) if *index < items.len() => {
+            items.remove(*index);
+        }
+        (Json::Object(map), [Step::Key(key), rest @ ..]) => {
+            if let Some(inner) = map.get_mut(key) {
+                take(inner, rest);
+            }
+        }
+        (Json::Array(items), [Step::Index(index), rest @ ..]) => {
+            if let Some(inner) = items.get_mut(*index) {
+                take(inner, rest);
+            }
+        }
+        _ => {}
     }
 }
 
 fn wrap(path: &[Step], value: &Json) -> Json {
     path.iter().rev().fold(value.clone(), |value, step| match step {
-        Step::Key(key) => Json::Object([(key.clone(), value)].into_iter().collect()),
-        Step::Index(_) => Json::Array(vec![value]),
+        Step::Key(key) => json!({ key.as_str(): value }),
+        Step::Index(_) => json!([value]),
     })
+}
+
+/// Whether a value is a collection with entries, which takes lines of its own.
+fn is_full(value: &Json) -> bool {
+    match value {
+        Json::Object(map) => !map.is_empty(),
+        Json::Array(items) => !items.is_empty(),
+        _ => false,
+    }
+}
+
+fn write(value: &Json) -> Result<String, Problems> {
+    Emitter::manifest().emit(value).map_err(|error| Problem::error(error.to_string()).into())
+}
+
+/// A collection on lines of its own at `column`, without the last line break.
+fn block(value: &Json, column: usize) -> Result<String, Problems> {
+    let written = write(value)?;
+    let written = written.strip_suffix('\n').unwrap_or(&written);
+    Ok(format!("{}{}", " ".repeat(column), indented(written, column)))
+}
+
+/// Text that replaces quoted text keeps its quotes where they can hold it.
+fn same_quotes(node: &Node, value: &Json) -> Option<String> {
+    let text = value.as_str()?;
+    if node.as_str().is_none() || text.contains('\\') || text.chars().any(char::is_control) {
+        return None;
+    }
+    match node.raw().chars().next()? {
+        '"' => Some(format!("\"{}\"", text.replace('"', "\\\""))),
+        '\'' => Some(format!("'{}'", text.replace('\'', "''"))),
+        _ => None,
+    }
 }
 
 /// Lines after the first moved to the right.
@@ -450,7 +425,7 @@ fn indented(text: &str, column: usize) -> String {
         if index > 0 {
             out.push('\n');
             if !line.is_empty() {
-                out.extend(std::iter::repeat_n(' ', column));
+                out.push_str(&" ".repeat(column));
             }
         }
         out.push_str(line);
@@ -458,21 +433,16 @@ fn indented(text: &str, column: usize) -> String {
     out
 }
 
-/// A value in flow style; JSON is YAML.
+/// A value in flow style: JSON is YAML, and words need no quotes.
 fn inline(value: &Json) -> String {
-    match value {
-        Json::String(text) => {
-            let plain = !text.contains([',', '[', ']', '{', '}', '?', '\n']);
-            match Document::write(value) {
-                Ok(written) if plain && !written.starts_with('|') => written.trim_end().to_owned(),
-                _ => value.to_string(),
-            }
-        }
-        other => other.to_string(),
+    let Json::String(text) = value else { return value.to_string() };
+    match write(value) {
+        Ok(written) if !text.contains([',', '[', ']', '{', '}', '?', '\n']) => written.trim_end().to_owned(),
+        _ => value.to_string(),
     }
 }
 
-/// Equal as JSON, with integers and floats of the same value alike.
+/// Equal as JSON, integers and floats of the same value alike.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -40,7 +40,7 @@ impl SyntaxError {
 
     /// The byte at which reading stopped.
     pub fn offset(&self) -> usize {
-        self.mark.offset
+        self.mark.offset as usize
     }
 
     /// The line, counted from 1, at which reading stopped.

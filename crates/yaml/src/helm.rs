@@ -44,6 +44,9 @@ pub fn map_from_str_helm(text: &str) -> Result<serde_json::Map<String, serde_jso
 /// Reads the first document of `text` as Helm does, into any type. Numbers arrive as `i64`, `u64` or
 /// `f64`, mapping keys as strings.
 pub fn from_str<T: de::DeserializeOwned>(text: &str) -> Result<T, YamlError> {
+    if u32::try_from(text.len()).is_err() {
+        return Err(fail("the text is longer than 4 GiB"));
+    }
     let tape = Parser::new(text, MAX_DEPTH).next_document()?.unwrap_or_default();
     let run = |stage| {
         let context = Context::new(&tape, stage);
@@ -120,6 +123,19 @@ fn fail(problem: impl Into<Box<str>>) -> YamlError {
     YamlError::Syntax(SyntaxError::composer(Mark::default(), problem))
 }
 
+/// Bytes as text the way Go's JSON writes them: every byte that is not UTF-8 becomes U+FFFD.
+pub fn go_lossy(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(std::iter::repeat_n('\u{fffd}', chunk.invalid().len()));
+    }
+    Cow::Owned(text)
+}
+
 /// A scalar after tags and rules were applied.
 enum Decoded<'t> {
     Null,
@@ -147,7 +163,7 @@ fn decode<'t>(item: &'t Item<'_>, value: &'t str, style: Style) -> Result<Decode
             let bytes = base64::engine::general_purpose::STANDARD
                 .decode(clean)
                 .map_err(|_| fail("!!binary value contains invalid base64 data"))?;
-            return Ok(Decoded::Str(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())));
+            return Ok(Decoded::Str(Cow::Owned(go_lossy(&bytes).into_owned())));
         }
         _ => {}
     }

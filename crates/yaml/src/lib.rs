@@ -24,7 +24,7 @@ pub use de::{NodeError, from_node};
 pub use emit::{Emitter, KeyOrder, to_string};
 pub use error::{SyntaxError, YamlError};
 pub use fields::Fields;
-pub use helm::{from_str_helm, map_from_str_helm};
+pub use helm::{from_str_helm, go_lossy, map_from_str_helm};
 pub use node::{Form, Mapping, Node, Source, Span, Value};
 pub use number::{go_float, go_json_float};
 pub use read::{Duplicates, Reader, parse, parse_one};

@@ -116,12 +116,24 @@ impl Node {
 
     /// Starts an error about this node, with its place and line.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
-        Problem::error(message).in_text(self.location(), &self.source.text)
+        self.locate(Problem::error(message))
     }
 
     /// Starts a warning about this node, with its place and line.
     pub fn warning(&self, message: impl Into<String>) -> Problem {
-        Problem::warning(message).in_text(self.location(), &self.source.text)
+        self.locate(Problem::warning(message))
+    }
+
+    /// Adds place and line without counting lines from the top, so that many problems stay cheap.
+    fn locate(&self, mut problem: Problem) -> Problem {
+        const LONGEST_EXCERPT: usize = 400;
+        let text = &self.source.text;
+        let (before, after) = text.split_at_checked(self.span.start).unwrap_or((text, ""));
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let end = before.len() + after.find('\n').unwrap_or(after.len());
+        let line = text[start..end].trim_end_matches('\r');
+        problem.excerpt = (line.len() <= LONGEST_EXCERPT).then(|| line.to_owned());
+        problem.at(self.location())
     }
 
     pub fn is_null(&self) -> bool {

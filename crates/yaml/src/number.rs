@@ -2,11 +2,26 @@
 
 use std::fmt::Write as _;
 
-/// The shortest decimal digits that read back as `value`, and the power of ten of the first one.
-fn shortest(text: &str) -> (String, i32) {
+/// The digits of a number in `d.ddde±x` form, and the power of ten of the first one.
+fn digits_of(text: &str) -> (String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     (digits, exponent.parse().unwrap_or(0))
+}
+
+/// The shortest digits that read back as `value`; of two equally near ones Go takes the even one, which
+/// only rounding to that many digits gives here.
+fn shortest(value: f64) -> (String, i32) {
+    const TIES_FROM: usize = 15;
+    let (digits, exponent) = digits_of(&format!("{value:e}"));
+    if digits.len() >= TIES_FROM {
+        let precision = digits.len() - 1;
+        let rounded = format!("{value:.precision$e}");
+        if rounded.parse() == Ok(value) {
+            return digits_of(&rounded);
+        }
+    }
+    (digits, exponent)
 }
 
 fn special(value: f64) -> Option<&'static str> {
@@ -61,7 +76,7 @@ pub fn go_float(value: f64) -> String {
     if let Some(word) = special(value) {
         return word.to_owned();
     }
-    general(value.is_sign_negative(), &format!("{:e}", value.abs()))
+    general(value.is_sign_negative(), shortest(value.abs()))
 }
 
 /// `strconv.FormatFloat(value, 'g', -1, 32)`, which is how Go turns a float into a key.
@@ -70,11 +85,10 @@ pub(crate) fn go_float32(value: f64) -> String {
     if let Some(word) = special(f64::from(narrow)) {
         return word.to_owned();
     }
-    general(narrow.is_sign_negative(), &format!("{:e}", narrow.abs()))
+    general(narrow.is_sign_negative(), digits_of(&format!("{:e}", narrow.abs())))
 }
 
-fn general(negative: bool, text: &str) -> String {
-    let (digits, exponent) = shortest(text);
+fn general(negative: bool, (digits, exponent): (String, i32)) -> String {
     // Go decides by precision 6 whenever it prints the shortest form.
     let text = if !(-4..6).contains(&exponent) {
         exponent_form(&digits, exponent, 2)
@@ -86,7 +100,7 @@ fn general(negative: bool, text: &str) -> String {
 
 /// How Go's JSON encoder writes a finite number.
 pub fn go_json_float(value: f64) -> String {
-    let (digits, exponent) = shortest(&format!("{:e}", value.abs()));
+    let (digits, exponent) = shortest(value.abs());
     let magnitude = value.abs();
     let text = if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
         exponent_form(&digits, exponent, 1)

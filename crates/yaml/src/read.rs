@@ -182,7 +182,8 @@ struct Builder<'b, 'a> {
 impl Builder<'_, '_> {
     fn span(item: &Item<'_>) -> Span {
         let Mark { offset, line, column, .. } = item.start;
-        Span { start: offset, end: item.end.max(offset), line: line + 1, column: column + 1 }
+        let (start, end) = (offset as usize, item.end.max(offset) as usize);
+        Span { start, end, line: line + 1, column: column + 1 }
     }
 
     fn make(&self, item: &Item<'_>, value: Value) -> Node {

@@ -12,8 +12,8 @@ use crate::error::{Origin, SyntaxError};
 /// A place in the text; lines and columns count from 0, columns and `index` count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    pub(crate) offset: usize,
-    pub(crate) index: usize,
+    pub(crate) offset: u32,
+    pub(crate) index: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
@@ -65,12 +65,14 @@ pub(crate) struct Token<'a> {
 struct SimpleKey {
     possible: bool,
     required: bool,
+    /// Whether its token, at the head of the queue, waits for the `:`.
+    awaited: bool,
     token_number: usize,
     mark: Mark,
 }
 
 /// A key must meet its `:` within this many characters.
-const LONGEST_SIMPLE_KEY: usize = 1024;
+const LONGEST_SIMPLE_KEY: u32 = 1024;
 
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -99,7 +101,9 @@ type Result<T> = std::result::Result<T, Box<SyntaxError>>;
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str, max_depth: usize) -> Self {
-        let pos = if text.starts_with('\u{feff}') { 3 } else { 0 };
+        // One byte order mark belongs to the encoding, and Go skips one more at the start of the text.
+        let marks = text.chars().take(2).take_while(|c| *c == '\u{feff}').count();
+        let pos = marks * '\u{feff}'.len_utf8();
         Self {
             text,
             bytes: text.as_bytes(),
@@ -147,7 +151,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn head_may_be_key(&self) -> bool {
-        self.simple_keys.iter().rev().any(|key| key.possible && key.token_number == self.tokens_parsed)
+        self.simple_keys.iter().rev().any(|key| key.awaited && key.token_number == self.tokens_parsed)
     }
 
     fn fetch_more(&mut self) -> Result<()> {
@@ -155,7 +159,7 @@ impl<'a> Scanner<'a> {
             if !self.tokens.is_empty() {
                 let head = self.tokens_parsed;
                 let Some(level) =
-                    self.simple_keys.iter().rposition(|key| key.possible && key.token_number == head)
+                    self.simple_keys.iter().rposition(|key| key.awaited && key.token_number == head)
                 else {
                     return Ok(());
                 };
@@ -172,7 +176,12 @@ impl<'a> Scanner<'a> {
 
     fn mark(&self) -> Mark {
         let index = self.pos - self.continuation;
-        Mark { offset: self.pos, index, line: self.line, column: (index - self.line_index) as u32 }
+        Mark {
+            offset: self.pos as u32,
+            index: index as u32,
+            line: self.line,
+            column: (index - self.line_index) as u32,
+        }
     }
 
     fn column(&self) -> i64 {
@@ -327,18 +336,13 @@ impl<'a> Scanner<'a> {
 
     fn skip_to_next_token(&mut self) {
         loop {
-            // A byte order mark may stand at the start of any line.
-            if self.column() == 0 && self.bytes[self.pos..].starts_with(b"\xEF\xBB\xBF") {
-                self.pos += 3;
-                self.continuation += 3;
-            }
             while self.at(0) == b' '
                 || (self.at(0) == b'\t' && (self.flow_level > 0 || !self.simple_key_allowed))
             {
                 self.skip_ascii(1);
             }
             if self.at(0) == b'#' {
-                self.skip_comment();
+                self.skip_line_content();
             }
             if !self.is_break(0) {
                 return;
@@ -348,14 +352,6 @@ impl<'a> Scanner<'a> {
                 self.simple_key_allowed = true;
             }
         }
-    }
-
-    fn skip_comment(&mut self) {
-        let mut end = self.pos;
-        while end < self.bytes.len() && self.break_at(end) == 0 {
-            end += 1;
-        }
-        self.skip(end - self.pos);
     }
 
     // Simple keys.
@@ -375,6 +371,7 @@ impl<'a> Scanner<'a> {
                 ));
             }
             self.simple_keys[level].possible = false;
+            self.simple_keys[level].awaited = false;
             return Ok(false);
         }
         Ok(true)
@@ -386,6 +383,7 @@ impl<'a> Scanner<'a> {
             let key = SimpleKey {
                 possible: true,
                 required,
+                awaited: true,
                 token_number: self.tokens_parsed + self.tokens.len(),
                 mark: self.mark(),
             };
@@ -404,6 +402,7 @@ impl<'a> Scanner<'a> {
             return Err(self.error("while scanning a simple key", mark, "could not find expected ':'"));
         }
         last.possible = false;
+        last.awaited = false;
         Ok(())
     }
 
@@ -419,11 +418,16 @@ impl<'a> Scanner<'a> {
             return Err(self.too_deep("while increasing indent level"));
         }
         let token = Token { kind, start: mark, end: mark };
-        match number {
-            Some(number) => self.tokens.insert(number - self.tokens_parsed, token),
+        self.insert(number, token);
+        Ok(())
+    }
+
+    /// Puts a token before token `number`, or at the end if that one is already gone.
+    fn insert(&mut self, number: Option<usize>, token: Token<'a>) {
+        match number.and_then(|number| number.checked_sub(self.tokens_parsed)) {
+            Some(at) => self.tokens.insert(at, token),
             None => self.tokens.push_back(token),
         }
-        Ok(())
     }
 
     fn too_deep(&self, context: &'static str) -> Box<SyntaxError> {
@@ -477,7 +481,8 @@ impl<'a> Scanner<'a> {
 
     fn fetch_flow_start(&mut self, kind: Kind<'a>) -> Result<()> {
         self.save_simple_key()?;
-        self.simple_keys.push(SimpleKey::default());
+        let token_number = self.tokens_parsed + self.tokens.len();
+        self.simple_keys.push(SimpleKey { token_number, ..SimpleKey::default() });
         self.flow_level += 1;
         if self.flow_level > self.max_depth {
             return Err(self.too_deep("while increasing flow level"));
@@ -493,7 +498,13 @@ impl<'a> Scanner<'a> {
         self.remove_simple_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
-            self.simple_keys.pop();
+            let inner = self.simple_keys.pop();
+            // Go loses track of a collection as a key when no key was seen inside it: `{}: x`.
+            if let (Some(inner), Some(outer)) = (inner, self.simple_keys.last_mut())
+                && inner.token_number == outer.token_number
+            {
+                outer.awaited = false;
+            }
         }
         self.simple_key_allowed = false;
         let start = self.mark();
@@ -552,10 +563,11 @@ impl<'a> Scanner<'a> {
         if !self.simple_keys.is_empty() && self.key_still_valid(level)? {
             let key = self.simple_keys[level];
             let token = Token { kind: Kind::Key, start: key.mark, end: key.mark };
-            self.tokens.insert(key.token_number - self.tokens_parsed, token);
+            self.insert(Some(key.token_number), token);
             let column = i64::from(key.mark.column);
             self.roll_indent(column, Some(key.token_number), Kind::BlockMappingStart, key.mark)?;
             self.simple_keys[level].possible = false;
+            self.simple_keys[level].awaited = false;
             self.simple_key_allowed = false;
         } else {
             if self.flow_level == 0 {
@@ -612,8 +624,7 @@ impl<'a> Scanner<'a> {
     fn fetch_plain(&mut self) -> Result<()> {
         self.save_simple_key()?;
         self.simple_key_allowed = false;
-        self.scan_plain();
-        Ok(())
+        self.scan_plain()
     }
 
     // Directives and tags.
@@ -667,7 +678,7 @@ impl<'a> Scanner<'a> {
         let end = self.mark();
         self.skip_blanks();
         if self.at(0) == b'#' {
-            self.skip_comment();
+            self.skip_line_content();
         }
         if !self.is_break_or_end(0) {
             return Err(self.error(context, start, "did not find expected comment or line break"));
@@ -789,8 +800,10 @@ impl<'a> Scanner<'a> {
                         | b'\''
                         | b'('
                         | b')'
+                        | b','
+                        | b'['
+                        | b']'
                 )
-                || (matches!(byte, b',' | b'[' | b']') && self.flow_level == 0)
             {
                 uri.push(byte);
                 self.skip_ascii(1);
@@ -843,7 +856,7 @@ impl<'a> Scanner<'a> {
         }
         self.skip_blanks();
         if self.at(0) == b'#' {
-            self.skip_comment();
+            self.skip_line_content();
         }
         if !self.is_break_or_end(0) {
             return Err(self.error(context, start, "did not find expected comment or line break"));
@@ -1087,7 +1100,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn scan_plain(&mut self) {
+    fn scan_plain(&mut self) -> Result<()> {
         let start = self.mark();
         let mut end = start;
         let indent = self.indent + 1;
@@ -1122,7 +1135,7 @@ impl<'a> Scanner<'a> {
                     text.push_str(&self.text[from..to]);
                 } else {
                     match &mut value {
-                        Cow::Borrowed(_) => value = Cow::Borrowed(&self.text[start.offset..to]),
+                        Cow::Borrowed(_) => value = Cow::Borrowed(&self.text[start.offset as usize..to]),
                         Cow::Owned(text) => text.push_str(&self.text[blanks_from..to]),
                     }
                 }
@@ -1135,9 +1148,12 @@ impl<'a> Scanner<'a> {
             blanks_from = self.pos;
             while self.is_blank(0) || self.is_break(0) {
                 if self.is_blank(0) {
-                    // A tab in the indentation ends the scalar; the next token reports it.
                     if leading_blanks && self.column() < indent && self.at(0) == b'\t' {
-                        break;
+                        return Err(self.error(
+                            "while scanning a plain scalar",
+                            start,
+                            "found a tab character that violates indentation",
+                        ));
                     }
                     self.skip_ascii(1);
                 } else if leading_blanks {
@@ -1150,14 +1166,12 @@ impl<'a> Scanner<'a> {
             if self.flow_level == 0 && self.column() < indent {
                 break;
             }
-            if leading_blanks && self.at(0) == b'\t' && self.column() < indent {
-                break;
-            }
         }
         self.tokens.push_back(Token { kind: Kind::Scalar { value, style: Style::Plain }, start, end });
         if leading_blanks {
             self.simple_key_allowed = true;
         }
+        Ok(())
     }
 
     /// Where the run of non-blank plain characters that starts at `from` ends.
@@ -1166,6 +1180,8 @@ impl<'a> Scanner<'a> {
         loop {
             let Some(byte) = self.bytes.get(at) else { return at };
             match byte {
+                // A space between words is no end; what else may follow one is looked at outside.
+                b' ' if self.bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric) => {}
                 b' ' | b'\t' | b'\n' | b'\r' => return at,
                 b':' => match self.bytes.get(at + 1) {
                     None | Some(b' ' | b'\t' | b'\n' | b'\r') => return at,

@@ -27,7 +27,7 @@ pub(crate) struct Item<'a> {
     pub(crate) content: Content<'a>,
     pub(crate) tag: Option<Box<str>>,
     pub(crate) start: Mark,
-    pub(crate) end: usize,
+    pub(crate) end: u32,
     /// The index on the tape of what follows this node.
     pub(crate) next: u32,
     pub(crate) flow: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Parser<'a> {
     states: Vec<State>,
     open: Vec<(u32, Mark)>,
     /// Where the last node that was read ends.
-    last_end: usize,
+    last_end: u32,
     tape: Tape<'a>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
         if let Some((block, at)) = self.forbidden {
             let reached = match &document {
                 Ok(_) => self.scanner.offset(),
-                Err(error) => error.mark.offset.max(self.scanner.offset()),
+                Err(error) => self.scanner.offset().max(error.mark.offset as usize),
             };
             if reached >= block {
                 return Err(self.forbidden_error(at));
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let mark = Mark {
-            offset: at,
+            offset: at as u32,
             index: 0,
             line: before.matches('\n').count() as u32,
             column: before[line_start..].chars().count() as u32,
@@ -153,7 +153,9 @@ impl<'a> Parser<'a> {
         let first = !std::mem::replace(&mut self.started, true);
         self.tags.clear();
         self.anchors.clear();
-        self.tape = Tape { items: Vec::with_capacity(self.text.len().min(1 << 20) / 24 + 4) };
+        // Most streams are one document, and most nodes take more than a dozen bytes of text.
+        let expected = if first { self.text.len().min(1 << 20) / 16 } else { 64 };
+        self.tape = Tape { items: Vec::with_capacity(expected + 4) };
         match &self.scanner.peek()?.kind {
             Kind::StreamEnd => return Ok(None),
             Kind::VersionDirective { .. } | Kind::TagDirective { .. } | Kind::DocumentStart => {
@@ -258,7 +260,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn push(&mut self, content: Content<'a>, tag: Option<Box<str>>, start: Mark, end: usize) -> u32 {
+    fn push(&mut self, content: Content<'a>, tag: Option<Box<str>>, start: Mark, end: u32) -> u32 {
         let index = self.tape.items.len() as u32;
         self.last_end = end;
         self.tape.items.push(Item { content, tag, start, end, next: index + 1, flow: false });
@@ -270,7 +272,7 @@ impl<'a> Parser<'a> {
         self.push(Content::Scalar { value, style: Style::Plain }, None, mark, mark.offset);
     }
 
-    fn close(&mut self, end: usize) {
+    fn close(&mut self, end: u32) {
         if let Some((index, _)) = self.open.pop() {
             let next = self.tape.items.len() as u32;
             // A block collection ends with its last node, not with the blank lines behind it.
@@ -309,12 +311,18 @@ impl<'a> Parser<'a> {
                     let token = self.scanner.take()?;
                     end = token.end;
                     if let Kind::Tag { handle, suffix } = token.kind {
-                        tag = Some(self.resolve_tag(&handle, &suffix, start, token.start)?);
+                        tag = Some((handle, suffix, token.start));
                     }
                 }
                 _ => break,
             }
         }
+        // Go reads on before it looks the tag up: a mistake in the next token comes first.
+        self.scanner.peek()?;
+        let tag = match tag {
+            Some((handle, suffix, at)) => Some(self.resolve_tag(&handle, &suffix, start, at)?),
+            None => None,
+        };
         if let Some(name) = anchor {
             self.anchors.insert(name, self.tape.items.len() as u32);
         }

@@ -10,6 +10,17 @@ use crate::error::YamlError;
 
 pub use order::KeyOrder;
 
+/// Whose quirks the writer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// go-yaml v2: no tabs in blocks.
+    Go2,
+    /// go-yaml v3: tabs in blocks, even in those that cannot be read back because they start with one.
+    Go3,
+    /// What every reader reads back as it was: tabs inside blocks, quotes around `<<` and `=`.
+    Safe,
+}
+
 /// Writes values as YAML; the default writes as Helm's `toYaml` and `kubectl -o yaml` do.
 #[derive(Clone, Debug)]
 pub struct Emitter {
@@ -17,6 +28,7 @@ pub struct Emitter {
     pub(crate) indent_sequences: bool,
     pub(crate) width: Option<usize>,
     pub(crate) through_json: bool,
+    pub(crate) dialect: Dialect,
 }
 
 impl Default for Emitter {
@@ -29,12 +41,24 @@ impl Emitter {
     /// As sigs.k8s.io/yaml: sorted keys, lists level with their key, long lines folded, and everything
     /// that a detour through JSON does to a value.
     pub fn helm() -> Self {
-        Self { order: KeyOrder::Natural, indent_sequences: false, width: Some(80), through_json: true }
+        Self {
+            order: KeyOrder::Natural,
+            indent_sequences: false,
+            width: Some(80),
+            through_json: true,
+            dialect: Dialect::Go2,
+        }
     }
 
     /// As Helm's `toYamlPretty`: lists indented under their key, nothing folded, floats as they are.
     pub fn pretty() -> Self {
-        Self { order: KeyOrder::Natural3, indent_sequences: true, width: None, through_json: false }
+        Self {
+            order: KeyOrder::Natural3,
+            indent_sequences: true,
+            width: None,
+            through_json: false,
+            dialect: Dialect::Go3,
+        }
     }
 
     /// As `kustomize build`.
@@ -44,7 +68,13 @@ impl Emitter {
 
     /// For manifests people read and diff: keys as given, nothing folded, lists level with their key.
     pub fn manifest() -> Self {
-        Self { order: KeyOrder::AsGiven, indent_sequences: false, width: None, through_json: false }
+        Self {
+            order: KeyOrder::AsGiven,
+            indent_sequences: false,
+            width: None,
+            through_json: false,
+            dialect: Dialect::Safe,
+        }
     }
 
     /// Chooses the order of keys.

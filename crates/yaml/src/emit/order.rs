@@ -27,23 +27,43 @@ impl KeyOrder {
         }
     }
 
-    /// Sorts by `is_after`. A merge sort of our own: Go's order is no total order, which the standard library's
-    /// sorts may answer with a panic.
-    pub(crate) fn sort<T>(keys: &mut Vec<T>, is_after: impl Fn(&T, &T) -> bool + Copy) {
-        if keys.len() < 2 {
+    /// Sorts entries, whose keys `text` gives.
+    ///
+    /// Go's natural order is no total order (`a10 < a1b < a9 < a10`), so what Go writes for such keys
+    /// varies from run to run. This gives what it writes most often, always, and unlike the standard
+    /// library's sorts it never panics over the contradiction.
+    pub(crate) fn sort<'k, T: Copy>(self, entries: &mut Vec<T>, text: impl Fn(T) -> &'k str) {
+        let mut keyed: Vec<(&'k str, T)> = entries.iter().map(|entry| (text(*entry), *entry)).collect();
+        keyed.sort_by_key(|(key, _)| *key);
+        self.merge_sort(&mut keyed);
+        entries.clear();
+        entries.extend(keyed.into_iter().map(|(_, entry)| entry));
+    }
+
+    fn merge_sort<T>(self, keyed: &mut Vec<(&str, T)>) {
+        const FEW: usize = 12;
+        if keyed.len() <= FEW {
+            for end in 1..keyed.len() {
+                let mut at = end;
+                while at > 0 && self.is_after(keyed[at - 1].0, keyed[at].0) {
+                    keyed.swap(at - 1, at);
+                    at -= 1;
+                }
+            }
             return;
         }
-        let mut right = keys.split_off(keys.len() / 2);
-        let mut left = std::mem::take(keys);
-        Self::sort(&mut left, is_after);
-        Self::sort(&mut right, is_after);
-        keys.reserve(left.len() + right.len());
+        let mut right = keyed.split_off(keyed.len() / 2);
+        let mut left = std::mem::take(keyed);
+        self.merge_sort(&mut left);
+        self.merge_sort(&mut right);
+        keyed.reserve(left.len() + right.len());
         let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
         while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
-            keys.extend(if is_after(a, b) { right.next() } else { left.next() });
+            let from_right = self.is_after(a.0, b.0);
+            keyed.extend(if from_right { right.next() } else { left.next() });
         }
-        keys.extend(left);
-        keys.extend(right);
+        keyed.extend(left);
+        keyed.extend(right);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use super::Dialect;
 use crate::resolve::{Scalar, Schema, is_base60, resolve};
 
 /// What a string allows.
@@ -56,14 +57,14 @@ pub(super) fn is_ambiguous(text: &str) -> bool {
 }
 
 /// Chooses the style of `text`, and says whether it spans lines.
-pub(super) fn choose(text: &str) -> (Choice, bool) {
+pub(super) fn choose(text: &str, dialect: Dialect) -> (Choice, bool) {
     if is_ordinary(text) {
         return (if is_ambiguous(text) { Choice::Double } else { Choice::Plain }, false);
     }
-    let analysis = analyse(text);
+    let analysis = analyse(text, dialect);
     let choice = if text.contains('\n') {
         if analysis.block { Choice::Literal } else { Choice::Double }
-    } else if is_ambiguous(text) {
+    } else if is_ambiguous(text) || (dialect == Dialect::Safe && matches!(text, "<<" | "=")) {
         Choice::Double
     } else if analysis.plain {
         Choice::Plain
@@ -75,9 +76,14 @@ pub(super) fn choose(text: &str) -> (Choice, bool) {
     (choice, analysis.multiline)
 }
 
-fn analyse(text: &str) -> Analysis {
+fn analyse(text: &str, dialect: Dialect) -> Analysis {
     let mut indicator = text.starts_with("---") || text.starts_with("...");
-    let (mut special, mut multiline) = (false, false);
+    let allowed = match dialect {
+        Dialect::Go2 => false,
+        Dialect::Go3 => true,
+        Dialect::Safe => !text.starts_with('\t'),
+    };
+    let (mut special, mut tab, mut multiline) = (false, false, false);
     let (mut break_space, mut space_break) = (false, false);
     let mut previous: Option<char> = None;
     let mut characters = text.chars().peekable();
@@ -94,7 +100,11 @@ fn analyse(text: &str) -> Analysis {
         } else {
             indicator |= (c == ':' && ends) || (c == '#' && after_blank);
         }
-        special |= !is_printable(c);
+        if c == '\t' && allowed {
+            tab = true;
+        } else {
+            special |= !is_printable(c);
+        }
         if is_break(c) {
             multiline = true;
             space_break |= previous == Some(' ');
@@ -106,8 +116,8 @@ fn analyse(text: &str) -> Analysis {
     let edge = |c: Option<char>| c.is_some_and(|c| c == ' ' || is_break(c));
     let edges = edge(text.chars().next()) || edge(previous);
     Analysis {
-        plain: !indicator && !edges && !multiline && !special,
-        single: !break_space && !space_break && !special,
+        plain: !indicator && !edges && !multiline && !special && !tab,
+        single: !break_space && !space_break && !special && !tab,
         block: previous != Some(' ') && !space_break && !special,
         multiline,
     }
@@ -117,8 +127,10 @@ fn analyse(text: &str) -> Analysis {
 pub(super) fn write(out: &mut String, text: &str, choice: Choice, room: Room) {
     match choice {
         Choice::Plain => match fold_from(out, text, room) {
-            None => out.push_str(text),
-            Some(column) => write_folded(out, text, column, room, false),
+            Some(column) if room.width.is_some_and(|width| column + text.len() > width) => {
+                write_folded(out, text, column, room, false);
+            }
+            _ => out.push_str(text),
         },
         Choice::Single => {
             let column = fold_from(out, text, room);
@@ -136,17 +148,16 @@ pub(super) fn write(out: &mut String, text: &str, choice: Choice, room: Room) {
     }
 }
 
-/// The column writing starts at, if the text is long enough to be folded.
+/// The column writing starts at, if the text may be folded.
 fn fold_from(out: &str, text: &str, room: Room) -> Option<usize> {
-    let width = room.width?;
-    if text.len() <= width.saturating_sub(room.indent) && text.len() < 40 {
+    room.width?;
+    if !text.contains(' ') {
         return None;
     }
     let line = out
         .rfind(['\n', '\u{2028}', '\u{2029}'])
         .map_or(0, |at| at + out[at..].chars().next().map_or(1, char::len_utf8));
-    let column = out[line..].chars().count();
-    (column + text.len() + 2 > width).then_some(column)
+    Some(out[line..].chars().count())
 }
 
 fn break_line(out: &mut String, indent: usize) {
@@ -207,9 +218,11 @@ fn write_double(out: &mut String, text: &str, room: Room) {
     let mut written = folds.map_or(0, |column| column + 1);
     let width = folds.and(room.width).unwrap_or(usize::MAX);
     out.push('"');
+    // Go escapes all of a text that starts with a byte order mark.
+    let escape_all = text.starts_with('\u{feff}');
     let mut spaces = false;
     for (at, c) in text.char_indices() {
-        if !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
+        if escape_all || !is_printable(c) || is_break(c) || matches!(c, '"' | '\\') {
             written += write_escape(out, c);
             spaces = false;
         } else if c == ' ' {
@@ -250,6 +263,7 @@ fn write_escape(out: &mut String, c: char) -> usize {
         '"' => "\\\"",
         '\\' => "\\\\",
         '\u{85}' => "\\N",
+        '\u{a0}' => "\\_",
         '\u{2028}' => "\\L",
         '\u{2029}' => "\\P",
         _ => "",

@@ -7,8 +7,8 @@ use std::fmt::{Display, Write as _};
 
 use serde::ser::{self, Impossible, Serialize, Serializer};
 
+use super::Emitter;
 use super::scalar::{self, Choice, Room};
-use super::{Emitter, KeyOrder};
 use crate::error::YamlError;
 use crate::number;
 use crate::resolve::{Scalar, Schema, resolve};
@@ -19,14 +19,15 @@ const MAX_DEPTH: usize = 500;
 pub(crate) struct Writer<'e> {
     emitter: &'e Emitter,
     out: String,
-    /// The text of the keys of all open mappings.
+    /// The text of the keys of all open mappings, and where their entries are.
     keys: String,
+    entries: Vec<Entry>,
     depth: usize,
 }
 
 impl<'e> Writer<'e> {
     pub(crate) fn new(emitter: &'e Emitter, out: String) -> Self {
-        Self { emitter, out, keys: String::new(), depth: 0 }
+        Self { emitter, out, keys: String::new(), entries: Vec::new(), depth: 0 }
     }
 
     pub(crate) fn finish(self) -> String {
@@ -77,7 +78,7 @@ impl<'w, 'e> Place<'w, 'e> {
         } else {
             text
         };
-        let (choice, _) = scalar::choose(text);
+        let (choice, _) = scalar::choose(text, writer.emitter.dialect);
         scalar::write(&mut writer.out, text, choice, Room { indent, width: writer.emitter.width });
         let ended = choice == Choice::Literal && text.ends_with(['\n', '\u{2028}', '\u{2029}']);
         if !ended {
@@ -276,22 +277,23 @@ impl<'w, 'e> Serializer for Place<'w, 'e> {
         length: usize,
     ) -> Result<SeqWriter<'w, 'e>, YamlError> {
         let mut map = self.serialize_map(Some(1))?;
-        map.begin_entry(variant)?;
+        map.begin_text(variant)?;
         let place = map.value_place();
         // The mapping of one entry ends with its only value, so it needs no closing of its own.
         let Place { lead, parent, .. } = place;
-        let MapWriter { open, keys_from, .. } = map;
+        let MapWriter { open, keys_from, entries_from, .. } = map;
         let writer = open.writer;
         writer.keys.truncate(keys_from);
+        writer.entries.truncate(entries_from);
         let mut seq = Place { writer, lead, parent }.serialize_seq(Some(length))?;
         seq.variant = Some(());
         Ok(seq)
     }
     fn serialize_map(self, _length: Option<usize>) -> Result<MapWriter<'w, 'e>, YamlError> {
         let column = self.parent + 2;
-        let keys_from = self.writer.keys.len();
+        let (keys_from, entries_from) = (self.writer.keys.len(), self.writer.entries.len());
         let open = self.open(column)?;
-        Ok(MapWriter { open, keys_from, entries: Vec::new(), in_order: true, complex: false })
+        Ok(MapWriter { open, keys_from, entries_from, in_order: true, complex: false })
     }
     fn serialize_struct(self, _name: &'static str, length: usize) -> Result<MapWriter<'w, 'e>, YamlError> {
         self.serialize_map(Some(length))
@@ -304,11 +306,12 @@ impl<'w, 'e> Serializer for Place<'w, 'e> {
         length: usize,
     ) -> Result<MapWriter<'w, 'e>, YamlError> {
         let mut map = self.serialize_map(Some(1))?;
-        map.begin_entry(variant)?;
+        map.begin_text(variant)?;
         let Place { lead, parent, .. } = map.value_place();
-        let MapWriter { open, keys_from, .. } = map;
+        let MapWriter { open, keys_from, entries_from, .. } = map;
         let writer = open.writer;
         writer.keys.truncate(keys_from);
+        writer.entries.truncate(entries_from);
         writer.depth -= 1;
         Place { writer, lead, parent }.serialize_map(Some(length))
     }
@@ -368,40 +371,46 @@ struct Entry {
 pub(crate) struct MapWriter<'w, 'e> {
     open: Open<'w, 'e>,
     keys_from: usize,
-    entries: Vec<Entry>,
+    entries_from: usize,
     in_order: bool,
     complex: bool,
 }
 
 impl<'e> MapWriter<'_, 'e> {
-    fn begin_entry(&mut self, key: &str) -> Result<(), YamlError> {
+    fn begin_text(&mut self, key: &str) -> Result<(), YamlError> {
+        let from = self.open.writer.keys.len();
+        self.open.writer.keys.push_str(key);
+        self.begin_entry(from)
+    }
+
+    /// Writes the key that was put at `from` of the writer's keys.
+    fn begin_entry(&mut self, from: usize) -> Result<(), YamlError> {
         /// Longer keys are written with `?`.
         const LONGEST_SIMPLE_KEY: usize = 128;
-        let emitter = self.open.writer.emitter;
+        self.open.next();
+        let Open { writer, column, .. } = &mut self.open;
+        let emitter = writer.emitter;
+        let keys = std::mem::take(&mut writer.keys);
+        let key = &keys[from..];
         if emitter.through_json && !scalar::key_through_json(key) {
             return Err(unwritable());
         }
-        if let Some(last) = self.entries.last() {
-            let before = &self.open.writer.keys[last.key.0..last.key.1];
-            self.in_order &= !emitter.order.is_after(before, key);
+        if let Some(last) = writer.entries.get(self.entries_from..).and_then(<[Entry]>::last) {
+            self.in_order &= !emitter.order.is_after(&keys[last.key.0..last.key.1], key);
         }
-        self.open.next();
-        let Open { writer, column, .. } = &mut self.open;
         let start = writer.out.len();
-        let from = writer.keys.len();
-        writer.keys.push_str(key);
-        self.entries.push(Entry { key: (from, writer.keys.len()), start, end: start });
-        let (choice, multiline) = scalar::choose(key);
+        writer.entries.push(Entry { key: (from, keys.len()), start, end: start });
+        let (choice, multiline) = scalar::choose(key, emitter.dialect);
         self.complex = multiline || key.len() > LONGEST_SIMPLE_KEY;
         if self.complex {
             writer.out.push('?');
-            let parent = *column as isize;
-            Place { writer, lead: Lead::Dash, parent }.string(key)?;
-            scalar::pad(&mut self.open.writer.out, self.open.column);
+            Place { writer, lead: Lead::Dash, parent: *column as isize }.string(key)?;
+            scalar::pad(&mut writer.out, *column);
         } else {
             scalar::write(&mut writer.out, key, choice, Room { indent: 0, width: None });
         }
-        self.open.writer.out.push(':');
+        writer.out.push(':');
+        writer.keys = keys;
         Ok(())
     }
 
@@ -412,8 +421,9 @@ impl<'e> MapWriter<'_, 'e> {
 
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
         value.serialize(self.value_place())?;
-        if let Some(entry) = self.entries.last_mut() {
-            entry.end = self.open.writer.out.len();
+        let end = self.open.writer.out.len();
+        if let Some(entry) = self.open.writer.entries.last_mut() {
+            entry.end = end;
         }
         Ok(())
     }
@@ -423,20 +433,20 @@ impl<'e> MapWriter<'_, 'e> {
             self.reorder();
         }
         self.open.writer.keys.truncate(self.keys_from);
+        self.open.writer.entries.truncate(self.entries_from);
         self.open.close("{}");
         Ok(())
     }
 
     fn reorder(&mut self) {
         let Open { writer, column, .. } = &mut self.open;
-        let Some(first) = self.entries.first().map(|entry| entry.start) else { return };
-        let (keys, order) = (&writer.keys, writer.emitter.order);
-        KeyOrder::sort(&mut self.entries, |a, b| {
-            order.is_after(&keys[a.key.0..a.key.1], &keys[b.key.0..b.key.1])
-        });
+        let mut entries = writer.entries.split_off(self.entries_from);
+        let Some(first) = entries.first().map(|entry| entry.start) else { return };
+        let keys = &writer.keys;
+        writer.emitter.order.sort(&mut entries, |entry| &keys[entry.key.0..entry.key.1]);
         let unordered = writer.out.split_off(first);
         writer.out.reserve(unordered.len());
-        for (index, entry) in self.entries.iter().enumerate() {
+        for (index, entry) in entries.iter().enumerate() {
             if index > 0 {
                 scalar::pad(&mut writer.out, *column);
             }
@@ -450,9 +460,9 @@ impl ser::SerializeMap for MapWriter<'_, '_> {
     type Error = YamlError;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), YamlError> {
-        let mut text = String::new();
-        key.serialize(KeyText(&mut text))?;
-        self.begin_entry(&text)
+        let from = self.open.writer.keys.len();
+        key.serialize(KeyText(&mut self.open.writer.keys))?;
+        self.begin_entry(from)
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), YamlError> {
@@ -472,7 +482,7 @@ impl ser::SerializeStruct for MapWriter<'_, '_> {
         key: &'static str,
         value: &T,
     ) -> Result<(), YamlError> {
-        self.begin_entry(key)?;
+        self.begin_text(key)?;
         self.value(value)
     }
     fn end(self) -> Result<(), YamlError> {
@@ -488,7 +498,7 @@ impl ser::SerializeStructVariant for MapWriter<'_, '_> {
         key: &'static str,
         value: &T,
     ) -> Result<(), YamlError> {
-        self.begin_entry(key)?;
+        self.begin_text(key)?;
         self.value(value)
     }
     fn end(self) -> Result<(), YamlError> {
