@@ -1,0 +1,9 @@
+//! Sets of field paths, and the `fieldsV1` form in which objects record who owns what.
+
+mod element;
+mod set;
+mod v1;
+
+pub use element::{PathElement, compare_values};
+pub use set::{Path, Set};
+pub use v1::FieldsV1Error;

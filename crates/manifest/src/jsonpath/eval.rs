@@ -1,0 +1,249 @@
+//! Executes JSONPath templates.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::Missing;
+use super::parse::{Item, Slice, Step};
+
+type Values<'a> = Vec<Cow<'a, Value>>;
+
+pub(super) fn find<'a>(
+    items: &[Item],
+    object: &'a Value,
+    missing: Missing,
+) -> Result<Vec<Values<'a>>, String> {
+    let mut found = Vec::new();
+    collect(items, &Cow::Borrowed(object), missing, &mut found)?;
+    Ok(found)
+}
+
+fn collect<'a>(
+    items: &[Item],
+    current: &Cow<'a, Value>,
+    missing: Missing,
+    found: &mut Vec<Values<'a>>,
+) -> Result<(), String> {
+    for item in items {
+        match item {
+            Item::Text(text) => found.push(vec![Cow::Owned(Value::String(text.clone()))]),
+            Item::Action(steps) => found.push(walk(steps, vec![current.clone()], missing)?),
+            Item::Range(steps, body) => {
+                for value in walk(steps, vec![current.clone()], missing)? {
+                    collect(body, &value, missing, found)?;
+                }
+            }
+            Item::StrayEnd => return Err("not in range, nothing to end".to_owned()),
+        }
+    }
+    Ok(())
+}
+
+fn walk<'a>(steps: &[Step], mut values: Values<'a>, missing: Missing) -> Result<Values<'a>, String> {
+    for step in steps {
+        values = match step {
+            Step::Field(name) => field(values, name, missing)?,
+            Step::Wildcard => values.iter().flat_map(children).collect(),
+            Step::Recursive => descendants(values),
+            Step::Slice(params) => slice(values, params)?,
+            Step::Union(branches) => {
+                let mut united = Vec::new();
+                for branch in branches {
+                    united.extend(walk(branch, values.clone(), missing)?);
+                }
+                united
+            }
+            Step::Filter { left, operator, right } => filter(values, left, operator, right, missing)?,
+            Step::Literal(literal) if literal.is_string() => vec![Cow::Owned(literal.clone())],
+            Step::Literal(literal) => values.iter().map(|_| Cow::Owned(literal.clone())).collect(),
+            Step::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
+        };
+    }
+    Ok(values)
+}
+
+fn get<'a>(value: &Cow<'a, Value>, key: &str) -> Option<Cow<'a, Value>> {
+    match value {
+        Cow::Borrowed(value) => value.get(key).map(Cow::Borrowed),
+        Cow::Owned(value) => value.get(key).cloned().map(Cow::Owned),
+    }
+}
+
+fn children<'a>(value: &Cow<'a, Value>) -> Values<'a> {
+    match value {
+        Cow::Borrowed(Value::Array(items)) => items.iter().map(Cow::Borrowed).collect(),
+        Cow::Borrowed(Value::Object(map)) => map.values().map(Cow::Borrowed).collect(),
+        Cow::Owned(Value::Array(items)) => items.iter().cloned().map(Cow::Owned).collect(),
+        Cow::Owned(Value::Object(map)) => map.values().cloned().map(Cow::Owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn field<'a>(values: Values<'a>, name: &str, missing: Missing) -> Result<Values<'a>, String> {
+    if name.is_empty() {
+        return Ok(values);
+    }
+    if values.is_empty() {
+        return Ok(values);
+    }
+    let found: Values<'a> = values.iter().filter_map(|value| get(value, name)).collect();
+    if found.is_empty() && missing == Missing::Fail {
+        return Err(format!("{name} is not found"));
+    }
+    Ok(found)
+}
+
+/// Every map and list, itself first, then what is in it. Iterative: values may be deep.
+fn descendants<'a>(values: Values<'a>) -> Values<'a> {
+    let mut found = Vec::new();
+    let mut pending: Values<'a> = values.into_iter().rev().collect();
+    while let Some(value) = pending.pop() {
+        let children = children(&value);
+        if children.is_empty() {
+            continue;
+        }
+        found.push(value);
+        pending.extend(children.into_iter().rev());
+    }
+    found
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+fn slice<'a>(values: Values<'a>, params: &Slice) -> Result<Values<'a>, String> {
+    let mut found = Vec::new();
+    for value in values {
+        if value.is_null() {
+            continue;
+        }
+        if !value.is_array() {
+            return Err(format!("{} is not array or slice", go_type(&value)));
+        }
+        let items = children(&value);
+        let length = items.len() as i64;
+        let mut start = params.start.unwrap_or(0);
+        if start < 0 {
+            start += length;
+        }
+        let mut end = params.end.unwrap_or(length);
+        if end < 0 || (end == 0 && params.derived) {
+            end += length;
+        }
+        if start == end {
+            return Ok(found);
+        }
+        if start >= length || start < 0 {
+            return Err(format!("array index out of bounds: index {start}, length {length}"));
+        }
+        if end > length || end < 0 {
+            return Err(format!("array index out of bounds: index {}, length {length}", end - 1));
+        }
+        if start > end {
+            return Err(format!("starting index {start} is greater than ending index {end}"));
+        }
+        let step = params.step.unwrap_or(1);
+        if step <= 0 {
+            return Err("step must be > 0".to_owned());
+        }
+        let (start, end, step) = (start as usize, end as usize, step as usize);
+        found.extend(items.into_iter().take(end).skip(start).step_by(step));
+    }
+    Ok(found)
+}
+
+fn filter<'a>(
+    values: Values<'a>,
+    left: &[Step],
+    operator: &str,
+    right: &[Step],
+    missing: Missing,
+) -> Result<Values<'a>, String> {
+    let mut found = Vec::new();
+    for value in values {
+        if !value.is_array() {
+            return Err(format!(
+                "{} is not array or slice and cannot be filtered",
+                crate::patch::go_value(&value)
+            ));
+        }
+        for item in children(&value) {
+            let lefts = walk(left, vec![item.clone()], missing);
+            if operator == "exists" {
+                if lefts.is_ok_and(|lefts| !lefts.is_empty()) {
+                    found.push(item);
+                }
+                continue;
+            }
+            let lefts = lefts?;
+            let rights = walk(right, vec![item.clone()], missing)?;
+            let (l, r) = match (lefts.as_slice(), rights.as_slice()) {
+                ([], _) | (_, []) => continue,
+                ([l], [r]) => (l, r),
+                _ => return Err("can only compare one element at a time".to_owned()),
+            };
+            if passes(l, operator, r)? {
+                found.push(item);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn passes(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {
+    let ordered = |test: fn(Ordering) -> bool| -> Result<bool, String> {
+        match (left, right) {
+            (Value::Bool(_), Value::Bool(_)) => Err("invalid type for comparison".to_owned()),
+            _ => compare(left, right).map(test),
+        }
+    };
+    match operator {
+        "==" => Ok(compare(left, right)? == Ordering::Equal),
+        "!=" => Ok(compare(left, right)? != Ordering::Equal),
+        "<" => ordered(Ordering::is_lt),
+        ">" => ordered(Ordering::is_gt),
+        "<=" => ordered(Ordering::is_le),
+        ">=" => ordered(Ordering::is_ge),
+        other => Err(format!("unrecognized filter operator {other}")),
+    }
+}
+
+fn compare(left: &Value, right: &Value) -> Result<Ordering, String> {
+    match (left, right) {
+        (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
+        (Value::String(a), Value::String(b)) => Ok(a.cmp(b)),
+        (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => match (a.as_i64(), b.as_i64()) {
+            (Some(a), Some(b)) => Ok(a.cmp(&b)),
+            _ => Ok(a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0))),
+        },
+        (Value::Null | Value::Array(_) | Value::Object(_), _)
+        | (_, Value::Null | Value::Array(_) | Value::Object(_)) => {
+            Err("invalid type for comparison".to_owned())
+        }
+        _ => Err("incompatible types for comparison".to_owned()),
+    }
+}
+
+/// Prints a value: strings as they are, everything else as Go's JSON with sorted keys.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(_) | Value::Object(_) => {
+            let mut value = value.clone();
+            value.sort_all_objects();
+            value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+        }
+        other => other.to_string(),
+    }
+}

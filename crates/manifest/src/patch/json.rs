@@ -1,0 +1,265 @@
+//! JSON patch (RFC 6902) with the habits of the library Kubernetes uses.
+//!
+//! Negative indices count from the end, `replace` of a missing map key adds it, and a patch applies as
+//! a whole or not at all.
+
+use serde_json::{Map, Value};
+
+use super::PatchError;
+use crate::depth;
+
+/// Kubernetes refuses longer patches.
+pub const MOST_OPERATIONS: usize = 10_000;
+
+/// Applies a patch document (a list of operations).
+pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
+    depth::check(patch)?;
+    depth::check(&document)?;
+    let operations = patch.as_array().ok_or_else(|| {
+        PatchError::Malformed(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            go_type(patch)
+        ))
+    })?;
+    if operations.len() > MOST_OPERATIONS {
+        return Err(PatchError::Malformed(format!(
+            "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+            operations.len()
+        )));
+    }
+    for operation in operations {
+        apply_one(&mut document, operation).map_err(PatchError::DoesNotApply)?;
+    }
+    // Copies of copies can grow deeper with every operation.
+    depth::check(&document)?;
+    Ok(document)
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+const MISSING: &str = "missing value";
+
+fn apply_one(document: &mut Value, operation: &Value) -> Result<(), String> {
+    let text = |field: &str| operation.get(field).and_then(Value::as_str);
+    let op = text("op").unwrap_or("unknown");
+    if !matches!(op, "add" | "remove" | "replace" | "move" | "test" | "copy") {
+        return Err(format!("Unexpected kind: {op}"));
+    }
+    let path = text("path").ok_or_else(|| format!("{op} operation failed to decode path: {MISSING}"))?;
+    let from = || {
+        text("from").ok_or_else(|| {
+            format!("{op} operation failed to decode from: operation, missing from field: {MISSING}")
+        })
+    };
+    let value = || operation.get("value").cloned().unwrap_or(Value::Null);
+    match op {
+        "add" => {
+            let (parent, key) = find(document, path).ok_or_else(|| {
+                format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}")
+            })?;
+            add(parent, &key, value()).map_err(|error| format!("error in add for path: '{path}': {error}"))
+        }
+        "remove" => {
+            let (parent, key) = find(document, path).ok_or_else(|| {
+                format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}")
+            })?;
+            remove(parent, &key)
+                .map(drop)
+                .map_err(|error| format!("error in remove for path: '{path}': {error}"))
+        }
+        "replace" => {
+            if path.is_empty() {
+                let value = value();
+                if !value.is_array() && !value.is_object() {
+                    return Err("replace operation value must be object or array".to_owned());
+                }
+                *document = value;
+                return Ok(());
+            }
+            let (parent, key) = find(document, path).ok_or_else(|| {
+                format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")
+            })?;
+            match parent {
+                Value::Object(map) => {
+                    map.insert(key, value());
+                    Ok(())
+                }
+                Value::Array(items) => {
+                    let at = index(&key, items.len()).map_err(|_| {
+                        format!("replace operation does not apply: doc is missing key: {path}: {MISSING}")
+                    })?;
+                    items[at] = value();
+                    Ok(())
+                }
+                _ => Err(format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")),
+            }
+        }
+        "test" => test(document, path, operation.get("value")),
+        "move" => {
+            let from = from()?;
+            let (parent, key) = find(document, from).ok_or_else(|| {
+                format!("move operation does not apply: doc is missing from path: {from}: {MISSING}")
+            })?;
+            let moved =
+                remove(parent, &key).map_err(|error| format!("error in move for path: '{key}': {error}"))?;
+            let (parent, key) = find(document, path).ok_or_else(|| {
+                format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}")
+            })?;
+            add(parent, &key, moved).map_err(|error| format!("error in move for path: '{path}': {error}"))
+        }
+        _ => {
+            let from = from()?;
+            let (parent, key) = find(document, from).ok_or_else(|| {
+                format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}")
+            })?;
+            let copied = get(parent, &key)
+                .map_err(|error| format!("error in copy for from: '{from}': {error}"))?
+                .cloned()
+                .unwrap_or(Value::Null);
+            let (parent, key) = find(document, path).ok_or_else(|| {
+                format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
+            })?;
+            add(parent, &key, copied)
+                .map_err(|error| format!("error while adding value during copy: {error}"))
+        }
+    }
+}
+
+fn test(document: &mut Value, path: &str, expected: Option<&Value>) -> Result<(), String> {
+    let failed = || format!("testing value {path} failed: test failed");
+    if path.is_empty() {
+        return if Some(&*document) == expected { Ok(()) } else { Err(failed()) };
+    }
+    let (parent, key) = find(document, path)
+        .ok_or_else(|| format!("test operation does not apply: is missing path: {path}: {MISSING}"))?;
+    let found = get(parent, &key).map_err(|error| format!("error in test for path: '{path}': {error}"))?;
+    let null = &Value::Null;
+    if found.unwrap_or(null) == expected.unwrap_or(null) { Ok(()) } else { Err(failed()) }
+}
+
+/// Finds the map or list a pointer's last part names something in.
+fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+    let mut parts: Vec<String> =
+        path.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+    if parts.len() < 2 {
+        return None;
+    }
+    let key = parts.pop()?;
+    let mut at = document;
+    for part in &parts[1..] {
+        at = match at {
+            Value::Object(map) => map.get_mut(part)?,
+            Value::Array(items) => {
+                let index = index(part, items.len()).ok()?;
+                &mut items[index]
+            }
+            _ => return None,
+        };
+    }
+    (at.is_array() || at.is_object()).then_some((at, key))
+}
+
+fn index(key: &str, length: usize) -> Result<usize, String> {
+    let number: i64 = key.parse().map_err(|_| {
+        format!("value was not a proper array index: '{key}': strconv.Atoi: parsing {key:?}: invalid syntax")
+    })?;
+    let at = if number < 0 { number + length as i64 } else { number };
+    usize::try_from(at)
+        .ok()
+        .filter(|&at| at < length)
+        .ok_or_else(|| format!("Unable to access invalid index: {number}: invalid index referenced"))
+}
+
+fn get<'a>(parent: &'a Value, key: &str) -> Result<Option<&'a Value>, String> {
+    match parent {
+        Value::Object(map) => Ok(map.get(key)),
+        Value::Array(items) => index(key, items.len()).map(|at| items.get(at)),
+        _ => Ok(None),
+    }
+}
+
+fn add(parent: &mut Value, key: &str, value: Value) -> Result<(), String> {
+    match parent {
+        Value::Object(map) => {
+            map.insert(key.to_owned(), value);
+        }
+        Value::Array(items) if key == "-" => items.push(value),
+        Value::Array(items) => {
+            let at = index(key, items.len() + 1)?;
+            items.insert(at, value);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn remove(parent: &mut Value, key: &str) -> Result<Value, String> {
+    match parent {
+        Value::Object(map) => {
+            map.shift_remove(key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}"))
+        }
+        Value::Array(items) => {
+            let at = index(key, items.len())?;
+            Ok(items.remove(at))
+        }
+        _ => Ok(Value::Null),
+    }
+}
+
+/// Creates the operations that turn `from` into `to`.
+///
+/// Maps are walked key by key; a list that differs is replaced as a whole.
+pub fn create(from: &Value, to: &Value) -> Result<Value, PatchError> {
+    depth::check(from)?;
+    depth::check(to)?;
+    let mut operations = Vec::new();
+    difference(from, to, &mut String::new(), &mut operations);
+    Ok(Value::Array(operations))
+}
+
+fn difference(from: &Value, to: &Value, path: &mut String, operations: &mut Vec<Value>) {
+    let (Value::Object(old), Value::Object(new)) = (from, to) else {
+        if from != to {
+            operations.push(operation("replace", path, Some(to)));
+        }
+        return;
+    };
+    let length = path.len();
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        push_key(path, key);
+        operations.push(operation("remove", path, None));
+        path.truncate(length);
+    }
+    for (key, value) in new {
+        push_key(path, key);
+        match old.get(key) {
+            Some(before) => difference(before, value, path, operations),
+            None => operations.push(operation("add", path, Some(value))),
+        }
+        path.truncate(length);
+    }
+}
+
+fn push_key(path: &mut String, key: &str) {
+    path.push('/');
+    path.push_str(&key.replace('~', "~0").replace('/', "~1"));
+}
+
+fn operation(op: &str, path: &str, value: Option<&Value>) -> Value {
+    let mut operation = Map::new();
+    operation.insert("op".to_owned(), op.into());
+    operation.insert("path".to_owned(), path.into());
+    if let Some(value) = value {
+        operation.insert("value".to_owned(), value.clone());
+    }
+    Value::Object(operation)
+}

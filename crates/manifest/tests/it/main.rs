@@ -1,0 +1,7 @@
+//! Tests of the public API.
+
+mod apply;
+mod jsonpath;
+mod patch;
+mod schema;
+mod selector;

@@ -1,0 +1,86 @@
+//! The embedded facts are all there and say what a server says.
+
+use serde_json::json;
+use slipway_manifest::schema::{ListKind, Omit, Scalar, Schema};
+use slipway_manifest::{Gvk, Gvr};
+
+#[test]
+fn every_resource_has_a_type() {
+    let schema = Schema::built_in();
+    assert_eq!(schema.types().roots().count(), 153);
+    assert!(schema.resources().len() > 60);
+    for resource in schema.resources() {
+        assert!(schema.kind(&resource.gvk()).is_some(), "{}", resource.gvk());
+    }
+    let deployments = schema.resource_of(&Gvk::new("apps", "v1", "Deployment")).expect("built in");
+    assert_eq!(deployments.gvr(), Gvr::new("apps", "v1", "deployments"));
+    assert_eq!(deployments.short_names, ["deploy"]);
+    assert_eq!(deployments.categories, ["all"]);
+    assert_eq!(deployments.subresource("scale").map(|scale| scale.group.as_str()), Some("autoscaling"));
+    assert_eq!(deployments.storage_version_hash, "8aSe+NMegvE=");
+    assert_eq!(schema.is_namespaced("", "Namespace"), Some(false));
+    assert_eq!(schema.is_namespaced("apps", "Deployment"), Some(true));
+    assert_eq!(schema.is_namespaced("example.org", "Widget"), None);
+}
+
+#[test]
+fn columns_are_those_of_kubectl() {
+    let columns = Schema::built_in().columns("v1", "pods").expect("built in");
+    let shown: Vec<_> = columns.iter().map(|column| (column.name.as_str(), column.priority)).collect();
+    assert_eq!(
+        shown,
+        [
+            ("Name", 0),
+            ("Ready", 0),
+            ("Status", 0),
+            ("Restarts", 0),
+            ("Age", 0),
+            ("IP", 1),
+            ("Node", 1),
+            ("Nominated Node", 1),
+            ("Readiness Gates", 1)
+        ]
+    );
+    assert_eq!(columns[0].format, "name");
+}
+
+#[test]
+fn fields_carry_what_patches_and_apply_need() {
+    let schema = Schema::built_in();
+    let deployment = schema.of(&json!({"apiVersion": "apps/v1", "kind": "Deployment"})).expect("built in");
+    let names: Vec<_> =
+        deployment.as_map().expect("a struct").fields.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["kind", "apiVersion", "metadata", "spec", "status"]);
+    let pod = deployment.path(["spec", "template", "spec"]).expect("a pod spec");
+    let containers = pod.field("containers").expect("a field");
+    assert!(containers.patch.merge && !containers.patch.retain_keys && containers.required);
+    assert_eq!(containers.patch.merge_key.as_deref(), Some("name"));
+    let list = pod.child("containers").and_then(slipway_manifest::TypeRef::as_list).expect("a list");
+    assert_eq!(list.kind, ListKind::Map(vec!["name".into()]));
+    assert!(pod.field("volumes").is_some_and(|volumes| volumes.patch.merge && volumes.patch.retain_keys));
+    let ports = pod.path(["containers", "ports"]).expect("a list");
+    assert_eq!(
+        ports.as_list().map(|l| l.kind.clone()),
+        Some(ListKind::Map(vec!["containerPort".into(), "protocol".into()]))
+    );
+    let protocol = ports.item().and_then(|port| port.field("protocol")).expect("a field");
+    assert_eq!(protocol.default, Some(json!("TCP")));
+    assert_eq!(protocol.values, ["SCTP", "TCP", "UDP"]);
+    assert!(
+        pod.child("nodeSelector").and_then(slipway_manifest::TypeRef::as_map).is_some_and(|map| map.atomic)
+    );
+    assert!(
+        deployment
+            .path(["spec", "selector"])
+            .and_then(slipway_manifest::TypeRef::as_map)
+            .is_some_and(|map| map.atomic)
+    );
+    // An embedded struct is laid flat.
+    assert!(pod.path(["volumes", "configMap", "name"]).is_some());
+    let limits = pod.path(["containers", "resources", "limits", "cpu"]).expect("a quantity");
+    assert_eq!(limits.as_scalar(), Some(Scalar::Quantity));
+    let created =
+        deployment.path(["metadata"]).and_then(|meta| meta.field("creationTimestamp")).expect("a field");
+    assert_eq!((created.omit, created.number), (Omit::Zero, 8));
+    assert!(pod.path(["nope"]).is_none());
+}
