@@ -202,11 +202,11 @@ fn ids(own: &str, node: Option<&Node>, key: &str, problems: &mut Problems) -> Ve
     };
     let mut found: Vec<(String, Location)> = Vec::new();
     for item in items {
-        let Some(text) = item.as_str() else {
+        let Some(text) = item.scalar_text() else {
             problems.push(item.problem("a patch id is text").code("KD002"));
             continue;
         };
-        let text = text.strip_prefix("patches/").unwrap_or(text);
+        let text = text.strip_prefix("patches/").unwrap_or(&text);
         let id = if text.ends_with(".kpatch") { text.to_owned() } else { format!("{text}.kpatch") };
         if id == own {
             problems.push(item.problem(format!("the patch names itself in `{key}`")).code("KD007"));

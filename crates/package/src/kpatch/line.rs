@@ -252,7 +252,10 @@ impl<'t> Parser<'t, '_> {
         let start = line.start + cursor.at;
         let columns = line.text[..cursor.at].chars().count() as u32;
         let end = match last {
-            Some(last) if is_block_text => last.start + last.text.len(),
+            Some(last) if is_block_text => {
+                let end = last.start + last.text.len();
+                self.text[end..].find('\n').map_or(end, |newline| end + newline + 1)
+            }
             _ => line.start + line.text.len(),
         };
         let text = &self.text[start..end];
@@ -272,6 +275,11 @@ impl<'t> Parser<'t, '_> {
 
     fn yaml(&mut self, text: &str, lines: u32, columns: u32, tag: Option<Forced>) -> Option<Val> {
         let reading = Reading { file: self.file, lines, columns, layer: 0 };
+        if text.starts_with(['&', '*']) {
+            let pos = Pos { line: lines + 1, column: columns + 1, layer: 0 };
+            self.push(pos, error("KP020", "anchors and aliases are not allowed in a patch"));
+            return None;
+        }
         let plain = simple(text);
         if let Some(plain) = plain {
             let pos = Pos { line: lines + 1, column: columns + 1, layer: 0 };
