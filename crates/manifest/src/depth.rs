@@ -12,9 +12,14 @@ pub struct TooDeep;
 
 /// Fails if a value is too deep to be walked safely.
 pub fn check(value: &Value) -> Result<(), TooDeep> {
+    check_below(value, 0)
+}
+
+/// Fails if a value is too deep to stand `above` levels down.
+pub(crate) fn check_below(value: &Value, above: usize) -> Result<(), TooDeep> {
     let mut level: Vec<&Value> = vec![value];
     let mut below: Vec<&Value> = Vec::new();
-    for _ in 0..=DEEPEST {
+    for _ in above..=DEEPEST {
         for value in level.drain(..) {
             match value {
                 Value::Array(items) => {

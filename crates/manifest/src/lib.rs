@@ -1,13 +1,20 @@
 //! Kubernetes objects without a cluster.
 //!
 //! The object model is [`serde_json::Value`] in source order; [`object`] reads identity off it.
-//! [`schema`] knows every built-in type and gives custom resources the same form, so that everything
-//! else is written once: [`patch`] (JSON, merge and strategic merge patches, applied and created).
+//! [`schema`] knows every built-in type and [`crd`] gives custom resources the same form, so that
+//! everything else is written once: [`decode`] (JSON and protobuf, strict), [`patch`] (JSON, merge and
+//! strategic merge patches, applied and created), [`fields`] and [`apply`] (who owns what, server-side
+//! apply), [`diff`] (what changed, without noise and secrets). [`jsonpath`], [`selector`], [`quantity`]
+//! and [`names`] read kubectl's small languages with its error texts.
 //!
 //! Nothing here talks to a cluster, reads the environment or prints.
 
 pub mod apply;
+pub mod crd;
+pub mod decode;
 pub mod depth;
+pub mod diff;
+pub mod field_error;
 pub mod fields;
 pub mod jsonpath;
 pub mod names;

@@ -229,7 +229,10 @@ impl Parser<'_> {
                             }
                         }
                         other => {
-                            return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+                            return Err(format!(
+                                "found '{}', expected: ',' or 'end of string'",
+                                other.text()
+                            ));
                         }
                     }
                 }

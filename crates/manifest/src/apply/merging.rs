@@ -13,13 +13,17 @@ use crate::schema::{ListKind, TypeRef};
 pub fn merge(live: &Value, config: &Value, kind: TypeRef<'_>) -> Value {
     match (form(live, kind), form(config, kind)) {
         (Form::Map { map: Some(old), atomic: false, .. }, Form::Map { map: Some(new), .. }) => {
-            let mut merged = old.clone();
-            for (key, value) in new {
-                let value = match (old.get(key), kind.child(key)) {
-                    (Some(before), Some(child)) => merge(before, value, child),
-                    _ => value.clone(),
+            let mut merged = Map::with_capacity(old.len().max(new.len()));
+            for (key, before) in old {
+                let value = match (new.get(key), kind.child(key)) {
+                    (Some(value), Some(child)) => merge(before, value, child),
+                    (Some(value), None) => value.clone(),
+                    (None, _) => before.clone(),
                 };
                 merged.insert(key.clone(), value);
+            }
+            for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+                merged.insert(key.clone(), value.clone());
             }
             Value::Object(merged)
         }

@@ -1,6 +1,7 @@
 //! Executes JSONPath templates.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use serde_json::Value;
@@ -10,29 +11,48 @@ use super::parse::{Item, Slice, Step};
 
 type Values<'a> = Vec<Cow<'a, Value>>;
 
+/// What a template may look at altogether: nested ranges over everything would never end.
+const MOST_VALUES: usize = 5_000_000;
+
+/// How to execute: what to do about missing fields, and how much may still be looked at.
+struct Run {
+    missing: Missing,
+    left: Cell<usize>,
+}
+
+impl Run {
+    fn spend(&self, values: usize) -> Result<(), String> {
+        let left = self.left.get().checked_sub(values + 1).ok_or("the template finds too much")?;
+        self.left.set(left);
+        Ok(())
+    }
+}
+
 pub(super) fn find<'a>(
     items: &[Item],
     object: &'a Value,
     missing: Missing,
 ) -> Result<Vec<Values<'a>>, String> {
     let mut found = Vec::new();
-    collect(items, &Cow::Borrowed(object), missing, &mut found)?;
+    let run = Run { missing, left: Cell::new(MOST_VALUES) };
+    collect(items, Cow::Borrowed(object), &run, &mut found)?;
     Ok(found)
 }
 
 fn collect<'a>(
     items: &[Item],
-    current: &Cow<'a, Value>,
-    missing: Missing,
+    current: Cow<'a, Value>,
+    run: &Run,
     found: &mut Vec<Values<'a>>,
 ) -> Result<(), String> {
     for item in items {
+        run.spend(1)?;
         match item {
             Item::Text(text) => found.push(vec![Cow::Owned(Value::String(text.clone()))]),
-            Item::Action(steps) => found.push(walk(steps, vec![current.clone()], missing)?),
+            Item::Action(steps) => found.push(walk(steps, vec![current.clone()], run)?),
             Item::Range(steps, body) => {
-                for value in walk(steps, vec![current.clone()], missing)? {
-                    collect(body, &value, missing, found)?;
+                for value in walk(steps, vec![current.clone()], run)? {
+                    collect(body, value, run, found)?;
                 }
             }
             Item::StrayEnd => return Err("not in range, nothing to end".to_owned()),
@@ -41,25 +61,26 @@ fn collect<'a>(
     Ok(())
 }
 
-fn walk<'a>(steps: &[Step], mut values: Values<'a>, missing: Missing) -> Result<Values<'a>, String> {
+fn walk<'a>(steps: &[Step], mut values: Values<'a>, run: &Run) -> Result<Values<'a>, String> {
     for step in steps {
         values = match step {
-            Step::Field(name) => field(values, name, missing)?,
+            Step::Field(name) => field(values, name, run.missing)?,
             Step::Wildcard => values.iter().flat_map(children).collect(),
             Step::Recursive => descendants(values),
             Step::Slice(params) => slice(values, params)?,
             Step::Union(branches) => {
                 let mut united = Vec::new();
                 for branch in branches {
-                    united.extend(walk(branch, values.clone(), missing)?);
+                    united.extend(walk(branch, values.clone(), run)?);
                 }
                 united
             }
-            Step::Filter { left, operator, right } => filter(values, left, operator, right, missing)?,
+            Step::Filter { left, operator, right } => filter(values, left, operator, right, run)?,
             Step::Literal(literal) if literal.is_string() => vec![Cow::Owned(literal.clone())],
             Step::Literal(literal) => values.iter().map(|_| Cow::Owned(literal.clone())).collect(),
             Step::Identifier(name) => return Err(format!("unrecognized identifier {name}")),
         };
+        run.spend(values.len())?;
     }
     Ok(values)
 }
@@ -168,7 +189,7 @@ fn filter<'a>(
     left: &[Step],
     operator: &str,
     right: &[Step],
-    missing: Missing,
+    run: &Run,
 ) -> Result<Values<'a>, String> {
     let mut found = Vec::new();
     for value in values {
@@ -179,7 +200,7 @@ fn filter<'a>(
             ));
         }
         for item in children(&value) {
-            let lefts = walk(left, vec![item.clone()], missing);
+            let lefts = walk(left, vec![item.clone()], run);
             if operator == "exists" {
                 if lefts.is_ok_and(|lefts| !lefts.is_empty()) {
                     found.push(item);
@@ -187,7 +208,7 @@ fn filter<'a>(
                 continue;
             }
             let lefts = lefts?;
-            let rights = walk(right, vec![item.clone()], missing)?;
+            let rights = walk(right, vec![item.clone()], run)?;
             let (l, r) = match (lefts.as_slice(), rights.as_slice()) {
                 ([], _) | (_, []) => continue,
                 ([l], [r]) => (l, r),
@@ -245,5 +266,19 @@ pub(super) fn text(value: &Value) -> String {
             value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
         }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_over_everything_end() {
+        let deep = (0..50).fold(Value::Null, |inner, _| serde_json::json!({"a": inner}));
+        let items = super::super::parse::template(&"{range ..}".repeat(8)).expect("parses");
+        let run = Run { missing: Missing::Ignore, left: Cell::new(10_000) };
+        let result = collect(&items, Cow::Borrowed(&deep), &run, &mut Vec::new());
+        assert_eq!(result, Err("the template finds too much".to_owned()));
     }
 }

@@ -77,6 +77,7 @@ impl JsonPath {
 
     /// Finds what each action names, in order.
     pub fn find<'a>(&self, object: &'a Value) -> Result<Vec<Vec<Cow<'a, Value>>>, JsonPathError> {
+        crate::depth::check(object).map_err(|error| JsonPathError::Execute(error.to_string()))?;
         eval::find(&self.items, object, self.missing).map_err(JsonPathError::Execute)
     }
 

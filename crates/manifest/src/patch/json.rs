@@ -27,11 +27,10 @@ pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
             operations.len()
         )));
     }
+    let mut copied = 0;
     for operation in operations {
-        apply_one(&mut document, operation).map_err(PatchError::DoesNotApply)?;
+        apply_one(&mut document, operation, &mut copied).map_err(PatchError::DoesNotApply)?;
     }
-    // Copies of copies can grow deeper with every operation.
-    depth::check(&document)?;
     Ok(document)
 }
 
@@ -48,7 +47,10 @@ fn go_type(value: &Value) -> &'static str {
 
 const MISSING: &str = "missing value";
 
-fn apply_one(document: &mut Value, operation: &Value) -> Result<(), String> {
+/// Copies of copies double with every operation: together they may not be larger than a request.
+const MOST_COPIED: usize = 3 << 20;
+
+fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize) -> Result<(), String> {
     let text = |field: &str| operation.get(field).and_then(Value::as_str);
     let op = text("op").unwrap_or("unknown");
     if !matches!(op, "add" | "remove" | "replace" | "move" | "test" | "copy") {
@@ -60,7 +62,12 @@ fn apply_one(document: &mut Value, operation: &Value) -> Result<(), String> {
             format!("{op} operation failed to decode from: operation, missing from field: {MISSING}")
         })
     };
+    let levels = path.matches('/').count();
+    let fits = |value: &Value| depth::check_below(value, levels).map_err(|error| error.to_string());
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
+    if matches!(op, "add" | "replace") {
+        fits(operation.get("value").unwrap_or(&Value::Null))?;
+    }
     match op {
         "add" => {
             let (parent, key) = find(document, path).ok_or_else(|| {
@@ -125,6 +132,13 @@ fn apply_one(document: &mut Value, operation: &Value) -> Result<(), String> {
                 .map_err(|error| format!("error in copy for from: '{from}': {error}"))?
                 .cloned()
                 .unwrap_or(Value::Null);
+            fits(&copied)?;
+            *copied_so_far += copied.to_string().len();
+            if *copied_so_far > MOST_COPIED {
+                return Err(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {copied_so_far}, exceeding the limit {MOST_COPIED}"
+                ));
+            }
             let (parent, key) = find(document, path).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
             })?;

@@ -23,7 +23,7 @@ static EMBEDDED: &[u8] = include_bytes!("../../data/schema.bin");
 
 /// What a real server says about its types, resources and columns, as it said it.
 pub struct Sources<'a> {
-    /// `schema-table.json`: see [`table`](super::table).
+    /// `schema-table.json`: see [`table`].
     pub table: &'a str,
     /// `tables.json`: `{"v1 pods": [[name, type, format, priority, description]…]}`.
     pub columns: &'a Value,

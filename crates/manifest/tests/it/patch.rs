@@ -347,6 +347,21 @@ fn too_deep_is_an_error() {
     assert!(matches!(json_patch::apply(deep, &json!([])), Err(PatchError::TooDeep(_))));
 }
 
+#[test]
+fn copies_of_copies_end() {
+    let copy = json!({"op": "copy", "from": "/a", "path": "/a/x"});
+    let nest = json_patch::apply(json!({"a": {"b": "text"}}), &Value::Array(vec![copy.clone(); 9_000]));
+    assert!(nest.is_err());
+    let wide: Vec<Value> =
+        (0..9_000).map(|n| json!({"op": "copy", "from": "/a", "path": format!("/a/{n}")})).collect();
+    let error =
+        json_patch::apply(json!({"a": {"b": "text"}}), &Value::Array(wide)).expect_err("grows without end");
+    assert!(
+        error.to_string().contains("deep") || error.to_string().starts_with("Unable to complete the copy"),
+        "{error}"
+    );
+}
+
 /// Pods with few names, so that generated ones overlap.
 pub(crate) fn any_pod() -> impl Strategy<Value = Value> {
     let text = || prop::sample::select(vec!["a", "b", "c"]);

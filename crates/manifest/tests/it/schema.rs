@@ -1,6 +1,7 @@
 //! The embedded facts are all there and say what a server says.
 
 use serde_json::json;
+use slipway_manifest::schema::data::{Sources, pack};
 use slipway_manifest::schema::{ListKind, Omit, Scalar, Schema};
 use slipway_manifest::{Gvk, Gvr};
 
@@ -83,4 +84,26 @@ fn fields_carry_what_patches_and_apply_need() {
         deployment.path(["metadata"]).and_then(|meta| meta.field("creationTimestamp")).expect("a field");
     assert_eq!((created.omit, created.number), (Omit::Zero, 8));
     assert!(pod.path(["nope"]).is_none());
+}
+
+#[test]
+fn tables_that_do_not_add_up_are_refused() {
+    let columns = json!({});
+    for (table, message) in [
+        (r##"{"types":[{"n":"v1.A","f":[["x","#7","","1","",""]]}],"roots":{}}"##, "type expression `#7`"),
+        (
+            r#"{"types":[{"n":"v1.A","f":[["x","complex","","1","",""]]}],"roots":{}}"#,
+            "type expression `complex`",
+        ),
+        (r##"{"types":[{"n":"v1.A","f":[["","#0","","","","",{"i":1}]]}],"roots":{}}"##, "embeds itself"),
+        (r#"{"types":[],"roots":{"v1/A":3}}"#, "`v1/A`"),
+        ("[]", "read schema table"),
+    ] {
+        let error = pack(&Sources { table, columns: &columns, discovery: &[], resource_lists: &[] })
+            .expect_err(message);
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let table =
+        r#"{"types":[{"n":"v1.A","f":[["x","[]string","e","1","merge","",{"lt":"s"}]]}],"roots":{"v1/A":0}}"#;
+    assert!(pack(&Sources { table, columns: &columns, discovery: &[], resource_lists: &[] }).is_ok());
 }

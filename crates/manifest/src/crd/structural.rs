@@ -1,0 +1,418 @@
+//! Says whether a schema is structural: complete enough to prune and default by.
+
+use serde_json::{Map, Value};
+
+use super::compile::{Structural, pattern};
+use super::validate;
+use crate::depth;
+use crate::field_error::FieldError;
+
+/// Where a schema stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Level {
+    Root,
+    Field,
+    Item,
+}
+
+/// Checks a schema; `path` is where it stands (`spec.validation.openAPIV3Schema`).
+pub fn check_schema(schema: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if depth::check(schema).is_err() {
+        return vec![FieldError::forbidden(path, depth::TooDeep.to_string())];
+    }
+    match schema.as_object() {
+        Some(map) => check(map, Level::Root, path, &mut errors),
+        None => errors.push(FieldError::required(path, "")),
+    }
+    errors
+}
+
+fn text<'a>(schema: &'a Map<String, Value>, key: &str) -> &'a str {
+    schema.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn flag(schema: &Map<String, Value>, key: &str) -> bool {
+    schema.get(key).and_then(Value::as_bool).unwrap_or_default()
+}
+
+const UNSUPPORTED: [&str; 12] = [
+    "$ref",
+    "$schema",
+    "id",
+    "definitions",
+    "dependencies",
+    "patternProperties",
+    "additionalItems",
+    "discriminator",
+    "readOnly",
+    "writeOnly",
+    "xml",
+    "deprecated",
+];
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+fn check(schema: &Map<String, Value>, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+    for key in UNSUPPORTED {
+        if schema.get(key).is_some_and(|value| !value.is_null() && value != &Value::Bool(false)) {
+            errors.push(FieldError::forbidden(format!("{path}.{key}"), format!("{key} is not supported")));
+        }
+    }
+    check_type(schema, level, path, errors);
+    check_extensions(schema, path, errors);
+    if flag(schema, "uniqueItems") {
+        errors.push(FieldError::forbidden(
+            format!("{path}.uniqueItems"),
+            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+        ));
+    }
+    let has_properties =
+        schema.get("properties").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
+    match schema.get("additionalProperties") {
+        None | Some(Value::Null) => {}
+        Some(Value::Bool(false)) => errors.push(FieldError::forbidden(
+            format!("{path}.additionalProperties"),
+            "additionalProperties cannot be set to false",
+        )),
+        Some(additional) => {
+            if has_properties {
+                errors.push(FieldError::forbidden(
+                    format!("{path}.additionalProperties"),
+                    "additionalProperties and properties are mutual exclusive",
+                ));
+            }
+            if level == Level::Root {
+                errors.push(FieldError::forbidden(
+                    format!("{path}.additionalProperties"),
+                    "must not be used at the root",
+                ));
+            }
+            if flag(schema, "x-kubernetes-embedded-resource") {
+                errors.push(FieldError::forbidden(
+                    format!("{path}.additionalProperties"),
+                    "must not be used if x-kubernetes-embedded-resource is set",
+                ));
+            }
+            if let Some(additional) = additional.as_object() {
+                check(additional, Level::Field, &format!("{path}.additionalProperties"), errors);
+            }
+        }
+    }
+    check_values(schema, path, errors);
+    if level == Level::Root || flag(schema, "x-kubernetes-embedded-resource") {
+        check_metadata(schema, path, errors);
+    }
+    match schema.get("items") {
+        Some(Value::Object(items)) => check(items, Level::Item, &format!("{path}.items"), errors),
+        Some(Value::Array(_)) => errors.push(FieldError::forbidden(
+            format!("{path}.items"),
+            "items must be a schema object and not an array",
+        )),
+        _ if text(schema, "type") == "array" => {
+            errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
+        }
+        _ => {}
+    }
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(property) = property.as_object() {
+            check(property, Level::Field, &format!("{path}.properties[{name}]"), errors);
+        }
+    }
+    check_default(schema, path, errors);
+}
+
+fn check_type(schema: &Map<String, Value>, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+    let json_type = text(schema, "type");
+    let at = format!("{path}.type");
+    let free =
+        flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
+    if flag(schema, "x-kubernetes-embedded-resource") && json_type != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        errors.push(if json_type.is_empty() {
+            FieldError::required(at, detail)
+        } else {
+            FieldError::invalid(at, json_type, detail)
+        });
+    } else if json_type.is_empty() && !free {
+        let detail = match level {
+            Level::Root => "must not be empty at the root",
+            Level::Item => "must not be empty for specified array items",
+            Level::Field => "must not be empty for specified object fields",
+        };
+        errors.push(FieldError::required(at, detail));
+    } else if json_type == "null" {
+        errors.push(FieldError::forbidden(at, "type cannot be set to null, use nullable as an alternative"));
+    } else if !json_type.is_empty() && !TYPES.contains(&json_type) {
+        errors.push(FieldError::not_supported(at, json_type, TYPES));
+    } else if level == Level::Root && !json_type.is_empty() && json_type != "object" {
+        errors.push(FieldError::invalid(at, json_type, "must be object at the root"));
+    }
+    if flag(schema, "x-kubernetes-int-or-string") && !json_type.is_empty() {
+        errors.push(FieldError::forbidden(
+            format!("{path}.type"),
+            "must be empty if x-kubernetes-int-or-string is true",
+        ));
+    }
+}
+
+fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let json_type = text(schema, "type");
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+        errors.push(FieldError::invalid(
+            format!("{path}.x-kubernetes-preserve-unknown-fields"),
+            false,
+            "must be true or undefined",
+        ));
+    }
+    if flag(schema, "x-kubernetes-embedded-resource")
+        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+        && schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty)
+    {
+        errors.push(FieldError::required(
+            format!("{path}.properties"),
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+        ));
+    }
+    let list_type = text(schema, "x-kubernetes-list-type");
+    if !list_type.is_empty() && json_type != "array" {
+        let at = format!("{path}.type");
+        let detail = "must be array if x-kubernetes-list-type is specified";
+        errors.push(if json_type.is_empty() {
+            FieldError::required(at, detail)
+        } else {
+            FieldError::invalid(at, json_type, detail)
+        });
+    }
+    if !list_type.is_empty() && !matches!(list_type, "atomic" | "set" | "map") {
+        errors.push(FieldError::not_supported(
+            format!("{path}.x-kubernetes-list-type"),
+            list_type,
+            ["atomic", "map", "set"],
+        ));
+    }
+    let items = schema.get("items").and_then(Value::as_object);
+    let keys: Vec<&str> = schema
+        .get("x-kubernetes-list-map-keys")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let keys_at = format!("{path}.x-kubernetes-list-map-keys");
+    if list_type == "map" {
+        if keys.is_empty() {
+            errors.push(FieldError::required(keys_at, "must not be empty if x-kubernetes-list-type is map"));
+        } else if let Some(items) = items {
+            check_map_keys(&keys, items, path, errors);
+        }
+    } else if !keys.is_empty() {
+        let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+        let at = format!("{path}.x-kubernetes-list-type");
+        errors.push(if list_type.is_empty() {
+            FieldError::required(at, detail)
+        } else {
+            FieldError::invalid(at, list_type, detail)
+        });
+    }
+    if list_type == "set"
+        && let Some(items) = items
+    {
+        let is_atomic = match text(items, "type") {
+            "object" => text(items, "x-kubernetes-map-type") == "atomic",
+            "array" => matches!(text(items, "x-kubernetes-list-type"), "" | "atomic"),
+            _ => true,
+        };
+        if flag(items, "nullable") {
+            errors.push(FieldError::forbidden(
+                format!("{path}.items.nullable"),
+                "cannot be nullable when x-kubernetes-list-type is set",
+            ));
+        }
+        if !is_atomic {
+            let key = if text(items, "type") == "object" {
+                "x-kubernetes-map-type"
+            } else {
+                "x-kubernetes-list-type"
+            };
+            errors.push(FieldError::invalid(
+                format!("{path}.items.{key}"),
+                items.get(key).cloned().unwrap_or(Value::Null),
+                "must be atomic as item of a list with x-kubernetes-list-type=set",
+            ));
+        }
+    }
+    let map_type = text(schema, "x-kubernetes-map-type");
+    if !map_type.is_empty() && json_type != "object" {
+        let at = format!("{path}.type");
+        let detail = "must be object if x-kubernetes-map-type is specified";
+        errors.push(if json_type.is_empty() {
+            FieldError::required(at, detail)
+        } else {
+            FieldError::invalid(at, json_type, detail)
+        });
+    }
+    if !map_type.is_empty() && !matches!(map_type, "atomic" | "granular") {
+        errors.push(FieldError::not_supported(
+            format!("{path}.x-kubernetes-map-type"),
+            map_type,
+            ["atomic", "granular"],
+        ));
+    }
+}
+
+fn check_map_keys(keys: &[&str], items: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+    if text(items, "type") != "object" {
+        errors.push(FieldError::invalid(
+            format!("{path}.items.type"),
+            text(items, "type"),
+            "must be object if parent array's x-kubernetes-list-type is map",
+        ));
+    }
+    let required: Vec<&str> = items
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    for (index, key) in keys.iter().enumerate() {
+        match items.get("properties").and_then(|properties| properties.get(*key)) {
+            None => errors.push(FieldError::invalid(
+                format!("{path}.x-kubernetes-list-map-keys[{index}]"),
+                *key,
+                "entries have to be defined as properties of the items",
+            )),
+            Some(property) => {
+                if property.get("default").is_none_or(Value::is_null) && !required.contains(key) {
+                    errors.push(FieldError::required(
+                        format!("{path}.items.properties[{key}].default"),
+                        "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+                    ));
+                }
+                if matches!(property.get("type").and_then(Value::as_str), Some("object" | "array")) {
+                    errors.push(FieldError::invalid(
+                        format!("{path}.items.properties[{key}].type"),
+                        property["type"].clone(),
+                        "must be a scalar type if parent array's x-kubernetes-list-type is map",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn check_metadata(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    for key in ["apiVersion", "kind"] {
+        if let Some(json_type) = properties.get(key).and_then(|p| p.get("type")).and_then(Value::as_str)
+            && json_type != "string"
+        {
+            errors.push(FieldError::invalid(
+                format!("{path}.properties[{key}].type"),
+                json_type,
+                "must be string",
+            ));
+        }
+    }
+    let Some(metadata) = properties.get("metadata").and_then(Value::as_object) else { return };
+    let at = format!("{path}.properties[metadata]");
+    if let Some(json_type) = metadata.get("type").and_then(Value::as_str)
+        && json_type != "object"
+    {
+        errors.push(FieldError::invalid(format!("{at}.type"), json_type, "must be object"));
+    }
+    let more =
+        metadata.keys().any(|key| !matches!(key.as_str(), "type" | "properties" | "description" | "title"))
+            || metadata.get("properties").and_then(Value::as_object).is_some_and(|inner| {
+                inner.keys().any(|key| !matches!(key.as_str(), "name" | "generateName"))
+            });
+    if more {
+        errors.push(FieldError::forbidden(
+            at,
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ));
+    }
+}
+
+/// Checks conditions on values, and what may not stand inside them.
+fn check_values(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let regex = text(schema, "pattern");
+    if !regex.is_empty()
+        && let Err(error) = pattern(regex)
+    {
+        let why = error.to_string();
+        let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        errors.push(FieldError::invalid(
+            format!("{path}.pattern"),
+            regex,
+            format!("must be a valid regular expression, but isn't: {why}"),
+        ));
+    }
+    let int_or_string = flag(schema, "x-kubernetes-int-or-string");
+    for key in ["allOf", "anyOf", "oneOf"] {
+        let branches = schema.get(key).and_then(Value::as_array).into_iter().flatten();
+        for (index, branch) in branches.enumerate() {
+            if let Some(branch) = branch.as_object() {
+                check_branch(branch, &format!("{path}.{key}[{index}]"), int_or_string, errors);
+            }
+        }
+    }
+    if let Some(not) = schema.get("not").and_then(Value::as_object) {
+        check_branch(not, &format!("{path}.not"), false, errors);
+    }
+}
+
+fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, errors: &mut Vec<FieldError>) {
+    let mut forbid =
+        |key: &str, detail: &str| errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
+    for key in ["description", "title", "type"] {
+        // `anyOf: [{type: integer}, {type: string}]` is how int-or-string is said twice.
+        let allowed = key == "type" && int_or_string && matches!(text(branch, "type"), "integer" | "string");
+        if !text(branch, key).is_empty() && !allowed {
+            forbid(key, "must be empty to be structural");
+        }
+    }
+    for key in ["default", "additionalProperties"] {
+        if branch.get(key).is_some_and(|value| !value.is_null()) {
+            forbid(key, "must be undefined to be structural");
+        }
+    }
+    for key in ["nullable", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"] {
+        if flag(branch, key) {
+            forbid(key, "must be false to be structural");
+        }
+    }
+    for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type", "x-kubernetes-map-type"] {
+        if branch.get(key).is_some_and(|value| !value.is_null()) {
+            forbid(key, "must be undefined to be structural");
+        }
+    }
+    if branch.get("x-kubernetes-list-map-keys").and_then(Value::as_array).is_some_and(|keys| !keys.is_empty())
+    {
+        forbid("x-kubernetes-list-map-keys", "must be empty to be structural");
+    }
+    if branch.get("x-kubernetes-validations").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty())
+    {
+        forbid("x-kubernetes-validations", "must be empty to be structural");
+    }
+    check_values(branch, path, errors);
+    for (name, property) in branch.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(property) = property.as_object() {
+            check_branch(property, &format!("{path}.properties[{name}]"), false, errors);
+        }
+    }
+    if let Some(items) = branch.get("items").and_then(Value::as_object) {
+        check_branch(items, &format!("{path}.items"), false, errors);
+    }
+}
+
+/// A default must be valid by its own schema.
+fn check_default(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(default) = schema.get("default").filter(|default| !default.is_null()) else { return };
+    let structural = Structural::read(&Value::Object(schema.clone()));
+    for mut error in validate::alone(default, &structural) {
+        let dot = if error.field.is_empty() { "" } else { "." };
+        error.field = format!("{path}.default{dot}{}", error.field);
+        errors.push(error);
+    }
+}

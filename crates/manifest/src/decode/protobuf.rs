@@ -1,0 +1,294 @@
+//! Reads Kubernetes' protobuf form, guided by the field numbers of the schema.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::{DecodeError, Decoded, decode_value};
+use crate::schema::{AnyForm, MapShape, Scalar, Shape, TypeRef, Types};
+
+/// What every protobuf body begins with.
+pub const MAGIC: &[u8; 4] = b"k8s\0";
+
+/// Why a protobuf body cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtobufError {
+    #[error("the body does not begin with the Kubernetes protobuf prefix")]
+    Prefix,
+    #[error("the protobuf body is cut short or damaged")]
+    Damaged,
+    #[error("the protobuf body is nested too deep")]
+    TooDeep,
+    #[error("no kind {1:?} is registered for version {0:?}")]
+    UnknownKind(String, String),
+    #[error("JSON schemas cannot be read from protobuf; send JSON")]
+    JsonSchema,
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+const DEEPEST: usize = 64;
+
+/// Reads a protobuf body: an envelope that names the type, and the object.
+pub fn decode_protobuf(body: &[u8], types: &Types) -> Result<Decoded, ProtobufError> {
+    let body = body.strip_prefix(MAGIC).ok_or(ProtobufError::Prefix)?;
+    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &body[..0]);
+    for field in Fields(body) {
+        match field? {
+            (1, Wire::Bytes(meta)) => {
+                for field in Fields(meta) {
+                    match field? {
+                        (1, Wire::Bytes(text)) => api_version = string(text)?,
+                        (2, Wire::Bytes(text)) => kind = string(text)?,
+                        _ => {}
+                    }
+                }
+            }
+            (2, Wire::Bytes(bytes)) => raw = bytes,
+            _ => {}
+        }
+    }
+    let of = types
+        .kind(&api_version, &kind)
+        .ok_or_else(|| ProtobufError::UnknownKind(api_version.clone(), kind.clone()))?;
+    let mut map = Map::new();
+    map.insert("kind".to_owned(), kind.into());
+    map.insert("apiVersion".to_owned(), api_version.into());
+    if let Shape::Map(shape) = of.shape() {
+        message(raw, of, shape, &mut map, 0)?;
+    }
+    Ok(decode_value(Value::Object(map), of)?)
+}
+
+enum Wire<'a> {
+    Number(u64),
+    Fixed(u64),
+    Bytes(&'a [u8]),
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn field(&mut self) -> Option<(u32, Wire<'a>)> {
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).ok()?;
+        let wire = match tag & 7 {
+            0 => Wire::Number(self.varint()?),
+            1 => {
+                let (bytes, rest) = self.0.split_first_chunk::<8>()?;
+                self.0 = rest;
+                Wire::Fixed(u64::from_le_bytes(*bytes))
+            }
+            2 => {
+                let length = usize::try_from(self.varint()?).ok()?;
+                let (bytes, rest) = self.0.split_at_checked(length)?;
+                self.0 = rest;
+                Wire::Bytes(bytes)
+            }
+            5 => {
+                let (bytes, rest) = self.0.split_first_chunk::<4>()?;
+                self.0 = rest;
+                Wire::Fixed(u64::from(u32::from_le_bytes(*bytes)))
+            }
+            _ => return None,
+        };
+        Some((number, wire))
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u32, Wire<'a>), ProtobufError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_none() {
+            self.0 = &[];
+        }
+        Some(field.ok_or(ProtobufError::Damaged))
+    }
+}
+
+fn string(bytes: &[u8]) -> Result<String, ProtobufError> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| ProtobufError::Damaged)
+}
+
+fn message(
+    bytes: &[u8],
+    kind: TypeRef<'_>,
+    shape: &MapShape,
+    map: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), ProtobufError> {
+    if depth > DEEPEST {
+        return Err(ProtobufError::TooDeep);
+    }
+    for field in Fields(bytes) {
+        let (number, wire) = field?;
+        if let Some(&(_, embedded)) = shape.embedded.iter().find(|(known, _)| *known == number) {
+            let embedded = kind.at(embedded);
+            if let (Wire::Bytes(bytes), Shape::Map(shape)) = (wire, embedded.shape()) {
+                message(bytes, embedded, shape, map, depth + 1)?;
+            }
+            continue;
+        }
+        let Some(known) = shape.fields.iter().find(|known| known.number == number) else { continue };
+        let child = kind.at(known.shape);
+        match child.shape() {
+            Shape::List(list) => {
+                let items = map.entry(known.name.clone()).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(items) = items {
+                    repeated(wire, kind.at(list.item), items, depth)?;
+                }
+            }
+            Shape::Map(free) if free.name.is_empty() => {
+                let Some(rest) = free.rest else { continue };
+                let Wire::Bytes(bytes) = wire else { return Err(ProtobufError::Damaged) };
+                let (key, value) = entry(bytes, kind.at(rest), depth + 1)?;
+                let entries = map.entry(known.name.clone()).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(entries) = entries {
+                    entries.insert(key, value);
+                }
+            }
+            _ => {
+                let value = single(wire, child, depth + 1)?;
+                map.insert(known.name.clone(), value);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn repeated(
+    wire: Wire<'_>,
+    item: TypeRef<'_>,
+    items: &mut Vec<Value>,
+    depth: usize,
+) -> Result<(), ProtobufError> {
+    let packed = matches!(item.as_scalar(), Some(Scalar::Int32 | Scalar::Int64 | Scalar::Bool));
+    match wire {
+        Wire::Bytes(bytes) if packed => {
+            let mut fields = Fields(bytes);
+            while !fields.0.is_empty() {
+                let number = fields.varint().ok_or(ProtobufError::Damaged)?;
+                items.push(single(Wire::Number(number), item, depth + 1)?);
+            }
+        }
+        wire => items.push(single(wire, item, depth + 1)?),
+    }
+    Ok(())
+}
+
+/// A map entry: key in field 1, value in field 2.
+fn entry(bytes: &[u8], kind: TypeRef<'_>, depth: usize) -> Result<(String, Value), ProtobufError> {
+    let mut key = String::new();
+    let mut value = Value::Null;
+    for field in Fields(bytes) {
+        match field? {
+            (1, Wire::Bytes(text)) => key = string(text)?,
+            (2, wire) => {
+                value = match kind.shape() {
+                    // A list as a value is a message with the items in field 1.
+                    Shape::List(list) => {
+                        let Wire::Bytes(bytes) = wire else { return Err(ProtobufError::Damaged) };
+                        let mut items = Vec::new();
+                        for field in Fields(bytes) {
+                            if let (1, wire) = field? {
+                                repeated(wire, kind.at(list.item), &mut items, depth)?;
+                            }
+                        }
+                        Value::Array(items)
+                    }
+                    _ => single(wire, kind, depth)?,
+                };
+            }
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+fn single(wire: Wire<'_>, kind: TypeRef<'_>, depth: usize) -> Result<Value, ProtobufError> {
+    Ok(match (kind.shape(), wire) {
+        (Shape::Scalar(scalar), wire) => scalar_value(*scalar, wire)?,
+        (Shape::Map(shape), Wire::Bytes(bytes)) => {
+            let mut map = Map::new();
+            message(bytes, kind, shape, &mut map, depth)?;
+            Value::Object(map)
+        }
+        (Shape::Any(AnyForm::Raw), Wire::Bytes(bytes)) => {
+            let mut value = Value::Null;
+            for field in Fields(bytes) {
+                if let (1, Wire::Bytes(json)) = field? {
+                    value = serde_json::from_slice(json).map_err(|_| ProtobufError::Damaged)?;
+                }
+            }
+            value
+        }
+        (Shape::Any(AnyForm::SchemaOr(_)), _) => return Err(ProtobufError::JsonSchema),
+        _ => return Err(ProtobufError::Damaged),
+    })
+}
+
+fn scalar_value(scalar: Scalar, wire: Wire<'_>) -> Result<Value, ProtobufError> {
+    Ok(match (scalar, wire) {
+        (Scalar::String, Wire::Bytes(bytes)) => string(bytes)?.into(),
+        (Scalar::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
+        (Scalar::Bool, Wire::Number(number)) => (number != 0).into(),
+        (Scalar::Int32 | Scalar::Int64, Wire::Number(number)) => (number as i64).into(),
+        (Scalar::Float, Wire::Fixed(bits)) => f64::from_bits(bits).into(),
+        (Scalar::Time | Scalar::MicroTime, Wire::Bytes(bytes)) => {
+            let (mut seconds, mut nanos) = (0i64, 0i64);
+            for field in Fields(bytes) {
+                match field? {
+                    (1, Wire::Number(number)) => seconds = number as i64,
+                    (2, Wire::Number(number)) => nanos = number as i64,
+                    _ => {}
+                }
+            }
+            if bytes.is_empty() {
+                return Ok(Value::Null);
+            }
+            let nanos = i32::try_from(nanos).map_err(|_| ProtobufError::Damaged)?;
+            let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| ProtobufError::Damaged)?;
+            time.to_string().into()
+        }
+        (Scalar::Quantity, Wire::Bytes(bytes)) => {
+            let mut text = String::from("0");
+            for field in Fields(bytes) {
+                if let (1, Wire::Bytes(bytes)) = field? {
+                    text = string(bytes)?;
+                }
+            }
+            text.into()
+        }
+        (Scalar::IntOrString, Wire::Bytes(bytes)) => {
+            let (mut is_text, mut number, mut text) = (false, 0i64, String::new());
+            for field in Fields(bytes) {
+                match field? {
+                    (1, Wire::Number(kind)) => is_text = kind == 1,
+                    (2, Wire::Number(value)) => number = value as i64,
+                    (3, Wire::Bytes(bytes)) => text = string(bytes)?,
+                    _ => {}
+                }
+            }
+            if is_text { text.into() } else { number.into() }
+        }
+        _ => return Err(ProtobufError::Damaged),
+    })
+}

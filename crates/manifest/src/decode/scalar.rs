@@ -1,0 +1,148 @@
+//! Single values in the form Kubernetes keeps them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::quantity::Quantity;
+use crate::schema::Scalar;
+
+/// What a value that does not fit is called in Go's errors, or the whole error.
+pub(super) enum Misfit {
+    /// `cannot unmarshal <this> into …`
+    Value(String),
+    /// An error of its own.
+    Error(String),
+}
+
+/// The Go name of a scalar type.
+pub(super) fn go_type(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::String => "string",
+        Scalar::Bool => "bool",
+        Scalar::Int32 => "int32",
+        Scalar::Int64 => "int64",
+        Scalar::Float => "float64",
+        Scalar::Bytes => "[]uint8",
+        Scalar::Time => "v1.Time",
+        Scalar::MicroTime => "v1.MicroTime",
+        Scalar::Duration => "v1.Duration",
+        Scalar::Quantity => "resource.Quantity",
+        Scalar::IntOrString => "intstr.IntOrString",
+    }
+}
+
+/// What Go's errors call a JSON value.
+pub(super) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The zero value a null becomes inside a list or map.
+pub(super) fn zero(scalar: Scalar) -> Value {
+    match scalar {
+        Scalar::Bool => false.into(),
+        Scalar::Int32 | Scalar::Int64 | Scalar::Float | Scalar::IntOrString => 0.into(),
+        Scalar::Quantity => "0".into(),
+        Scalar::Duration => "0s".into(),
+        Scalar::String => "".into(),
+        Scalar::Time | Scalar::MicroTime | Scalar::Bytes => Value::Null,
+    }
+}
+
+/// Whether `omitempty` leaves a value out.
+pub(super) fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+/// Brings a value (not null) into its form.
+pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
+    let misfit = |value: &Value| Misfit::Value(json_type(value).to_owned());
+    match (scalar, value) {
+        (Scalar::String | Scalar::Duration, value @ Value::String(_)) => Ok(value),
+        (Scalar::Bool, value @ Value::Bool(_)) => Ok(value),
+        (Scalar::Int32, Value::Number(number)) => match number.as_i64() {
+            Some(value) if i32::try_from(value).is_ok() => Ok(value.into()),
+            _ => Err(Misfit::Value(format!("number {number}"))),
+        },
+        (Scalar::Int64, Value::Number(number)) => match number.as_i64() {
+            Some(value) => Ok(value.into()),
+            None => Err(Misfit::Value(format!("number {number}"))),
+        },
+        (Scalar::Float, value @ Value::Number(_)) => Ok(value),
+        (Scalar::Bytes, Value::String(text)) => bytes(&text).map(Value::String),
+        (Scalar::Time, Value::String(text)) => time(&text, false),
+        (Scalar::MicroTime, Value::String(text)) => time(&text, true),
+        (Scalar::Quantity, Value::String(text)) => quantity(&text),
+        (Scalar::Quantity, Value::Number(number)) => quantity(&number.to_string()),
+        (Scalar::IntOrString, Value::Number(number)) => {
+            match number.as_i64().filter(|n| i32::try_from(*n).is_ok()) {
+                Some(number) => Ok(number.into()),
+                None => Err(Misfit::Error(format!(
+                    "json: cannot unmarshal number {number} into Go value of type int32"
+                ))),
+            }
+        }
+        (Scalar::IntOrString, value @ Value::String(_)) => Ok(value),
+        (Scalar::IntOrString, other) => Err(Misfit::Error(format!(
+            "json: cannot unmarshal {} into Go value of type int32",
+            json_type(&other)
+        ))),
+        (Scalar::Quantity, other) => match quantity(&other.to_string()) {
+            Err(error) => Err(error),
+            Ok(_) => Err(misfit(&other)),
+        },
+        (Scalar::Time | Scalar::MicroTime, other) => Err(Misfit::Error(format!(
+            "json: cannot unmarshal {} into Go value of type string",
+            json_type(&other)
+        ))),
+        (_, other) => Err(misfit(&other)),
+    }
+}
+
+fn quantity(text: &str) -> Result<Value, Misfit> {
+    match Quantity::parse(text.trim()) {
+        Ok(quantity) => Ok(quantity.to_string().into()),
+        Err(error) => Err(Misfit::Error(error.to_string())),
+    }
+}
+
+fn bytes(text: &str) -> Result<String, Misfit> {
+    let illegal = |at: usize| Misfit::Error(format!("illegal base64 data at input byte {at}"));
+    let kept: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    let alphabet = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    if let Some(at) = text.bytes().position(|b| !alphabet(b) && !matches!(b, b'=' | b'\r' | b'\n')) {
+        return Err(illegal(at));
+    }
+    match STANDARD.decode(&kept) {
+        Ok(data) => Ok(STANDARD.encode(data)),
+        Err(_) => Err(illegal(text.bytes().position(|b| b == b'=').unwrap_or(text.len() / 4 * 4))),
+    }
+}
+
+fn time(text: &str, micro: bool) -> Result<Value, Misfit> {
+    let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
+    let bad =
+        || Misfit::Error(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""));
+    let instant: jiff::Timestamp = text.parse().map_err(|_| bad())?;
+    let shown = if micro {
+        let micros = instant.subsec_nanosecond() / 1000;
+        format!("{}.{micros:06}Z", instant.strftime("%Y-%m-%dT%H:%M:%S"))
+    } else {
+        instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    };
+    Ok(shown.into())
+}

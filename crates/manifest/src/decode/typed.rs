@@ -1,0 +1,219 @@
+//! Walks a document along its type.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::node::Node;
+use super::scalar::{self, Misfit};
+use super::{DecodeError, Decoded};
+use crate::schema::{MapShape, Omit, Scalar, Shape, TypeRef, zero, zero_field};
+
+/// Kubernetes stops counting here, too.
+const MOST_STRICT: usize = 100;
+
+pub(super) fn decode(node: Node, kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
+    let mut walk = Walk { strict: Vec::new(), path: String::new(), fields: Vec::new(), structs: Vec::new() };
+    let object = walk.node(node, kind)?;
+    Ok(Decoded { object, strict: walk.strict })
+}
+
+struct Walk<'a> {
+    strict: Vec<String>,
+    /// `spec.containers[0].image`
+    path: String,
+    /// Field names from the root, as Go's errors join them: no indices, no map keys.
+    fields: Vec<String>,
+    structs: Vec<&'a str>,
+}
+
+impl<'a> Walk<'a> {
+    fn report(&mut self, what: &str, key: &str) {
+        if self.strict.len() < MOST_STRICT {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            self.strict.push(format!("{what} field \"{}{dot}{key}\"", self.path));
+        }
+    }
+
+    fn misfit(&self, value: &str, go_type: &str) -> DecodeError {
+        let place = match self.structs.last() {
+            Some(name) => format!("Go struct field {}.{}", name, self.fields.join(".")),
+            None => "Go value".to_owned(),
+        };
+        DecodeError::Type(format!("json: cannot unmarshal {value} into {place} of type {go_type}"))
+    }
+
+    fn node(&mut self, node: Node, kind: TypeRef<'a>) -> Result<Value, DecodeError> {
+        match (kind.shape(), node) {
+            (Shape::Any(_), node) => Ok(node.into_value()),
+            (Shape::Map(shape), Node::Scalar(Value::Null)) => {
+                Ok(if shape.name.is_empty() { Value::Null } else { zero(kind) })
+            }
+            (Shape::List(_), Node::Scalar(Value::Null)) => Ok(Value::Null),
+            (Shape::Scalar(scalar), Node::Scalar(Value::Null)) => Ok(scalar::zero(*scalar)),
+            (Shape::Map(shape), Node::Map(pairs)) if shape.rest.is_none() => self.fields(pairs, shape, kind),
+            (Shape::Map(shape), Node::Map(pairs)) => self.map(pairs, shape, kind),
+            (Shape::List(list), Node::List(items)) => {
+                let item_kind = kind.at(list.item);
+                let length = self.path.len();
+                let mut decoded = Vec::with_capacity(items.len());
+                for (index, item) in items.into_iter().enumerate() {
+                    let _ = write!(self.path, "[{index}]");
+                    decoded.push(self.node(item, item_kind)?);
+                    self.path.truncate(length);
+                }
+                Ok(Value::Array(decoded))
+            }
+            (Shape::Scalar(scalar), node) => {
+                let value = node.into_value();
+                scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
+                    Misfit::Value(value) => self.misfit(&value, scalar::go_type(*scalar)),
+                    Misfit::Error(error) => DecodeError::Type(error),
+                })
+            }
+            (_, node) => Err(self.misfit(scalar::json_type(&node.into_value()), &go_type(kind))),
+        }
+    }
+
+    fn map(
+        &mut self,
+        pairs: Vec<(String, Node)>,
+        shape: &'a MapShape,
+        kind: TypeRef<'a>,
+    ) -> Result<Value, DecodeError> {
+        let mut decoded: Vec<(String, Value)> = Vec::with_capacity(pairs.len());
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(pairs.len());
+        let length = self.path.len();
+        for (key, node) in pairs {
+            if places.contains_key(&key) {
+                self.report("duplicate", &key);
+            }
+            let child = shape.field(&key).map(|field| field.shape).or(shape.rest);
+            let Some(child) = child else { continue };
+            self.descend(&key);
+            let value = self.node(node, kind.at(child))?;
+            self.path.truncate(length);
+            match places.get(&key) {
+                Some(&place) => decoded[place].1 = value,
+                None => {
+                    places.insert(key.clone(), decoded.len());
+                    decoded.push((key, value));
+                }
+            }
+        }
+        // Go prints maps by key.
+        decoded.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(Value::Object(decoded.into_iter().collect()))
+    }
+
+    fn descend(&mut self, key: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+    }
+
+    fn fields(
+        &mut self,
+        pairs: Vec<(String, Node)>,
+        shape: &'a MapShape,
+        kind: TypeRef<'a>,
+    ) -> Result<Value, DecodeError> {
+        let mut set: HashMap<&'a str, Value> = HashMap::with_capacity(pairs.len());
+        self.structs.push(shape.name.rsplit('.').next().unwrap_or_default());
+        let length = self.path.len();
+        let mut seen: Vec<String> = Vec::new();
+        for (key, node) in pairs {
+            let Some(field) = shape.field(&key) else {
+                let what = if seen.contains(&key) { "duplicate" } else { "unknown" };
+                self.report(what, &key);
+                if what == "unknown" {
+                    seen.push(key);
+                }
+                continue;
+            };
+            if set.contains_key(field.name.as_str()) {
+                self.report("duplicate", &key);
+            }
+            if matches!(node, Node::Scalar(Value::Null)) {
+                set.entry(&field.name).or_insert(Value::Null);
+                continue;
+            }
+            self.descend(&key);
+            self.fields.push(key);
+            let value = self.node(node, kind.at(field.shape))?;
+            self.fields.pop();
+            self.path.truncate(length);
+            set.insert(&field.name, value);
+        }
+        self.structs.pop();
+        let mut decoded = Map::new();
+        for field in &shape.fields {
+            let value = match set.remove(field.name.as_str()) {
+                None | Some(Value::Null) => zero_field(kind, field),
+                Some(value) => {
+                    let is_struct = kind.at(field.shape).as_map().is_some_and(|map| !map.name.is_empty());
+                    let omitted = match field.omit {
+                        Omit::Never => false,
+                        Omit::Empty => !field.pointer && !is_struct && is_empty(&value, kind.at(field.shape)),
+                        Omit::Zero => scalar::is_zero(&value),
+                    };
+                    (!omitted).then_some(value)
+                }
+            };
+            if let Some(value) = value {
+                decoded.insert(field.name.clone(), value);
+            }
+        }
+        Ok(Value::Object(decoded))
+    }
+}
+
+/// Whether `omitempty` drops a value that was set: a struct type such as a quantity never is empty.
+fn is_empty(value: &Value, kind: TypeRef<'_>) -> bool {
+    match kind.as_scalar() {
+        Some(Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime) => false,
+        _ => scalar::is_zero(value),
+    }
+}
+
+fn go_type(kind: TypeRef<'_>) -> String {
+    match kind.shape() {
+        Shape::Scalar(scalar) => scalar::go_type(*scalar).to_owned(),
+        Shape::Any(_) => "interface {}".to_owned(),
+        Shape::List(list) => format!("[]{}", go_type(kind.at(list.item))),
+        Shape::Map(map) => match map.rest {
+            Some(rest) if map.name.is_empty() => format!("map[string]{}", go_type(kind.at(rest))),
+            _ if map.name.is_empty() => "map[string]interface {}".to_owned(),
+            _ => map.name.clone(),
+        },
+    }
+}
+
+pub(super) fn unknown(value: &Value, kind: TypeRef<'_>, path: &mut String, found: &mut Vec<String>) {
+    let length = path.len();
+    match (kind.shape(), value) {
+        (Shape::Map(shape), Value::Object(map)) => {
+            for (key, value) in map {
+                let dot = if path.is_empty() { "" } else { "." };
+                match shape.field(key).map(|field| field.shape).or(shape.rest) {
+                    None => found.push(format!("unknown field \"{path}{dot}{key}\"")),
+                    Some(child) => {
+                        let _ = write!(path, "{dot}{key}");
+                        unknown(value, kind.at(child), path, found);
+                        path.truncate(length);
+                    }
+                }
+            }
+        }
+        (Shape::List(list), Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                let _ = write!(path, "[{index}]");
+                unknown(item, kind.at(list.item), path, found);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
