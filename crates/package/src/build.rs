@@ -572,6 +572,9 @@ fn order_key(object: &BuiltObject) -> (Phase, usize, &str, &str, &str, &str) {
     (object.phase, rank(id, api_version), &id.group, &id.kind, &id.namespace, &id.name)
 }
 
+/// The patch, the line and the value of one write to a field.
+pub type LeafWrite = (usize, u32, Json);
+
 /// A field several patches wrote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contention {
@@ -579,7 +582,7 @@ pub struct Contention {
     pub resource: usize,
     pub path: String,
     /// Patch, line and value of each write, in order.
-    pub writes: Vec<(usize, u32, Json)>,
+    pub writes: Vec<LeafWrite>,
 }
 
 impl Contention {
@@ -590,7 +593,7 @@ impl Contention {
 }
 
 fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
-    let mut leaves: BTreeMap<(usize, String), Vec<(usize, u32, Json)>> = BTreeMap::new();
+    let mut leaves: BTreeMap<(usize, String), Vec<LeafWrite>> = BTreeMap::new();
     // Objects only one patch touched need no closer look.
     let mut touched: Vec<Option<usize>> = vec![None; resources.len()];
     let mut shared: Vec<bool> = vec![false; resources.len()];

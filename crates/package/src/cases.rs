@@ -199,7 +199,7 @@ fn read(path: &str, node: &Node, problems: &mut Problems) -> Option<Case> {
         inputs.sets.extend(item.scalar_text().map(|text| SetValue::yaml(text.into_owned())));
     }
     let expect = mapping.get("expect").filter(|expect| !expect.is_null());
-    for (key, _) in expect.and_then(Node::as_map).into_iter().flat_map(|mapping| mapping.iter()) {
+    for (key, _) in expect.and_then(Node::as_map).into_iter().flat_map(slipway_yaml::Mapping::iter) {
         let name = key.key_text();
         if !EXPECT.contains(&&*name) {
             problems.push(

@@ -36,7 +36,7 @@ mod val;
 
 pub use apply::{Seg, Write, WriteKind, show_segs};
 pub use build::{
-    Build, BuiltObject, Contention, Dropped, Inputs, PHASE, Phase, Validation, ValuesFile, summary,
+    Build, BuiltObject, Contention, Dropped, Inputs, LeafWrite, PHASE, Phase, Validation, ValuesFile, summary,
 };
 pub use cases::{Case, CaseResult};
 pub use compare::{FieldChange, changes};

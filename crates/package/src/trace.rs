@@ -82,7 +82,7 @@ impl Build {
                 }
             }
             (Body::Statements(statements), None) => {
-                statements.iter().filter_map(|statement| statement.value.as_ref()).for_each(add)
+                statements.iter().filter_map(|statement| statement.value.as_ref()).for_each(add);
             }
             (Body::Strategic(val) | Body::Merge(val) | Body::Json(val), _) => add(val),
         }

@@ -602,9 +602,9 @@ impl Walk<'_, '_> {
                 let value = self.value(ty)?;
                 let old = slot.get().cloned();
                 if value.is_null() {
-                    drop(slot.remove())
+                    drop(slot.remove());
                 } else {
-                    slot.put(value.clone())
+                    slot.put(value.clone());
                 }
                 self.record(Did::Replace, old, Some(value));
                 Ok(())

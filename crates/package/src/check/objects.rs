@@ -160,7 +160,7 @@ fn is_certain(ty: FieldType<'_>, name: &str) -> bool {
     // Kubernetes' table marks fields Go always prints; these are the ones its validation insists on.
     matches!(
         (
-            ty.built().and_then(|shape| shape.as_map()).map_or("", |map| map
+            ty.built().and_then(slipway_manifest::TypeRef::as_map).map_or("", |map| map
                 .name
                 .rsplit('.')
                 .next()

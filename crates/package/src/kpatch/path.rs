@@ -146,7 +146,7 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
     if cursor.peek() == Some(':') {
         return Err(cursor
             .wrong("KP010", "a name with `:` must be quoted")
-            .hint(format!("quote the name: {}.\"{name}:…\"", first)));
+            .hint(format!("quote the name: {first}.\"{name}:…\"")));
     }
     if matches!(cursor.peek(), Some('^' | '~' | '(' | '$' | '\\' | '+' | '|')) {
         return Err(cursor
@@ -219,13 +219,14 @@ pub(crate) fn segment(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Step, Wrong
             .hint("quote keys with other characters"));
     }
     // `key = value` has spaces and is no selector.
-    if cursor.peek() == Some('=') && !cursor.rest()[1..].starts_with([' ', '\t']) {
-        if let Some(field) = key.literal() {
-            let field = field.to_owned();
-            cursor.at += 1;
-            let value = text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
-            return Ok(Step { kind: StepKind::Match(vec![Term { field: vec![field], value }]), pos });
-        }
+    if cursor.peek() == Some('=')
+        && !cursor.rest()[1..].starts_with([' ', '\t'])
+        && let Some(field) = key.literal()
+    {
+        let field = field.to_owned();
+        cursor.at += 1;
+        let value = text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
+        return Ok(Step { kind: StepKind::Match(vec![Term { field: vec![field], value }]), pos });
     }
     let index = key
         .literal()

@@ -16,7 +16,10 @@ pub(crate) struct Kinds {
     scopes: HashMap<(String, String), (bool, String)>,
 }
 
-static SCOPES: LazyLock<HashMap<(&'static str, &'static str), (bool, &'static str)>> = LazyLock::new(|| {
+/// Whether a built-in kind lives in a namespace, and its plural, by group and kind.
+type Scopes = HashMap<(&'static str, &'static str), (bool, &'static str)>;
+
+static SCOPES: LazyLock<Scopes> = LazyLock::new(|| {
     let mut scopes = HashMap::new();
     for resource in Schema::built_in().resources() {
         let key = (resource.group.as_str(), resource.kind.as_str());

@@ -237,7 +237,7 @@ impl<'k> Tracer<'k, '_> {
                 }
             },
             Data::List(items) => {
-                items.iter().for_each(|item| self.value(patch, kind, item, ty.item(), path, usages))
+                items.iter().for_each(|item| self.value(patch, kind, item, ty.item(), path, usages));
             }
             Data::Map(map) => {
                 for (key, value) in map {
