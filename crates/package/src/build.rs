@@ -24,6 +24,9 @@ use crate::val::{Data, Reading, Val};
 /// The annotation that says when an object is installed.
 pub const PHASE: &str = "kurel.gokure.dev/install-phase";
 
+/// Undefined parameters of one disabled patch beyond these say nothing new.
+const MOST_UNDEFINED: usize = 100;
+
 /// A file of values: its name and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValuesFile {
@@ -148,14 +151,14 @@ impl Package {
     pub fn build(&self, inputs: &Inputs) -> Result<Build, Problems> {
         let mut problems = Problems::new();
         let (build, _) = self.run(inputs, Thorough::Build, &mut problems);
-        finish(build, problems, inputs)
+        self.finish(build, problems, inputs)
     }
 
     /// Does everything but write, and looks at disabled patches as well.
     pub fn validate(&self, inputs: &Inputs) -> Validation {
         let mut problems = Problems::new();
         let (build, decision) = self.run(inputs, Thorough::Validate, &mut problems);
-        match finish(build, problems, inputs) {
+        match self.finish(build, problems, inputs) {
             Ok(build) => Validation { problems: build.problems.clone(), build: Some(build), decision },
             Err(problems) => Validation { problems, build: None, decision },
         }
@@ -257,12 +260,48 @@ impl Package {
             }
             let mut found = Problems::new();
             for (path, pos) in crate::trace::references(&patch.content) {
-                if params.get(path).is_none() {
+                if params.get(path).is_none() && found.len() < MOST_UNDEFINED {
                     found.push(params.undefined(path, Location::new(&*patch.file, pos.line, pos.column)));
                 }
             }
             found.quote(&patch.file, &patch.text);
             problems.extend(found);
+        }
+    }
+
+    /// Sorts the problems, gives each the line it is about, and keeps the build if none is an error.
+    fn finish(
+        &self,
+        build: Option<Build>,
+        mut problems: Problems,
+        inputs: &Inputs,
+    ) -> Result<Build, Problems> {
+        if inputs.strict {
+            strict(&mut problems);
+        }
+        problems.sort();
+        let mut files: Vec<Arc<str>> = problems
+            .iter()
+            .filter(|problem| problem.excerpt.is_none())
+            .filter_map(|problem| Some(Arc::clone(&problem.at.as_ref()?.file)))
+            .collect();
+        files.dedup();
+        for file in files {
+            let values =
+                inputs.values.iter().find(|values| *values.name == *file).map(|values| values.text.as_str());
+            let local =
+                self.local.as_ref().filter(|(name, _)| **name == *file).map(|(_, text)| text.as_str());
+            let own = || std::str::from_utf8(self.files.get(&file)?).ok();
+            if let Some(text) = values.or(local).or_else(own) {
+                problems.quote(&file, text);
+            }
+        }
+        match build {
+            Some(mut build) if !problems.has_errors() => {
+                build.problems = problems;
+                Ok(build)
+            }
+            _ => Err(problems),
         }
     }
 
@@ -289,20 +328,6 @@ impl Package {
             add(&set.text);
         }
         crate::package::hex(&hash.finalize())
-    }
-}
-
-fn finish(build: Option<Build>, mut problems: Problems, inputs: &Inputs) -> Result<Build, Problems> {
-    if inputs.strict {
-        strict(&mut problems);
-    }
-    problems.sort();
-    match build {
-        Some(mut build) if !problems.has_errors() => {
-            build.problems = problems;
-            Ok(build)
-        }
-        _ => Err(problems),
     }
 }
 

@@ -19,6 +19,8 @@ use crate::val::Pos;
 
 /// Problems of one statement beyond these say nothing new.
 const MOST_PER_STATEMENT: usize = 20;
+/// A patch with more problems than these is broken as a whole.
+const MOST_PER_PATCH: usize = 200;
 
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -84,6 +86,9 @@ impl Run<'_> {
         let mut found = Problems::new();
         let mut warned = HashSet::new();
         for (number, group) in patch.content.groups.iter().enumerate() {
+            if found.len() > MOST_PER_PATCH {
+                break;
+            }
             self.group(index, patch, number, group, resources, &mut failed, &mut found, &mut warned);
         }
         found.quote(&patch.file, &patch.text);
@@ -135,6 +140,9 @@ impl Run<'_> {
                     );
                 } else {
                     for (position, statement) in statements.iter().enumerate() {
+                        if found.len() > MOST_PER_PATCH {
+                            break;
+                        }
                         let task =
                             Task { index, number, statement: Some(position), group, pos: statement.pos };
                         if statement.switches {

@@ -241,7 +241,9 @@ impl Layers {
             "imagePullPolicy",
             "namespaces",
         ];
-        for unknown in &self.unknown {
+        // Looking for the nearest name is a pass over all names.
+        const MOST_HINTS: usize = 50;
+        for (count, unknown) in self.unknown.iter().enumerate() {
             let advisory = matches!(unknown.path.0.as_slice(),
                 [ParamStep::Key(global), ParamStep::Key(key), ..] if global == "global" && ADVISORY.contains(&key.as_str()));
             let name = unknown.path.to_string();
@@ -251,6 +253,7 @@ impl Layers {
             }
             let Some(ParamStep::Key(last)) = unknown.path.0.last() else { continue };
             let parent = ParamPath(unknown.path.0[..unknown.path.0.len() - 1].to_vec()).to_string();
+            let names = if count < MOST_HINTS { names } else { &[] };
             let near = slipway_problem::nearest(last, unknown.siblings.iter().map(String::as_str))
                 .map(
                     |sibling| {
