@@ -111,11 +111,14 @@ impl<'v> Resolver<'v> {
         while at != 0 {
             let parent = self.slots[at as usize].parent;
             match &self.slots[parent as usize].kids {
+                // The children of a slot were numbered one after the other.
                 Kids::List(items) => {
-                    steps.push(ParamStep::Index(items.iter().position(|&item| item == at).unwrap_or(0)));
+                    let first = items.first().copied().unwrap_or(at);
+                    steps.push(ParamStep::Index((at - first) as usize));
                 }
                 Kids::Map(map) => {
-                    let key = map.iter().find(|(_, kid)| **kid == at).map_or("", |(key, _)| *key);
+                    let first = map.values().next().copied().unwrap_or(at);
+                    let key = map.get_index((at - first) as usize).map_or("", |(key, _)| *key);
                     steps.push(ParamStep::Key(key.to_owned()));
                 }
                 Kids::Leaf => {}
