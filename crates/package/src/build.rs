@@ -238,7 +238,7 @@ impl Package {
             objects: Vec::new(),
             problems: Problems::new(),
             decision: decision.clone(),
-            patches: Arc::new(self.patches.clone()),
+            patches: Arc::clone(&self.patches),
             resources,
             writes: applied.writes,
             dropped: Vec::new(),

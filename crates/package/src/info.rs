@@ -131,7 +131,7 @@ impl Package {
     /// The graph of patches in DOT, requirements solid and conflicts dashed.
     pub fn patch_graph_dot(&self) -> String {
         let mut out = String::from("digraph patches {\n  rankdir=LR;\n");
-        for patch in &self.patches {
+        for patch in self.patches.iter() {
             out.push_str(&format!("  {:?};\n", patch.shown()));
             let prefix = if patch.origin == Origin::Local { "local:" } else { "" };
             for (id, _) in &patch.requires {

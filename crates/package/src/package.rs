@@ -1,6 +1,7 @@
 //! A package as loaded: everything read and parsed, nothing decided.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
@@ -42,7 +43,7 @@ pub struct LoadOptions {
 pub struct Package {
     pub metadata: Metadata,
     pub(crate) files: Files,
-    pub(crate) patches: Vec<Patch>,
+    pub(crate) patches: Arc<Vec<Patch>>,
     pub(crate) resources: Vec<Resource>,
     pub(crate) kinds: Kinds,
     pub(crate) tree: Option<Val>,
@@ -83,7 +84,7 @@ impl Package {
         let mut problems = files.problems.clone();
         let mut package = Self {
             metadata: Metadata::default(),
-            patches: patches::load(&files, Origin::Package, "", &mut problems),
+            patches: Arc::new(patches::load(&files, Origin::Package, "", &mut problems)),
             resources: Vec::new(),
             kinds: Kinds::default(),
             tree: None,
@@ -187,7 +188,7 @@ impl Package {
             }
         }
         let shown = format!("{name}/");
-        self.patches.extend(patches::load(files, Origin::Local, &shown, problems));
+        Arc::make_mut(&mut self.patches).extend(patches::load(files, Origin::Local, &shown, problems));
         let mut found = Problems::new();
         if let Some(text) = files.text("parameters.yaml", &mut found) {
             self.local = Some((format!("{name}/parameters.yaml"), text.to_owned()));
