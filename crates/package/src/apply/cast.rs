@@ -1,0 +1,121 @@
+//! Giving a value the type its field has, when nothing is lost by it.
+
+use serde_json::Value as Json;
+
+use crate::params::{Param, ParamData};
+use crate::schema::{FieldType, Form, Next, ScalarType};
+use crate::val::Forced;
+
+/// Why a value does not fit its field.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    /// Below the field that was written: `.limits.cpu`.
+    pub(crate) below: String,
+    pub(crate) expected: &'static str,
+    pub(crate) found: String,
+}
+
+fn misfit(expected: ScalarType, found: impl Into<String>) -> Misfit {
+    Misfit { below: String::new(), expected: expected.name(), found: found.into() }
+}
+
+/// Turns a parameter into the JSON its field wants. Depth is limited when parameters are resolved.
+pub(crate) fn param(param: &Param, ty: FieldType<'_>) -> Result<Json, Misfit> {
+    match &param.data {
+        ParamData::Map(map) => map
+            .iter()
+            .map(|(key, value)| {
+                let ty = match ty.child(key) {
+                    Next::Known(ty) => ty,
+                    _ => FieldType::unknown(),
+                };
+                let value = self::param(value, ty).map_err(|wrong| below(wrong, &format!(".{key}")))?;
+                Ok((key.clone(), value))
+            })
+            .collect(),
+        ParamData::List(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| {
+                self::param(item, ty.item()).map_err(|wrong| below(wrong, &format!("[{index}]")))
+            })
+            .collect(),
+        ParamData::Null | ParamData::Broken => Ok(Json::Null),
+        ParamData::Number(number) => match ty.form() {
+            Form::Scalar(ScalarType::String) => Ok(Json::String(number.text.to_string())),
+            _ => json(&Json::Number(number.json.clone()), ty),
+        },
+        ParamData::Bool(value) => json(&Json::Bool(*value), ty),
+        ParamData::Text(text) => json(&Json::String(text.to_string()), ty),
+    }
+}
+
+fn below(mut wrong: Misfit, step: &str) -> Misfit {
+    wrong.below.insert_str(0, step);
+    wrong
+}
+
+/// Casts a single value to the type of its field, if nothing is lost by it.
+pub(crate) fn json(value: &Json, ty: FieldType<'_>) -> Result<Json, Misfit> {
+    let Form::Scalar(scalar) = ty.form() else { return Ok(value.clone()) };
+    match (scalar, value) {
+        (ScalarType::String, Json::Bool(value)) => Ok(Json::String(value.to_string())),
+        (ScalarType::String, Json::Number(number)) => Ok(Json::String(number.to_string())),
+        (ScalarType::Integer, Json::String(text)) => match text.trim().parse::<i64>() {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Err(misfit(scalar, format!("the string `{text}`"))),
+        },
+        (ScalarType::Integer, Json::Number(number)) if number.is_f64() => {
+            Err(misfit(scalar, format!("the number {number}")))
+        }
+        (ScalarType::Integer | ScalarType::Number, Json::Bool(value)) => {
+            Err(misfit(scalar, format!("the boolean {value}")))
+        }
+        (ScalarType::Number, Json::String(text)) => {
+            let integer = text.trim().parse::<i64>().ok().map(Json::from);
+            let number =
+                || text.trim().parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Json::Number);
+            integer.or_else(number).ok_or_else(|| misfit(scalar, format!("the string `{text}`")))
+        }
+        (ScalarType::Bool, Json::String(text)) => match text.as_str() {
+            "true" => Ok(Json::Bool(true)),
+            "false" => Ok(Json::Bool(false)),
+            _ => Err(misfit(scalar, format!("the string `{text}`"))),
+        },
+        (ScalarType::Bool, Json::Number(number)) => Err(misfit(scalar, format!("the number {number}"))),
+        (ScalarType::Quantity | ScalarType::IntOrString, Json::Bool(value)) => {
+            Err(misfit(scalar, format!("the boolean {value}")))
+        }
+        _ => Ok(value.clone()),
+    }
+}
+
+/// Checks a literal that was written in quotes: it is text, and stays text.
+pub(crate) fn quoted(text: &str, ty: FieldType<'_>) -> Result<Json, Misfit> {
+    match ty.form() {
+        Form::Scalar(scalar @ (ScalarType::Integer | ScalarType::Number | ScalarType::Bool)) => {
+            Err(misfit(scalar, format!("the quoted text \"{text}\"")))
+        }
+        _ => Ok(Json::String(text.to_owned())),
+    }
+}
+
+/// Does what a YAML tag asks for.
+pub(crate) fn force(tag: Forced, param: &Param) -> Result<Json, String> {
+    let (text, _) = param.text().map_err(|(_, what)| format!("{what} has no such form"))?;
+    if tag == Forced::Str {
+        return Ok(Json::String(text.into_owned()));
+    }
+    let text = text.trim();
+    match tag {
+        Forced::Str => Ok(Json::String(text.to_owned())),
+        Forced::Int => text.parse::<i64>().map(Json::from).map_err(|_| format!("`{text}` is no integer")),
+        Forced::Float => text
+            .parse::<f64>()
+            .ok()
+            .and_then(serde_json::Number::from_f64)
+            .map(Json::Number)
+            .ok_or_else(|| format!("`{text}` is no number")),
+        Forced::Bool => text.parse::<bool>().map(Json::Bool).map_err(|_| format!("`{text}` is no boolean")),
+    }
+}

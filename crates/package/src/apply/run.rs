@@ -1,0 +1,482 @@
+//! Running the enabled patches over the objects, in order.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json};
+use slipway_problem::{Location, Problems};
+
+use super::eval::{Change, Did, Fault, Input, Ready, Seg, Walk};
+use super::realize::{NoValue, Realize};
+use super::target::Targets;
+use super::whole::{self, Outcome};
+use crate::kpatch::{Body, Group, Op, Statement};
+use crate::params::{Param, ParamData, Params};
+use crate::patches::Patch;
+use crate::report::error;
+use crate::resources::Resource;
+use crate::schema::{FieldType, Kinds};
+use crate::val::Pos;
+
+/// Problems of one statement beyond these say nothing new.
+const MOST_PER_STATEMENT: usize = 20;
+/// A patch with more problems than these is broken as a whole.
+const MOST_PER_PATCH: usize = 200;
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteKind {
+    Set,
+    Insert,
+    Delete,
+    Replace,
+}
+
+/// One change a patch made to one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Index into the objects as loaded.
+    pub resource: usize,
+    pub path: Vec<Seg>,
+    pub kind: WriteKind,
+    pub old: Option<Json>,
+    pub new: Option<Json>,
+    /// Index into all patches.
+    pub patch: usize,
+    pub(crate) group: usize,
+    /// `None`: the group as a whole.
+    pub(crate) statement: Option<usize>,
+    pub(crate) pos: Pos,
+}
+
+/// What running all patches did.
+#[derive(Default)]
+pub(crate) struct Applied {
+    pub(crate) writes: Vec<Write>,
+}
+
+struct Run<'a> {
+    params: &'a Params,
+    kinds: &'a Kinds,
+    targets: Targets,
+    problems: &'a mut Problems,
+    writes: Vec<Write>,
+}
+
+/// Runs `order` (indices into `patches`) over the objects.
+pub(crate) fn apply(
+    resources: &mut [Resource],
+    patches: &[Patch],
+    order: &[usize],
+    params: &Params,
+    kinds: &Kinds,
+    problems: &mut Problems,
+) -> Applied {
+    let targets = Targets::new(resources);
+    let mut run = Run { params, kinds, targets, problems, writes: Vec::new() };
+    for &index in order {
+        run.patch(index, &patches[index], resources);
+    }
+    Applied { writes: run.writes }
+}
+
+impl Run<'_> {
+    fn patch(&mut self, index: usize, patch: &Patch, resources: &mut [Resource]) {
+        let mut failed = HashSet::new();
+        let mut found = Problems::new();
+        let mut warned = HashSet::new();
+        for (number, group) in patch.content.groups.iter().enumerate() {
+            if found.len() > MOST_PER_PATCH {
+                break;
+            }
+            self.group(index, patch, number, group, resources, &mut failed, &mut found, &mut warned);
+        }
+        found.quote(&patch.file, &patch.text);
+        self.problems.extend(found);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn group(
+        &mut self,
+        index: usize,
+        patch: &Patch,
+        number: usize,
+        group: &Group,
+        resources: &mut [Resource],
+        failed: &mut HashSet<usize>,
+        found: &mut Problems,
+        warned: &mut HashSet<(u32, u32)>,
+    ) {
+        let mut warnings = Problems::new();
+        let mut realize = Realize { params: self.params, file: &patch.file, warnings: &mut warnings };
+        let chosen =
+            match self.targets.choose(&group.header.scope, group.header.optional, resources, &realize) {
+                Ok(chosen) => chosen,
+                Err(NoValue::Broken) => return,
+                Err(NoValue::Problem(problem)) => {
+                    found.push(problem);
+                    return;
+                }
+            };
+        found.extend(chosen.warning);
+        let objects: Vec<usize> =
+            chosen.objects.into_iter().filter(|object| !failed.contains(object)).collect();
+        match &group.body {
+            Body::Statements(statements) => {
+                if let Some(builder) = &group.header.builder {
+                    let task = Task { index, number, statement: None, group, pos: group.header.pos };
+                    build(
+                        &mut self.writes,
+                        &task,
+                        builder,
+                        statements,
+                        &objects,
+                        resources,
+                        self.kinds,
+                        &mut realize,
+                        failed,
+                        found,
+                        warned,
+                    );
+                } else {
+                    for (position, statement) in statements.iter().enumerate() {
+                        if found.len() > MOST_PER_PATCH {
+                            break;
+                        }
+                        let task =
+                            Task { index, number, statement: Some(position), group, pos: statement.pos };
+                        if statement.switches {
+                            switch(&task, statement, &objects, resources, &mut realize, found);
+                            continue;
+                        }
+                        let ready = Ready::new(
+                            group.header.steps.iter().chain(&statement.steps),
+                            &statement.op,
+                            statement.pos,
+                            &realize,
+                        );
+                        let optional = group.header.optional || statement.optional;
+                        run(
+                            &mut self.writes,
+                            &task,
+                            ready,
+                            Input::Value(statement.value.as_ref()),
+                            optional,
+                            &objects,
+                            resources,
+                            self.kinds,
+                            &mut realize,
+                            failed,
+                            found,
+                            warned,
+                        );
+                    }
+                }
+            }
+            Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => {
+                for &object in &objects {
+                    let resource = &mut resources[object];
+                    let ty = if matches!(group.body, Body::Json(_)) {
+                        FieldType::unknown()
+                    } else {
+                        resource.ty(self.kinds)
+                    };
+                    let label = resource.label();
+                    let field = || label.clone();
+                    let value = match realize.value(val, ty, &field) {
+                        Ok(value) => value,
+                        Err(NoValue::Broken) => continue,
+                        Err(NoValue::Problem(problem)) => {
+                            found.push(problem);
+                            failed.insert(object);
+                            continue;
+                        }
+                    };
+                    let ty = resource.ty(self.kinds);
+                    match whole::apply(&resource.value, &group.body, value, ty, &patch.file, val.pos, &label)
+                    {
+                        Ok((Outcome::Disabled, _)) => {
+                            resource.enabled =
+                                Some((false, Location::new(&*patch.file, val.pos.line, val.pos.column)));
+                        }
+                        Ok((Outcome::Changed { object: changed, changes }, remark)) => {
+                            resource.value = changed;
+                            let task = Task { index, number, statement: None, group, pos: val.pos };
+                            record(&mut self.writes, &task, object, changes);
+                            found.extend(remark);
+                        }
+                        Err(problem) => {
+                            found.push(problem);
+                            failed.insert(object);
+                        }
+                    }
+                }
+            }
+        }
+        found.extend(warnings);
+    }
+}
+
+/// Which statement of which patch runs.
+struct Task<'t> {
+    index: usize,
+    number: usize,
+    statement: Option<usize>,
+    group: &'t Group,
+    pos: Pos,
+}
+
+fn record(writes: &mut Vec<Write>, task: &Task<'_>, object: usize, changes: Vec<Change>) {
+    writes.extend(changes.into_iter().map(|change| Write {
+        resource: object,
+        path: change.path,
+        kind: match change.did {
+            Did::Set => WriteKind::Set,
+            Did::Insert => WriteKind::Insert,
+            Did::Delete => WriteKind::Delete,
+            Did::Replace => WriteKind::Replace,
+        },
+        old: change.old,
+        new: change.new,
+        patch: task.index,
+        group: task.number,
+        statement: task.statement,
+        pos: task.pos,
+    }));
+}
+
+/// Runs one statement on every object of its header.
+#[allow(clippy::too_many_arguments)]
+fn run(
+    writes: &mut Vec<Write>,
+    task: &Task<'_>,
+    ready: Result<Ready, NoValue>,
+    input: Input<'_>,
+    optional: bool,
+    objects: &[usize],
+    resources: &mut [Resource],
+    kinds: &Kinds,
+    realize: &mut Realize<'_>,
+    failed: &mut HashSet<usize>,
+    found: &mut Problems,
+    warned: &mut HashSet<(u32, u32)>,
+) {
+    let ready = match ready {
+        Ok(ready) => ready,
+        Err(NoValue::Broken) => return,
+        Err(NoValue::Problem(problem)) => {
+            found.push(problem);
+            return;
+        }
+    };
+    let scope = &task.group.header.scope;
+    if matches!(ready.first_key(), Some("apiVersion" | "kind")) {
+        let field = ready.first_key().unwrap_or_default();
+        let at = Location::new(realize.file, task.pos.line, task.pos.column);
+        found.push(error("KX040", format!("`{field}` cannot be patched")).at(at));
+        return;
+    }
+    let sets_namespace = scope.all && ready.is_path(&["metadata", "namespace"]);
+    let (mut hits, mut missing, mut reported) = (0, None, 0);
+    for &object in objects {
+        if failed.contains(&object) {
+            continue;
+        }
+        let resource = &mut resources[object];
+        if sets_namespace && kinds.namespaced(&resource.id.group, &resource.id.kind) == Some(false) {
+            continue;
+        }
+        let mut value = std::mem::take(&mut resource.value);
+        let ty = kinds.of(&resource.api_version, &resource.id.kind);
+        let label = || resource.label();
+        let mut walk = Walk {
+            realize,
+            ready: &ready,
+            input,
+            pos: task.pos,
+            optional,
+            wild: scope.is_wild(),
+            any_kind: scope.all || scope.kind.is_none(),
+            label: &label,
+            warned,
+            path: Vec::new(),
+            changes: Vec::new(),
+            missing: None,
+            hits: 0,
+        };
+        let result = walk.run(&mut value, ty);
+        hits += walk.hits;
+        if missing.is_none() {
+            missing = walk.missing.take();
+        }
+        let changes = std::mem::take(&mut walk.changes);
+        resource.value = value;
+        record(writes, task, object, changes);
+        match result {
+            Ok(()) => {}
+            Err(Fault::Broken) => return,
+            Err(Fault::Problem(problem)) => {
+                failed.insert(object);
+                reported += 1;
+                // A wrong parameter is wrong for every object alike.
+                let once = problem.code.as_deref().is_some_and(|code| code.starts_with("KV"));
+                found.push(problem);
+                if once || reported >= MOST_PER_STATEMENT {
+                    return;
+                }
+            }
+        }
+    }
+    if hits == 0
+        && reported == 0
+        && let Some(mut problem) = missing
+    {
+        if problem.code.as_deref() == Some("KX020") {
+            problem.code = Some("KX022".to_owned());
+            problem.message = format!("no object of `[{scope}]` has it: {}", problem.message);
+        }
+        found.push(problem);
+    }
+}
+
+/// Builds one list element from the statements of a header and inserts it.
+#[allow(clippy::too_many_arguments)]
+fn build(
+    writes: &mut Vec<Write>,
+    task: &Task<'_>,
+    builder: &Op,
+    statements: &[Statement],
+    objects: &[usize],
+    resources: &mut [Resource],
+    kinds: &Kinds,
+    realize: &mut Realize<'_>,
+    failed: &mut HashSet<usize>,
+    found: &mut Problems,
+    warned: &mut HashSet<(u32, u32)>,
+) {
+    for &object in objects {
+        let ty = element_type(&resources[object], task.group, kinds);
+        let label_text = resources[object].label();
+        let label = || label_text.clone();
+        let mut element = Json::Object(Map::new());
+        let mut whole = true;
+        for statement in statements {
+            let ready = match Ready::new(&statement.steps, &statement.op, statement.pos, realize) {
+                Ok(ready) => ready,
+                Err(NoValue::Broken) => return,
+                Err(NoValue::Problem(problem)) => {
+                    found.push(problem);
+                    return;
+                }
+            };
+            let mut walk = Walk {
+                realize,
+                ready: &ready,
+                input: Input::Value(statement.value.as_ref()),
+                pos: statement.pos,
+                optional: statement.optional,
+                wild: false,
+                any_kind: false,
+                label: &label,
+                warned,
+                path: Vec::new(),
+                changes: Vec::new(),
+                missing: None,
+                hits: 0,
+            };
+            match walk.run(&mut element, ty) {
+                Ok(()) => {}
+                Err(Fault::Broken) => return,
+                Err(Fault::Problem(problem)) => {
+                    let once = problem.code.as_deref().is_some_and(|code| code.starts_with("KV"));
+                    found.push(problem);
+                    if once {
+                        return;
+                    }
+                    whole = false;
+                    failed.insert(object);
+                }
+            }
+        }
+        if !whole {
+            continue;
+        }
+        let ready = Ready::new(&task.group.header.steps, builder, task.pos, realize);
+        run(
+            writes,
+            task,
+            ready,
+            Input::Ready(&element),
+            task.group.header.optional,
+            &[object],
+            resources,
+            kinds,
+            realize,
+            failed,
+            found,
+            warned,
+        );
+    }
+}
+
+/// The type of the elements of the list a builder header names.
+fn element_type<'k>(resource: &Resource, group: &Group, kinds: &'k Kinds) -> FieldType<'k> {
+    use crate::kpatch::StepKind;
+    use crate::schema::Next;
+    let mut ty = kinds.of(&resource.api_version, &resource.id.kind);
+    for step in &group.header.steps {
+        ty = match &step.kind {
+            StepKind::Key(key) => match ty.child(&key.to_string()) {
+                Next::Known(ty) => ty,
+                _ => FieldType::unknown(),
+            },
+            StepKind::Index(_) | StepKind::All | StepKind::Match(_) => ty.item(),
+        };
+    }
+    ty.item()
+}
+
+/// `enabled: …` below a header: the last one counts.
+fn switch(
+    task: &Task<'_>,
+    statement: &Statement,
+    objects: &[usize],
+    resources: &mut [Resource],
+    realize: &mut Realize<'_>,
+    found: &mut Problems,
+) {
+    let at = Location::new(realize.file, statement.pos.line, statement.pos.column);
+    let value = match &statement.value {
+        None => Ok(Json::Null),
+        Some(val) => realize.value(val, FieldType::unknown(), &|| "enabled".to_owned()),
+    };
+    let on = match value {
+        Ok(Json::Bool(on)) => on,
+        Ok(Json::String(text)) if text == "true" => true,
+        Ok(Json::String(text)) if text == "false" => false,
+        Ok(other) => {
+            let message = format!("`enabled` must be true or false, not {}", crate::val::type_name(&other));
+            found.push(error("KP030", message).at(at));
+            return;
+        }
+        Err(NoValue::Broken) => return,
+        Err(NoValue::Problem(problem)) => {
+            found.push(problem);
+            return;
+        }
+    };
+    let _ = task;
+    for &object in objects {
+        resources[object].enabled = Some((on, at.clone()));
+    }
+}
+
+/// Whether a parameter says yes, in the strict sense of `enabled`.
+pub(crate) fn truth(param: &Param) -> Option<bool> {
+    match &param.data {
+        ParamData::Bool(value) => Some(*value),
+        ParamData::Text(text) if &**text == "true" => Some(true),
+        ParamData::Text(text) if &**text == "false" => Some(false),
+        _ => None,
+    }
+}

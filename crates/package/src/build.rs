@@ -1,0 +1,710 @@
+//! From a package and inputs to objects: merge, resolve, decide, apply, check, order.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+use slipway_manifest::ObjectId;
+use slipway_manifest::object::{annotation, split_api_version};
+use slipway_problem::{Location, Problem, Problems, Severity};
+
+use crate::apply::{self, Realize, Write, WriteKind, show_segs};
+use crate::check;
+use crate::enable::{Decision, State, decide};
+use crate::package::Package;
+use crate::params::{LayerKind, Layers, ParamData, Params, SetValue, read_tree, resolve};
+use crate::patches::Origin;
+use crate::report::{error, strict, warning};
+use crate::resources::{self, Resource, show_id};
+use crate::schema::{Kinds, check_parameters};
+use crate::template::{ParamPath, ParamStep};
+use crate::val::{Data, Reading, Val};
+
+/// The annotation that says when an object is installed.
+pub const PHASE: &str = "kurel.gokure.dev/install-phase";
+
+/// Undefined parameters of one disabled patch beyond these say nothing new.
+const MOST_UNDEFINED: usize = 100;
+
+/// A file of values: its name and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuesFile {
+    pub name: String,
+    pub text: String,
+}
+
+/// Everything that varies from build to build.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// Laid over the package and the local extension, first to last.
+    pub values: Vec<ValuesFile>,
+    /// Laid over all files, first to last.
+    pub sets: Vec<SetValue>,
+    /// Warnings are errors.
+    pub strict: bool,
+    /// Fields no schema knows are errors.
+    pub strict_schema: bool,
+    /// Two patches that set a field to different values are a mistake.
+    pub no_contention: bool,
+    /// CRDs, Namespaces, RBAC and Secrets without a phase go first.
+    pub auto_phase: bool,
+    /// The Kubernetes version aimed at, `1.29`.
+    pub kube_version: Option<String>,
+}
+
+/// When an object is installed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    PreInstall,
+    #[default]
+    Main,
+    PostInstall,
+}
+
+impl Phase {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::PreInstall, Self::Main, Self::PostInstall];
+
+    /// As the annotation spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PreInstall => "pre-install",
+            Self::Main => "main",
+            Self::PostInstall => "post-install",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == text)
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One object of the result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BuiltObject {
+    /// As it is now, renames and all.
+    pub id: ObjectId,
+    pub value: Json,
+    pub phase: Phase,
+    /// Where its manifest begins; `generated:namespaces` for those we made.
+    pub at: Location,
+    /// Index into [`Build::resources`].
+    pub resource: usize,
+}
+
+/// An object that is not part of the result, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    pub id: ObjectId,
+    pub why: String,
+}
+
+/// A finished build.
+#[derive(Clone, Debug)]
+pub struct Build {
+    pub package: String,
+    pub version: String,
+    /// In the order they are written.
+    pub objects: Vec<BuiltObject>,
+    /// Warnings and notes; a build has no errors.
+    pub problems: Problems,
+    pub params: Params,
+    pub decision: Decision,
+    pub patches: Arc<Vec<crate::patches::Patch>>,
+    /// All objects, also those left out, as patches left them.
+    pub resources: Vec<Resource>,
+    /// Every change every patch made.
+    pub writes: Vec<Write>,
+    pub dropped: Vec<Dropped>,
+    /// Names of Namespaces added because `global.namespaces.create` is true.
+    pub synthesised: Vec<String>,
+    pub(crate) kinds: Kinds,
+    /// Digest of package and inputs.
+    pub digest: String,
+}
+
+/// What validating found, with the build if there is one.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    pub problems: Problems,
+    pub build: Option<Build>,
+    pub decision: Decision,
+}
+
+/// How far a run goes beyond building.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Thorough {
+    Build,
+    /// Disabled patches are checked too.
+    Validate,
+}
+
+impl Package {
+    /// Builds the objects. All problems come at once; with an error there is no build.
+    pub fn build(&self, inputs: &Inputs) -> Result<Build, Problems> {
+        let mut problems = Problems::new();
+        let (build, _) = self.run(inputs, Thorough::Build, &mut problems);
+        self.finish(build, problems, inputs)
+    }
+
+    /// Does everything but write, and looks at disabled patches as well.
+    pub fn validate(&self, inputs: &Inputs) -> Validation {
+        let mut problems = Problems::new();
+        let (build, decision) = self.run(inputs, Thorough::Validate, &mut problems);
+        match self.finish(build, problems, inputs) {
+            Ok(build) => Validation { problems: build.problems.clone(), build: Some(build), decision },
+            Err(problems) => Validation { problems, build: None, decision },
+        }
+    }
+
+    /// The merged and resolved parameters.
+    pub fn params(&self, inputs: &Inputs) -> Result<Params, Problems> {
+        let mut problems = Problems::new();
+        problems.extend(
+            self.problems
+                .iter()
+                .filter(|problem| problem.code.as_deref().is_some_and(|code| code.starts_with("KV")))
+                .cloned(),
+        );
+        match self.merged(inputs, &mut problems) {
+            Some(params) if !problems.has_errors() => Ok(params),
+            _ => Err(problems),
+        }
+    }
+
+    fn merged(&self, inputs: &Inputs, problems: &mut Problems) -> Option<Params> {
+        let mut layers = Layers::new("parameters.yaml", self.tree.clone()?);
+        let mut lay = |kind: LayerKind, name: &str, text: &str, layers: &mut Layers| {
+            let layer = layers.add(kind, name);
+            if let Some((tree, _)) = read_tree(name, text, layer, problems) {
+                layers.merge(tree, problems);
+            }
+        };
+        if let Some((name, text)) = &self.local {
+            lay(LayerKind::Local, name, text, &mut layers);
+        }
+        for file in &inputs.values {
+            let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
+            lay(LayerKind::Values, &file.name, text, &mut layers);
+        }
+        for set in &inputs.sets {
+            layers.set(set, problems);
+        }
+        Some(resolve(layers, problems))
+    }
+
+    fn run(&self, inputs: &Inputs, thorough: Thorough, problems: &mut Problems) -> (Option<Build>, Decision) {
+        problems.extend(self.problems.iter().cloned());
+        let Some(params) = self.merged(inputs, problems) else { return (None, Decision::default()) };
+        let decision = decide(&self.patches, &params, problems);
+        if thorough == Thorough::Validate {
+            self.check_disabled(&decision, &params, problems);
+        }
+        // Patches run even if something is wrong already, so that one run shows every mistake; a package
+        // whose patches could not be chosen would only show consequences.
+        let mut resources = self.resources.clone();
+        if self.metadata.substitute_resources {
+            substitute(&mut resources, &params, &self.kinds, problems);
+        } else {
+            let known = |path: &ParamPath| params.get(path).is_some();
+            resources.iter().for_each(|resource| resources::unsubstituted(resource, &known, problems));
+        }
+        let applied =
+            apply::apply(&mut resources, &self.patches, &decision.order, &params, &self.kinds, problems);
+        let own = self.own_params(&mut Problems::new());
+        let schema = self.schema_of(own.as_ref().unwrap_or(&params), &params, problems);
+        self.check_exported(&schema, problems);
+        check_parameters(&schema, &params, problems);
+        params.layers.report_unknown(
+            &|path| schema.allows(path),
+            &|path| schema.forbids(path),
+            &params.names(),
+            problems,
+        );
+        contention_problems(&resources, &applied.writes, &self.patches, inputs.no_contention, problems);
+        if problems.has_errors() {
+            return (None, decision);
+        }
+        let mut build = Build {
+            package: self.metadata.name.clone(),
+            version: self.metadata.version.clone(),
+            objects: Vec::new(),
+            problems: Problems::new(),
+            decision: decision.clone(),
+            patches: Arc::clone(&self.patches),
+            resources,
+            writes: applied.writes,
+            dropped: Vec::new(),
+            synthesised: Vec::new(),
+            kinds: self.kinds.clone(),
+            digest: self.digest(inputs),
+            params,
+        };
+        build.choose(inputs, problems);
+        check::check(&build, inputs, problems);
+        (Some(build), decision)
+    }
+
+    /// Undefined parameters in patches that do not apply today would fail on the day they do.
+    fn check_disabled(&self, decision: &Decision, params: &Params, problems: &mut Problems) {
+        for (patch, state) in self.patches.iter().zip(&decision.states) {
+            if state.is_on() {
+                continue;
+            }
+            let mut found = Problems::new();
+            for (path, pos) in crate::trace::references(&patch.content) {
+                if params.get(path).is_none() && found.len() < MOST_UNDEFINED {
+                    found.push(params.undefined(path, Location::new(&*patch.file, pos.line, pos.column)));
+                }
+            }
+            found.quote(&patch.file, &patch.text);
+            problems.extend(found);
+        }
+    }
+
+    /// Sorts the problems, gives each the line it is about, and keeps the build if none is an error.
+    fn finish(
+        &self,
+        build: Option<Build>,
+        mut problems: Problems,
+        inputs: &Inputs,
+    ) -> Result<Build, Problems> {
+        if inputs.strict {
+            strict(&mut problems);
+        }
+        problems.sort();
+        let mut files: Vec<Arc<str>> = problems
+            .iter()
+            .filter(|problem| problem.excerpt.is_none())
+            .filter_map(|problem| Some(Arc::clone(&problem.at.as_ref()?.file)))
+            .collect();
+        files.dedup();
+        for file in files {
+            let values =
+                inputs.values.iter().find(|values| *values.name == *file).map(|values| values.text.as_str());
+            let local =
+                self.local.as_ref().filter(|(name, _)| **name == *file).map(|(_, text)| text.as_str());
+            let own = || std::str::from_utf8(self.files.get(&file)?).ok();
+            if let Some(text) = values.or(local).or_else(own) {
+                problems.quote(&file, text);
+            }
+        }
+        match build {
+            Some(mut build) if !problems.has_errors() => {
+                build.problems = problems;
+                Ok(build)
+            }
+            _ => Err(problems),
+        }
+    }
+
+    fn digest(&self, inputs: &Inputs) -> String {
+        use sha2::{Digest, Sha256};
+        let mut hash = Sha256::new();
+        hash.update(self.schema_digest());
+        let mut add = |text: &str| {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text.as_bytes());
+        };
+        for patch in self.patches.iter().filter(|patch| patch.origin == Origin::Local) {
+            add(&patch.id);
+            add(&patch.text);
+        }
+        if let Some((name, text)) = &self.local {
+            add(name);
+            add(text);
+        }
+        for file in &inputs.values {
+            add(&file.text);
+        }
+        for set in &inputs.sets {
+            add(&set.text);
+        }
+        crate::package::hex(&hash.finalize())
+    }
+}
+
+/// Puts references in resources, value by value and never as text.
+fn substitute(resources: &mut [Resource], params: &Params, kinds: &Kinds, problems: &mut Problems) {
+    for resource in resources {
+        let Some(node) = resource.node() else { continue };
+        let mut found = Problems::new();
+        let reading = Reading { file: &resource.at.file, lines: 0, columns: 0, layer: 0 };
+        let mut val = reading.value(node, &mut found);
+        let file = Arc::clone(&resource.at.file);
+        let mut warnings = Problems::new();
+        let mut realize = Realize { params, file: &file, warnings: &mut warnings };
+        let ty = resource.ty(kinds);
+        let label = resource.label();
+        if !found.has_errors() && replace(&mut val) {
+            match realize.value(&val, ty, &|| label.clone()) {
+                Ok(value) => {
+                    resource.value = value;
+                    let id = ObjectId::of(&resource.value);
+                    if id.kind == resource.id.kind && !id.name.is_empty() {
+                        resource.id = id;
+                    }
+                }
+                Err(apply::NoValue::Broken) => {}
+                Err(apply::NoValue::Problem(problem)) => found.push(problem),
+            }
+        }
+        found.extend(warnings);
+        problems.extend(found);
+    }
+}
+
+/// Whether a tree holds references; literals in it keep the type they were written with.
+fn replace(val: &mut Val) -> bool {
+    match &mut val.data {
+        Data::Text(template) => {
+            if !resources::has_references(template) {
+                val.tag = Some(crate::val::Forced::Str);
+                return template.literal().is_some_and(|text| text.contains("${"));
+            }
+            true
+        }
+        Data::List(items) => items.iter_mut().map(replace).fold(false, |any, one| any | one),
+        Data::Map(map) => map.values_mut().map(replace).fold(false, |any, one| any | one),
+        _ => {
+            val.tag = Some(crate::val::Forced::Str);
+            false
+        }
+    }
+}
+
+impl Build {
+    /// Decides which objects are part of the result, their phases and their order.
+    fn choose(&mut self, inputs: &Inputs, problems: &mut Problems) {
+        let namespaces = |key: &str| {
+            let path = ["global", "namespaces", key].map(|key| ParamStep::Key(key.to_owned()));
+            self.params.get(&ParamPath(path.to_vec()))
+        };
+        let create = namespaces("create").and_then(apply::truth);
+        let exclude: BTreeSet<String> = match namespaces("exclude").map(|param| &param.data) {
+            Some(ParamData::List(items)) => {
+                items.iter().filter_map(|item| Some(item.text().ok()?.0.into_owned())).collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        let mut objects = Vec::new();
+        let mut dropped = Vec::new();
+        for (index, resource) in self.resources.iter().enumerate() {
+            let mut id = ObjectId::of(&resource.value);
+            let is_namespace = id.kind == "Namespace" && id.group.is_empty();
+            let why = match &resource.enabled {
+                Some((true, _)) => None,
+                Some((false, at)) => Some(format!("disabled by {}:{}", at.file, at.line)),
+                None if is_namespace && exclude.contains(&id.name) => {
+                    Some("listed in global.namespaces.exclude".to_owned())
+                }
+                None if is_namespace && create == Some(false) => {
+                    Some("global.namespaces.create is false".to_owned())
+                }
+                None => None,
+            };
+            if let Some(why) = why {
+                dropped.push(Dropped { id, why });
+                continue;
+            }
+            if !id.namespace.is_empty() && self.kinds.namespaced(&id.group, &id.kind) == Some(false) {
+                let message = format!(
+                    "{} `{}` belongs to no namespace, but names `{}`",
+                    id.kind, id.name, id.namespace
+                );
+                problems.push(warning("KR022", message).at(resource.at.clone()));
+                id.namespace.clear();
+            }
+            objects.push(BuiltObject {
+                phase: self.phase(resource, inputs, problems),
+                value: resource.value.clone(),
+                at: resource.at.clone(),
+                resource: index,
+                id,
+            });
+        }
+        if create == Some(true) {
+            self.synthesise(&mut objects, &exclude);
+        }
+        let mut seen: HashMap<ObjectId, Location> = HashMap::new();
+        for object in &objects {
+            if let Some(first) = seen.insert(object.id.clone(), object.at.clone()) {
+                let message = format!(
+                    "two objects are {} after patches; the other is from {}:{}",
+                    show_id(&object.id),
+                    first.file,
+                    first.line
+                );
+                problems.push(
+                    error("KR021", message)
+                        .at(object.at.clone())
+                        .hint("a patch renamed or moved one onto the other"),
+                );
+            }
+        }
+        objects.sort_by(|a, b| order_key(a).cmp(&order_key(b)));
+        self.objects = objects;
+        self.dropped = dropped;
+    }
+
+    fn phase(&self, resource: &Resource, inputs: &Inputs, problems: &mut Problems) -> Phase {
+        match annotation(&resource.value, PHASE) {
+            Some(text) => Phase::parse(text).unwrap_or_else(|| {
+                let message = format!("`{text}` is no install phase of {}", resource.label());
+                let problem = error("KR036", message).at(resource.at.clone());
+                problems.push(problem.hint("phases are pre-install, main and post-install"));
+                Phase::Main
+            }),
+            None => {
+                let id = &resource.id;
+                let early = matches!(
+                    id.kind.as_str(),
+                    "CustomResourceDefinition" | "Namespace" | "Secret" | "ServiceAccount"
+                ) || id.group == "rbac.authorization.k8s.io";
+                if inputs.auto_phase && early { Phase::PreInstall } else { Phase::Main }
+            }
+        }
+    }
+
+    fn synthesise(&mut self, objects: &mut Vec<BuiltObject>, exclude: &BTreeSet<String>) {
+        let existing: BTreeSet<&str> = objects
+            .iter()
+            .filter(|object| object.id.kind == "Namespace" && object.id.group.is_empty())
+            .map(|object| object.id.name.as_str())
+            .collect();
+        let wanted: BTreeSet<String> = objects
+            .iter()
+            .map(|object| object.id.namespace.as_str())
+            .filter(|name| {
+                !name.is_empty()
+                    && !existing.contains(name)
+                    && !exclude.contains(*name)
+                    && !WELL_KNOWN.contains(name)
+            })
+            .map(str::to_owned)
+            .collect();
+        let path = ParamPath(["global", "labels"].map(|key| ParamStep::Key(key.to_owned())).to_vec());
+        let labels: Option<Map<String, Json>> = self.params.get(&path).and_then(|param| match &param.data {
+            ParamData::Map(map) => map
+                .iter()
+                .map(|(key, value)| Some((key.clone(), Json::String(value.text().ok()?.0.into_owned()))))
+                .collect(),
+            _ => None,
+        });
+        for name in wanted {
+            let mut metadata = Map::new();
+            metadata.insert("name".to_owned(), Json::String(name.clone()));
+            if let Some(labels) = labels.as_ref().filter(|labels| !labels.is_empty()) {
+                metadata.insert("labels".to_owned(), Json::Object(labels.clone()));
+            }
+            let value = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+            let resource = Resource::generated(value.clone(), "generated:namespaces");
+            objects.push(BuiltObject {
+                id: resource.id.clone(),
+                value,
+                phase: Phase::PreInstall,
+                at: resource.at.clone(),
+                resource: self.resources.len(),
+            });
+            self.resources.push(resource);
+            self.synthesised.push(name);
+        }
+    }
+
+    /// How many objects of each kind there are, in the order of the result.
+    pub fn counts(&self) -> Vec<(String, usize)> {
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for object in &self.objects {
+            match counts.iter_mut().find(|(kind, _)| *kind == object.id.kind) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((object.id.kind.clone(), 1)),
+            }
+        }
+        counts
+    }
+
+    /// Fields several patches wrote, with what each wrote.
+    pub fn contention(&self) -> Vec<Contention> {
+        contention(&self.resources, &self.writes)
+    }
+
+    /// The lines of the report: stages, patches, counts, problems, summary.
+    pub fn report(&self) -> Vec<String> {
+        crate::text::report(self)
+    }
+}
+
+/// Namespaces every cluster has.
+pub(crate) const WELL_KNOWN: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// The order kinds are installed in.
+const RANKS: &[&str] = &[
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PriorityClass",
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "Secret",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "DaemonSet",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "PodDisruptionBudget",
+    "HorizontalPodAutoscaler",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "HTTPRoute",
+];
+
+fn rank(id: &ObjectId, api_version: &str) -> usize {
+    let built_in = {
+        let (group, _) = split_api_version(api_version);
+        !group.contains('.') || group.ends_with(".k8s.io")
+    };
+    match id.kind.as_str() {
+        "APIService" => RANKS.len() + 2,
+        "MutatingWebhookConfiguration" => RANKS.len() + 3,
+        "ValidatingWebhookConfiguration" => RANKS.len() + 4,
+        kind if built_in => RANKS.iter().position(|known| *known == kind).unwrap_or(RANKS.len()),
+        _ => RANKS.len() + 1,
+    }
+}
+
+fn order_key(object: &BuiltObject) -> (Phase, usize, &str, &str, &str, &str) {
+    let id = &object.id;
+    let api_version = object.value["apiVersion"].as_str().unwrap_or_default();
+    (object.phase, rank(id, api_version), &id.group, &id.kind, &id.namespace, &id.name)
+}
+
+/// The patch, the line and the value of one write to a field.
+pub type LeafWrite = (usize, u32, Json);
+
+/// A field several patches wrote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contention {
+    /// Index into [`Build::resources`].
+    pub resource: usize,
+    pub path: String,
+    /// Patch, line and value of each write, in order.
+    pub writes: Vec<LeafWrite>,
+}
+
+impl Contention {
+    /// Whether the patches disagree.
+    pub fn differs(&self) -> bool {
+        self.writes.windows(2).any(|pair| pair[0].2 != pair[1].2)
+    }
+}
+
+fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
+    let mut leaves: BTreeMap<(usize, String), Vec<LeafWrite>> = BTreeMap::new();
+    // Objects only one patch touched need no closer look.
+    let mut touched: Vec<Option<usize>> = vec![None; resources.len()];
+    let mut shared: Vec<bool> = vec![false; resources.len()];
+    for write in writes {
+        match touched[write.resource] {
+            None => touched[write.resource] = Some(write.patch),
+            Some(patch) if patch != write.patch => shared[write.resource] = true,
+            Some(_) => {}
+        }
+    }
+    for write in writes.iter().filter(|write| shared[write.resource] && write.kind != WriteKind::Insert) {
+        let base = show_segs(&write.path);
+        match &write.new {
+            None => leaves.entry((write.resource, base)).or_default().push((
+                write.patch,
+                write.pos.line,
+                Json::Null,
+            )),
+            Some(value) => flatten(base, value, &mut |path, value| {
+                leaves.entry((write.resource, path)).or_default().push((
+                    write.patch,
+                    write.pos.line,
+                    value.clone(),
+                ));
+            }),
+        }
+    }
+    leaves
+        .into_iter()
+        .filter(|(_, writes)| writes.iter().any(|write| write.0 != writes[0].0))
+        .map(|((resource, path), writes)| Contention { resource, path, writes })
+        .collect()
+}
+
+fn flatten(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
+    match value {
+        Json::Object(map) if !map.is_empty() => {
+            for (key, value) in map {
+                let below = if key.contains(['.', '[', ' ']) {
+                    format!("{path}[{key:?}]")
+                } else {
+                    format!("{path}.{key}")
+                };
+                flatten(below, value, visit);
+            }
+        }
+        other => visit(path, other),
+    }
+}
+
+fn contention_problems(
+    resources: &[Resource],
+    writes: &[Write],
+    patches: &[crate::patches::Patch],
+    refuse: bool,
+    problems: &mut Problems,
+) {
+    if !refuse {
+        return;
+    }
+    for found in contention(resources, writes).into_iter().filter(Contention::differs) {
+        let who: Vec<String> = found
+            .writes
+            .iter()
+            .map(|(patch, line, value)| format!("{}:{line} sets {value}", patches[*patch].file))
+            .collect();
+        let message = format!(
+            "patches disagree on {} of {}: {}",
+            found.path,
+            show_id(&resources[found.resource].id),
+            who.join(", ")
+        );
+        let (patch, line, _) = &found.writes[found.writes.len() - 1];
+        problems.push(error("KX060", message).at(Location::new(&*patches[*patch].file, *line, 1)));
+    }
+}
+
+/// Counts errors and warnings.
+pub fn summary(problems: &Problems) -> (usize, usize) {
+    let count = |severity: Severity| {
+        problems.iter().filter(|problem: &&Problem| problem.severity == severity).count()
+    };
+    (count(Severity::Error), count(Severity::Warning))
+}
+
+/// The state of a patch in words, for tables.
+pub(crate) fn state_word(state: &State) -> &'static str {
+    state.mark().0
+}

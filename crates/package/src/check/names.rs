@@ -1,0 +1,146 @@
+//! Names, labels, annotations and the phases they ask for.
+
+use serde_json::Value as Json;
+use slipway_manifest::names;
+use slipway_manifest::object::{annotation, annotations, labels};
+use slipway_problem::Problems;
+
+use crate::build::{Build, BuiltObject};
+use crate::report::error;
+use crate::resources::show_id;
+
+const MOST_ANNOTATION_BYTES: usize = 256 << 10;
+pub(crate) const WAIT: &str = "kurel.gokure.dev/wait-for-ready";
+pub(crate) const TIMEOUT: &str = "kurel.gokure.dev/timeout";
+
+/// Kinds whose names may hold more than DNS names do.
+const FREE_NAMES: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
+
+pub(super) fn check(build: &Build, problems: &mut Problems) {
+    for object in &build.objects {
+        name(object, problems);
+        let mut complain = |what: String| {
+            let message = format!("{}: {what}", show_id(&object.id));
+            problems.push(error("KR023", message).at(object.at.clone()));
+        };
+        if !object.id.namespace.is_empty()
+            && let Err(why) = names::label_1123(&object.id.namespace)
+        {
+            complain(format!("`{}` is no namespace name: {}", object.id.namespace, why.join("; ")));
+        }
+        for (key, value) in labels(&object.value) {
+            if let Err(why) = names::label_key(key) {
+                complain(format!("`{key}` is no label key: {}", why.join("; ")));
+            }
+            if let Err(why) = names::label_value(value) {
+                complain(format!("`{value}` is no value for the label `{key}`: {}", why.join("; ")));
+            }
+        }
+        let mut bytes = 0;
+        for (key, value) in annotations(&object.value) {
+            bytes += key.len() + value.len();
+            if let Err(why) = names::label_key(&key.to_ascii_lowercase()) {
+                complain(format!("`{key}` is no annotation key: {}", why.join("; ")));
+            }
+        }
+        if bytes > MOST_ANNOTATION_BYTES {
+            complain(format!("the annotations have {bytes} bytes, more than 256 KiB"));
+        }
+        for field in ["labels", "annotations"] {
+            for (key, value) in object.value["metadata"][field].as_object().into_iter().flatten() {
+                if !matches!(value, Json::String(_) | Json::Null) {
+                    let message = format!(
+                        "{}: metadata.{field}[{key:?}] must be a string, not {}",
+                        show_id(&object.id),
+                        crate::val::type_name(value)
+                    );
+                    problems.push(error("KS002", message).at(object.at.clone()).hint("quote it"));
+                }
+            }
+        }
+        if let Some(wait) = annotation(&object.value, WAIT)
+            && wait != "true"
+            && wait != "false"
+        {
+            let message =
+                format!("{}: `{WAIT}` must be \"true\" or \"false\", not `{wait}`", show_id(&object.id));
+            problems.push(error("KR037", message).at(object.at.clone()));
+        }
+        if let Some(timeout) = annotation(&object.value, TIMEOUT)
+            && duration(timeout).is_none()
+        {
+            let message = format!("{}: `{TIMEOUT}` is no duration: `{timeout}`", show_id(&object.id));
+            problems.push(error("KR037", message).at(object.at.clone()).hint("write 90s, 5m or 1h30m"));
+        }
+    }
+}
+
+fn name(object: &BuiltObject, problems: &mut Problems) {
+    let id = &object.id;
+    let result = match id.kind.as_str() {
+        "Namespace" if id.group.is_empty() => names::label_1123(&id.name),
+        kind if FREE_NAMES.contains(&kind) => {
+            if id.name.contains(['/', '%']) || id.name == "." || id.name == ".." {
+                Err(vec!["it must not hold `/` or `%`".to_owned()])
+            } else {
+                Ok(())
+            }
+        }
+        _ => names::subdomain(&id.name),
+    };
+    if let Err(why) = result {
+        let message = format!("`{}` is no name for a {}: {}", id.name, id.kind, why.join("; "));
+        problems.push(error("KR023", message).at(object.at.clone()));
+    }
+}
+
+/// Reads a Go duration into nanoseconds.
+pub(crate) fn duration(text: &str) -> Option<u128> {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Some(0);
+    }
+    let mut total = 0f64;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let amount: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit = match &rest[..end] {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" => 6e10,
+            "h" => 3.6e12,
+            _ => return None,
+        };
+        total += amount * unit;
+        rest = &rest[end..];
+    }
+    (total < 1e19).then_some(total as u128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for (text, nanos) in [
+            ("5m", Some(300_000_000_000)),
+            ("1h30m", Some(5_400_000_000_000)),
+            ("1.5s", Some(1_500_000_000)),
+            ("0", Some(0)),
+            ("5", None),
+            ("", None),
+            ("m", None),
+            ("5 m", None),
+        ] {
+            assert_eq!(duration(text), nanos, "{text}");
+        }
+    }
+}

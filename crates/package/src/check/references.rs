@@ -1,0 +1,396 @@
+//! References between objects: what points at something the package does not have.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::Value as Json;
+use slipway_manifest::ObjectId;
+use slipway_problem::{Location, Problems};
+
+use super::pods::{containers, template};
+use crate::build::{Build, BuiltObject, Phase, WELL_KNOWN};
+use crate::report::{note, warning};
+use crate::resources::show_id;
+
+struct Index<'b> {
+    build: &'b Build,
+    by_id: HashMap<(&'b str, &'b str, &'b str), &'b BuiltObject>,
+    /// Namespace, pod labels and template of every workload.
+    pods: Vec<(&'b BuiltObject, &'b Json)>,
+    /// Positions in `pods` by each label they carry.
+    by_label: HashMap<(&'b str, &'b str), Vec<usize>>,
+    /// Old names of objects patches renamed: kind and name.
+    renamed: HashMap<(&'b str, &'b str), &'b str>,
+}
+
+pub(super) fn check(build: &Build, problems: &mut Problems) {
+    let mut index = Index {
+        build,
+        by_id: build.objects.iter().map(|object| (key(&object.id), object)).collect(),
+        pods: build.objects.iter().filter_map(|object| Some((object, template(object)?))).collect(),
+        by_label: HashMap::new(),
+        renamed: HashMap::new(),
+    };
+    for (position, (_, template)) in index.pods.iter().enumerate() {
+        for (label, value) in template["metadata"]["labels"].as_object().into_iter().flatten() {
+            if let Some(value) = value.as_str() {
+                index.by_label.entry((label, value)).or_default().push(position);
+            }
+        }
+    }
+    for object in &build.objects {
+        let before = &build.resources[object.resource].id;
+        if before.name != object.id.name {
+            index.renamed.insert((&before.kind, &before.name), &object.id.name);
+        }
+    }
+    namespaces(build, problems);
+    for object in &build.objects {
+        match object.id.kind.as_str() {
+            "Service" => service(&index, object, problems),
+            "Ingress" => ingress(&index, object, problems),
+            "HTTPRoute" => route(&index, object, problems),
+            "HorizontalPodAutoscaler" => {
+                let target = &object.value["spec"]["scaleTargetRef"];
+                needs(&index, object, str_of(target, "kind"), str_of(target, "name"), "KR031", problems);
+            }
+            "PodDisruptionBudget" | "ServiceMonitor" | "PodMonitor" => selects(&index, object, problems),
+            "RoleBinding" | "ClusterRoleBinding" => binding(&index, object, problems),
+            _ => {}
+        }
+        if let Some(template) = template(object) {
+            pod(&index, object, template, problems);
+        }
+        custom(&index, object, problems);
+    }
+}
+
+fn key(id: &ObjectId) -> (&str, &str, &str) {
+    (&id.kind, &id.namespace, &id.name)
+}
+
+fn str_of<'j>(value: &'j Json, field: &str) -> &'j str {
+    value[field].as_str().unwrap_or_default()
+}
+
+impl<'b> Index<'b> {
+    fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<&'b BuiltObject> {
+        self.by_id.get(&(kind, namespace, name)).copied()
+    }
+
+    /// The workloads in any namespace whose pods carry all these labels.
+    fn selected(&self, labels: &serde_json::Map<String, Json>) -> Vec<(&'b BuiltObject, &'b Json)> {
+        let Some((first, value)) = labels.iter().next() else { return Vec::new() };
+        let candidates = value.as_str().and_then(|value| self.by_label.get(&(first.as_str(), value)));
+        candidates
+            .into_iter()
+            .flatten()
+            .map(|&position| self.pods[position])
+            .filter(|(_, template)| {
+                labels.iter().all(|(key, value)| template["metadata"]["labels"].get(key) == Some(value))
+            })
+            .collect()
+    }
+
+    fn rename_hint(&self, kind: &str, name: &str) -> Option<String> {
+        self.renamed
+            .get(&(kind, name))
+            .map(|new| format!("a patch renamed it to `{new}`; references are not rewritten"))
+    }
+}
+
+fn namespaces(build: &Build, problems: &mut Problems) {
+    let existing: BTreeSet<&str> = build
+        .objects
+        .iter()
+        .filter(|object| object.id.kind == "Namespace" && object.id.group.is_empty())
+        .map(|object| object.id.name.as_str())
+        .collect();
+    let mut used: BTreeMap<&str, &BuiltObject> = BTreeMap::new();
+    for object in &build.objects {
+        if !object.id.namespace.is_empty() {
+            used.entry(&object.id.namespace).or_insert(object);
+        }
+    }
+    let dropped: BTreeSet<&str> = build
+        .dropped
+        .iter()
+        .filter(|dropped| dropped.id.kind == "Namespace")
+        .map(|dropped| dropped.id.name.as_str())
+        .collect();
+    for (name, object) in &used {
+        if !existing.contains(name) && !WELL_KNOWN.contains(name) && !dropped.contains(name) {
+            let message = format!("namespace {name} is used but the package has no Namespace object for it");
+            problems.push(
+                warning("KR024", message)
+                    .at(object.at.clone())
+                    .hint("set global.namespaces.create: true, or add resources/namespaces.yaml"),
+            );
+        }
+    }
+    if used.len() > 1 {
+        let names: Vec<&str> = used.keys().copied().collect();
+        let message =
+            format!("resources span {} namespaces: {}", used.len(), crate::report::listed(&names, 8));
+        problems.push(warning("KR025", message).at(Location::file("resources/")));
+    }
+}
+
+fn service(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
+    let Some(selector) = object.value["spec"]["selector"].as_object().filter(|selector| !selector.is_empty())
+    else {
+        return;
+    };
+    let everywhere = index.selected(selector);
+    let here: Vec<_> = everywhere.iter().filter(|(pod, _)| pod.id.namespace == object.id.namespace).collect();
+    if here.is_empty() {
+        let id = show_id(&object.id);
+        problems.push(
+            match everywhere.first() {
+                Some((other, _)) => warning(
+                    "KR033",
+                    format!("{id} selects pods of {} only, in another namespace", show_id(&other.id)),
+                ),
+                None => warning("KR026", format!("{id} selects no pods of the package")),
+            }
+            .at(object.at.clone()),
+        );
+        return;
+    }
+    for port in object.value["spec"]["ports"].as_array().into_iter().flatten() {
+        let target = if port["targetPort"].is_null() { &port["port"] } else { &port["targetPort"] };
+        let exposes = here.iter().any(|(_, template)| {
+            let mut declared = false;
+            let found = containers(template).any(|(_, container)| {
+                container["ports"].as_array().into_iter().flatten().any(|own| {
+                    declared = true;
+                    match target {
+                        Json::String(name) => own["name"].as_str() == Some(name),
+                        number => own["containerPort"] == *number,
+                    }
+                })
+            });
+            // Containers that declare no ports at all may listen on any number.
+            found || (!declared && !target.is_string())
+        });
+        if !exposes {
+            let shown = target.as_str().map_or_else(|| target.to_string(), str::to_owned);
+            let message = format!("{}: no container it selects has the port `{shown}`", show_id(&object.id));
+            problems.push(warning("KR027", message).at(object.at.clone()));
+        }
+    }
+}
+
+fn backend(index: &Index<'_>, object: &BuiltObject, name: &str, port: &Json, problems: &mut Problems) {
+    if name.is_empty() {
+        return;
+    }
+    let Some(service) = index.get("Service", &object.id.namespace, name) else {
+        let problem = warning(
+            "KR028",
+            format!("{} points at Service `{name}`, which the package does not have", show_id(&object.id)),
+        )
+        .at(object.at.clone());
+        problems.push(match index.rename_hint("Service", name) {
+            Some(hint) => problem.hint(hint),
+            None => problem,
+        });
+        return;
+    };
+    let has = service.value["spec"]["ports"].as_array().into_iter().flatten().any(|own| match port {
+        Json::Null => true,
+        Json::String(name) => own["name"].as_str() == Some(name),
+        number => own["port"] == *number,
+    });
+    if !has {
+        let shown = port.as_str().map_or_else(|| port.to_string(), str::to_owned);
+        let message = format!(
+            "{} points at port `{shown}` of Service `{name}`, which has no such port",
+            show_id(&object.id)
+        );
+        problems.push(warning("KR028", message).at(object.at.clone()));
+    }
+}
+
+fn ingress(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
+    let spec = &object.value["spec"];
+    let rules = spec["rules"].as_array().into_iter().flatten();
+    let paths = rules.flat_map(|rule| rule["http"]["paths"].as_array().into_iter().flatten());
+    let backends = paths.map(|path| &path["backend"]).chain([&spec["defaultBackend"]]);
+    for found in backends {
+        let service = &found["service"];
+        let port = if service["port"]["name"].is_null() {
+            &service["port"]["number"]
+        } else {
+            &service["port"]["name"]
+        };
+        backend(index, object, str_of(service, "name"), port, problems);
+    }
+}
+
+fn route(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
+    for rule in object.value["spec"]["rules"].as_array().into_iter().flatten() {
+        for found in rule["backendRefs"].as_array().into_iter().flatten() {
+            let is_service = matches!(str_of(found, "kind"), "" | "Service") && found["namespace"].is_null();
+            if is_service {
+                backend(index, object, str_of(found, "name"), &found["port"], problems);
+            }
+        }
+    }
+}
+
+/// One object needs another of the same namespace.
+fn needs(
+    index: &Index<'_>,
+    object: &BuiltObject,
+    kind: &str,
+    name: &str,
+    code: &str,
+    problems: &mut Problems,
+) {
+    if kind.is_empty() || name.is_empty() {
+        return;
+    }
+    let cluster = index.build.kinds.namespaced("rbac.authorization.k8s.io", kind) == Some(false);
+    let namespace = if cluster { "" } else { &object.id.namespace };
+    match index.get(kind, namespace, name) {
+        Some(found) => later(object, found, problems),
+        None => {
+            let message =
+                format!("{} refers to {kind} `{name}`, which the package does not have", show_id(&object.id));
+            let problem = if kind == "Secret" { note(code, message) } else { warning(code, message) };
+            let problem = problem.at(object.at.clone());
+            problems.push(match index.rename_hint(kind, name) {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            });
+        }
+    }
+}
+
+/// What an earlier phase needs must not come in a later one.
+fn later(object: &BuiltObject, needed: &BuiltObject, problems: &mut Problems) {
+    if needed.phase > object.phase {
+        let message = format!(
+            "{} ({}) needs {}, which comes later ({})",
+            show_id(&object.id),
+            object.phase,
+            show_id(&needed.id),
+            needed.phase
+        );
+        problems.push(warning("KR035", message).at(object.at.clone()));
+    }
+}
+
+fn selects(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
+    let spec = &object.value["spec"];
+    let Some(labels) = spec["selector"]["matchLabels"].as_object().filter(|labels| !labels.is_empty()) else {
+        return;
+    };
+    let elsewhere = !spec["namespaceSelector"].is_null();
+    let found = if object.id.kind == "ServiceMonitor" {
+        index.build.objects.iter().any(|other| {
+            other.id.kind == "Service"
+                && (elsewhere || other.id.namespace == object.id.namespace)
+                && labels.iter().all(|(key, value)| other.value["metadata"]["labels"].get(key) == Some(value))
+        })
+    } else {
+        index.selected(labels).iter().any(|(pod, _)| elsewhere || pod.id.namespace == object.id.namespace)
+    };
+    if !found {
+        let message = format!("{} selects nothing of the package", show_id(&object.id));
+        problems.push(warning("KR031", message).at(object.at.clone()));
+    }
+}
+
+fn binding(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
+    const BUILT_IN: [&str; 4] = ["cluster-admin", "admin", "edit", "view"];
+    let role = &object.value["roleRef"];
+    let (kind, name) = (str_of(role, "kind"), str_of(role, "name"));
+    if !(kind == "ClusterRole" && (BUILT_IN.contains(&name) || name.starts_with("system:"))) {
+        needs(index, object, kind, name, "KR032", problems);
+    }
+    for subject in object.value["subjects"].as_array().into_iter().flatten() {
+        if str_of(subject, "kind") != "ServiceAccount" || str_of(subject, "name") == "default" {
+            continue;
+        }
+        let name = str_of(subject, "name");
+        let namespace = subject["namespace"].as_str().unwrap_or(&object.id.namespace);
+        if index.get("ServiceAccount", namespace, name).is_none() {
+            let message = format!(
+                "{} binds ServiceAccount `{name}`, which the package does not have in namespace `{namespace}`",
+                show_id(&object.id)
+            );
+            problems.push(warning("KR032", message).at(object.at.clone()));
+        }
+    }
+}
+
+fn pod(index: &Index<'_>, object: &BuiltObject, template: &Json, problems: &mut Problems) {
+    let mut wanted: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let want = |kind: &'static str, source: &'_ Json, field: &str| -> Option<(&'static str, String)> {
+        let name = source[field].as_str()?;
+        let optional = source["optional"].as_bool() == Some(true);
+        (!optional && !name.is_empty()).then(|| (kind, name.to_owned()))
+    };
+    let mut names: Vec<(&str, String)> = Vec::new();
+    let spec = &template["spec"];
+    let account = str_of(spec, "serviceAccountName");
+    if !account.is_empty() && account != "default" {
+        names.push(("ServiceAccount", account.to_owned()));
+    }
+    for volume in spec["volumes"].as_array().into_iter().flatten() {
+        names.extend(want("ConfigMap", &volume["configMap"], "name"));
+        names.extend(want("Secret", &volume["secret"], "secretName"));
+        names.extend(want("PersistentVolumeClaim", &volume["persistentVolumeClaim"], "claimName"));
+        for source in volume["projected"]["sources"].as_array().into_iter().flatten() {
+            names.extend(want("ConfigMap", &source["configMap"], "name"));
+            names.extend(want("Secret", &source["secret"], "name"));
+        }
+    }
+    for secret in spec["imagePullSecrets"].as_array().into_iter().flatten() {
+        names.extend(want("Secret", secret, "name"));
+    }
+    for (_, container) in containers(template) {
+        for source in container["envFrom"].as_array().into_iter().flatten() {
+            names.extend(want("ConfigMap", &source["configMapRef"], "name"));
+            names.extend(want("Secret", &source["secretRef"], "name"));
+        }
+        for variable in container["env"].as_array().into_iter().flatten() {
+            names.extend(want("ConfigMap", &variable["valueFrom"]["configMapKeyRef"], "name"));
+            names.extend(want("Secret", &variable["valueFrom"]["secretKeyRef"], "name"));
+        }
+    }
+    for (kind, name) in &names {
+        if wanted.insert((kind, name)) {
+            needs(index, object, kind, name, "KR030", problems);
+        }
+    }
+}
+
+/// Custom resources and the definitions and namespaces they need.
+fn custom(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
+    if let Some(namespace) = index.get("Namespace", "", &object.id.namespace) {
+        later(object, namespace, problems);
+    }
+    if !index.build.kinds.is_custom(&object.id.group, &object.id.kind) {
+        return;
+    }
+    let definition = index.build.objects.iter().find(|other| {
+        other.id.kind == "CustomResourceDefinition"
+            && other.value["spec"]["group"].as_str() == Some(&object.id.group)
+            && other.value["spec"]["names"]["kind"].as_str() == Some(&object.id.kind)
+    });
+    if let Some(definition) = definition {
+        if definition.phase == object.phase {
+            let message = format!("{} comes in the same phase as its definition", show_id(&object.id));
+            let problem = note("KR038", message).at(object.at.clone());
+            problems.push(if object.phase == Phase::Main {
+                problem.hint("put the definition into the pre-install phase")
+            } else {
+                problem
+            });
+        } else {
+            later(object, definition, problems);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The `.kpatch` language: headers that choose objects, statements that change them.
+
+mod ast;
+mod cursor;
+mod line;
+mod list;
+mod path;
+
+use slipway_problem::{Location, Problems};
+
+pub use ast::{
+    Anchor, Body, Children, Glob, GlobPiece, Group, Header, Op, PatchFile, Scope, Statement, Step, StepKind,
+    Term,
+};
+
+use crate::report::{error, note};
+
+const MOST_BYTES: usize = 1 << 20;
+pub(crate) const MOST_STATEMENTS: usize = 10_000;
+
+/// Reads a patch file. Whatever the text, this ends without a panic; mistakes go to `problems` and
+/// what could be read is returned.
+pub fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.len() > MOST_BYTES {
+        problems.push(error("KP001", "the patch is longer than 1 MiB").at(Location::file(file)));
+        return PatchFile::default();
+    }
+    let mut found = Problems::new();
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    let patch = match first {
+        Some(line) if line == "---" || line == "-" || line.starts_with("- ") || line.starts_with("--- ") => {
+            list::parse(file, text, &mut found)
+        }
+        _ => line::parse(file, text, &mut found),
+    };
+    if patch.statements() == 0 && found.is_empty() {
+        found.push(note("KP090", "the patch has no statements").at(Location::file(file)));
+    }
+    found.quote(file, text);
+    problems.extend(found);
+    patch
+}
+
+/// Reads the target of an object as patches write it (`apps/deployment.web`), with the path after it.
+pub fn parse_target(text: &str) -> Result<(Scope, Vec<Step>), String> {
+    path::target(text).map_err(|wrong| wrong.message)
+}
+
+/// Reads the path of a field as statements write it.
+pub fn parse_keypath(text: &str) -> Result<(Vec<Step>, Op), String> {
+    path::keypath_alone(text).map_err(|wrong| wrong.message)
+}

@@ -1,0 +1,369 @@
+//! The grammar of scopes, steps, selectors and operations.
+
+use super::ast::{Anchor, Children, Glob, GlobPiece, Op, Scope, Step, StepKind, Term};
+use super::cursor::{Cursor, Wrong};
+use crate::template::{Piece, Template};
+use crate::val::Pos;
+
+const LONGEST_PATH: usize = 64;
+
+/// Turns a byte of the line into a place in the file.
+pub(crate) type At<'a> = &'a dyn Fn(usize) -> Pos;
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+fn is_bare(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '/' | '$')
+}
+
+/// Text up to a character `stop` refuses, with references.
+fn text(cursor: &mut Cursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Template, Wrong> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    loop {
+        if cursor.rest().starts_with("${") {
+            pieces.push(Piece::Reference(cursor.reference()?));
+            continue;
+        }
+        let rest = cursor.rest();
+        let end = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        let end = rest[..end].find("${").unwrap_or(end);
+        if end == 0 {
+            break;
+        }
+        pieces.push(Piece::Text(rest[..end].to_owned()));
+        cursor.at += end;
+    }
+    Ok(match pieces.as_slice() {
+        [] => Template::Literal(String::new()),
+        [Piece::Text(text)] => Template::Literal(text.clone()),
+        [Piece::Reference(path)] => Template::Whole(path.clone()),
+        _ => Template::Mixed(pieces),
+    })
+}
+
+fn glob(cursor: &mut Cursor<'_>) -> Result<Glob, Wrong> {
+    let mut pieces = Vec::new();
+    loop {
+        if cursor.rest().starts_with("${") {
+            pieces.push(GlobPiece::Reference(cursor.reference()?));
+        } else if cursor.eat('*') {
+            if !matches!(pieces.last(), Some(GlobPiece::Any)) {
+                pieces.push(GlobPiece::Any);
+            }
+        } else {
+            let text = cursor.take(is_name);
+            if text.is_empty() {
+                return Ok(Glob(pieces));
+            }
+            pieces.push(GlobPiece::Text(text.to_owned()));
+        }
+    }
+}
+
+/// Takes the scope of a header. A lone `*` is every object.
+pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong> {
+    let pos = at(cursor.at);
+    let start = *cursor;
+    let mut first = glob(cursor)?;
+    let mut namespace = None;
+    if cursor.eat('/') {
+        if first.0.is_empty() {
+            return Err(start
+                .wrong("KP010", "the namespace before `/` is empty")
+                .hint("`_/` means objects without a namespace"));
+        }
+        namespace = Some(first);
+        first = glob(cursor)?;
+    }
+    let kind_place = *cursor;
+    let kind = match first.0.as_slice() {
+        [GlobPiece::Any] => None,
+        [GlobPiece::Text(text)]
+            if text.starts_with(|c: char| c.is_ascii_alphabetic()) && !text.contains('_') =>
+        {
+            Some(text.to_ascii_lowercase())
+        }
+        [] => return Err(start.wrong("KP010", format!("expected a kind, found {}", cursor.here()))),
+        _ => {
+            return Err(start
+                .wrong("KP010", format!("`{first}` is no kind"))
+                .hint("kinds are words, or `*` for any"));
+        }
+    };
+    let (mut group, mut version) = (None, None);
+    if cursor.eat('@') {
+        let text = match cursor.quoted()? {
+            Some(text) => text,
+            None => cursor.take(|c| c.is_ascii_alphanumeric() || c == '-').to_owned(),
+        };
+        match text.split_once('/') {
+            Some((left, right)) => {
+                group = Some(left.to_owned());
+                version = Some(right.to_owned());
+            }
+            None => group = Some(text),
+        }
+    }
+    let name = if cursor.rest().starts_with("[\"") || cursor.rest().starts_with("['") {
+        cursor.at += 1;
+        let name = cursor.quoted()?.unwrap_or_default();
+        cursor.expect(']')?;
+        quoted_name(&name, cursor)?
+    } else if cursor.eat('.') {
+        match cursor.quoted()? {
+            Some(name) => quoted_name(&name, cursor)?,
+            None => {
+                let place = *cursor;
+                let name = glob(cursor)?;
+                if name.0.is_empty() {
+                    let regex = matches!(place.peek(), Some('^' | '~' | '/' | '(' | '$'));
+                    return Err(if regex {
+                        place
+                            .wrong("KP063", "names are no regular expressions")
+                            .hint("use `*` as a placeholder")
+                    } else {
+                        place.wrong("KP010", format!("expected a name, found {}", place.here()))
+                    });
+                }
+                name
+            }
+        }
+    } else if kind.is_none() && namespace.is_none() && group.is_none() {
+        return Ok(Scope { pos, ..Scope::everything(pos) });
+    } else {
+        let word = kind.as_deref().unwrap_or_default();
+        return Err(match word {
+            "variables" => {
+                start.wrong("KP060", "patches do not define variables").hint("put them in parameters.yaml")
+            }
+            _ => {
+                kind_place.wrong("KP010", format!("expected `.name` after the kind, found {}", cursor.here()))
+            }
+        });
+    };
+    if cursor.peek() == Some(':') {
+        return Err(cursor
+            .wrong("KP010", "a name with `:` must be quoted")
+            .hint(format!("quote the name: {first}.\"{name}:…\"")));
+    }
+    if matches!(cursor.peek(), Some('^' | '~' | '(' | '$' | '\\' | '+' | '|')) {
+        return Err(cursor
+            .wrong("KP063", "names are no regular expressions")
+            .hint("use `*` as a placeholder"));
+    }
+    let all = kind.is_none()
+        && namespace.is_none()
+        && group.is_none()
+        && name.is_any()
+        && !matches!(cursor.peek(), Some('.' | '['));
+    Ok(Scope { all, namespace, kind, group, version, name, pos })
+}
+
+/// A quoted name may hold references but no placeholders.
+fn quoted_name(name: &str, cursor: &Cursor<'_>) -> Result<Glob, Wrong> {
+    let template = Template::parse(name).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+    Ok(Glob(match template {
+        Template::Literal(text) => vec![GlobPiece::Text(text)],
+        Template::Whole(path) => vec![GlobPiece::Reference(path)],
+        Template::Mixed(pieces) => pieces
+            .into_iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => GlobPiece::Text(text),
+                Piece::Reference(path) => GlobPiece::Reference(path),
+            })
+            .collect(),
+    }))
+}
+
+/// Takes the steps that follow a scope or a first key, and the operation at their end.
+pub(crate) fn steps(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>, at: At<'_>) -> Result<Op, Wrong> {
+    loop {
+        if steps.len() > LONGEST_PATH {
+            return Err(cursor.wrong("KP001", format!("the path has more than {LONGEST_PATH} steps")));
+        }
+        let place = *cursor;
+        if cursor.eat('.') {
+            steps.push(segment(cursor, at)?);
+        } else if cursor.peek() == Some('[') {
+            match selector(cursor, at)? {
+                Selected::Step(step) => steps.push(step),
+                Selected::Op(op) => {
+                    if matches!(cursor.peek(), Some('.' | '[')) {
+                        return Err(place.wrong("KP011", "an operation ends the path"));
+                    }
+                    return Ok(op);
+                }
+            }
+        } else {
+            return Ok(Op::Set);
+        }
+    }
+}
+
+/// Takes a key, an index, `*` or `k=v`.
+pub(crate) fn segment(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Step, Wrong> {
+    let pos = at(cursor.at);
+    if let Some(key) = cursor.quoted()? {
+        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+        return Ok(Step { kind: StepKind::Key(key), pos });
+    }
+    if cursor.eat('*') {
+        return Ok(Step { kind: StepKind::All, pos });
+    }
+    let key = text(cursor, is_bare)?;
+    if key == Template::Literal(String::new()) {
+        return Err(cursor
+            .wrong("KP003", format!("expected a key, found {}", cursor.here()))
+            .hint("quote keys with other characters"));
+    }
+    // `key = value` has spaces and is no selector.
+    if cursor.peek() == Some('=')
+        && !cursor.rest()[1..].starts_with([' ', '\t'])
+        && let Some(field) = key.literal()
+    {
+        let field = field.to_owned();
+        cursor.at += 1;
+        let value = text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
+        return Ok(Step { kind: StepKind::Match(vec![Term { field: vec![field], value }]), pos });
+    }
+    let index = key
+        .literal()
+        .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|text| text.parse().ok());
+    Ok(Step { kind: index.map_or(StepKind::Key(key), StepKind::Index), pos })
+}
+
+enum Selected {
+    Step(Step),
+    Op(Op),
+}
+
+fn selector(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Selected, Wrong> {
+    let pos = at(cursor.at);
+    cursor.expect('[')?;
+    if cursor.peek() == Some('[') {
+        return Err(cursor.wrong("KP062", "`[[…]]` is not part of the language"));
+    }
+    let step = |kind| Selected::Step(Step { kind, pos });
+    let selected = if let Some(key) = cursor.quoted()? {
+        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+        step(StepKind::Key(key))
+    } else if cursor.rest().starts_with("*]") {
+        cursor.at += 1;
+        step(StepKind::All)
+    } else if cursor.eat('-') {
+        Selected::Op(if cursor.peek() == Some(']') { Op::Append } else { Op::Before(anchor(cursor)?) })
+    } else if cursor.eat('+') {
+        Selected::Op(Op::After(anchor(cursor)?))
+    } else if cursor.eat_text("replace]") {
+        cursor.at -= 1;
+        Selected::Op(Op::Replace)
+    } else if cursor.eat_text("delete]") {
+        cursor.at -= 1;
+        Selected::Op(Op::Delete(None))
+    } else if cursor.eat_text("delete=") {
+        Selected::Op(Op::Delete(Some(children(cursor)?)))
+    } else {
+        step(match anchor(cursor)? {
+            Anchor::Index(index) => StepKind::Index(index),
+            Anchor::Match(terms) => StepKind::Match(terms),
+        })
+    };
+    cursor.expect(']')?;
+    Ok(selected)
+}
+
+fn uint(cursor: &mut Cursor<'_>) -> Option<usize> {
+    let rest = cursor.rest();
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let ends = rest[end..].starts_with(']');
+    let number = rest[..end].parse().ok().filter(|_| ends)?;
+    cursor.at += end;
+    Some(number)
+}
+
+fn anchor(cursor: &mut Cursor<'_>) -> Result<Anchor, Wrong> {
+    match uint(cursor) {
+        Some(index) => Ok(Anchor::Index(index)),
+        None => terms(cursor).map(Anchor::Match),
+    }
+}
+
+fn children(cursor: &mut Cursor<'_>) -> Result<Children, Wrong> {
+    if let Some(index) = uint(cursor) {
+        return Ok(Children::Anchor(Anchor::Index(index)));
+    }
+    if let Some(key) = cursor.quoted()? {
+        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+        return Ok(Children::Named(key));
+    }
+    let mut ahead = *cursor;
+    let name = text(&mut ahead, |c| is_bare(c) || c == '.')?;
+    if ahead.peek() == Some(']') {
+        *cursor = ahead;
+        return Ok(Children::Named(name));
+    }
+    terms(cursor).map(|terms| Children::Anchor(Anchor::Match(terms)))
+}
+
+fn terms(cursor: &mut Cursor<'_>) -> Result<Vec<Term>, Wrong> {
+    let mut terms = Vec::new();
+    loop {
+        let place = *cursor;
+        let field = cursor.take(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
+        let well_formed = field.split('.').all(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
+        if !well_formed || !cursor.eat('=') {
+            let hint = if field.contains('/') || place.rest().contains('/') {
+                "quote a key: [\"example.com/key\"]"
+            } else {
+                "write an index, [name=value], [\"key\"], [*], [-], [delete] or [replace]"
+            };
+            return Err(place
+                .wrong("KP003", format!("the selector cannot be read from {}", place.here()))
+                .hint(hint));
+        }
+        let value = match cursor.quoted()? {
+            Some(text) => Template::parse(&text).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?,
+            None => text(cursor, |c| !matches!(c, ',' | ']' | ':' | ' ' | '\t'))?,
+        };
+        terms.push(Term { field: field.split('.').map(str::to_owned).collect(), value });
+        if !cursor.eat(',') {
+            return Ok(terms);
+        }
+        cursor.skip_space();
+    }
+}
+
+/// Reads a scope without brackets, and the path after it.
+pub(crate) fn target(text: &str) -> Result<(Scope, Vec<Step>), Wrong> {
+    let mut cursor = Cursor::new(text.trim());
+    let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
+    let scope = scope(&mut cursor, &at)?;
+    let mut path = Vec::new();
+    let op = steps(&mut cursor, &mut path, &at)?;
+    if op != Op::Set || !cursor.rest().is_empty() {
+        return Err(cursor.wrong("KP003", format!("unexpected {} in the target", cursor.here())));
+    }
+    Ok((scope, path))
+}
+
+/// Reads the path of a statement that stands alone.
+pub(crate) fn keypath_alone(text: &str) -> Result<(Vec<Step>, Op), Wrong> {
+    let mut cursor = Cursor::new(text.trim());
+    let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
+    let (path, op) = keypath(&mut cursor, &at)?;
+    if cursor.rest().is_empty() {
+        Ok((path, op))
+    } else {
+        Err(cursor.wrong("KP003", format!("unexpected {} in the path", cursor.here())))
+    }
+}
+
+/// Takes the path of a statement.
+pub(crate) fn keypath(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<(Vec<Step>, Op), Wrong> {
+    let mut path = vec![segment(cursor, at)?];
+    let op = steps(cursor, &mut path, at)?;
+    Ok((path, op))
+}

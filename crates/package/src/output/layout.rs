@@ -1,0 +1,152 @@
+//! Directories of files: by phase for GitOps, flat, by kind or one file per object.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value as Json, json};
+
+use super::{Emit, OutFile};
+use crate::build::{Build, BuiltObject, Phase};
+
+/// How files are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// A directory per phase, a file per kind, a kustomization in each.
+    #[default]
+    Phases,
+    /// One file.
+    Flat,
+    /// A file per kind.
+    ByKind,
+    /// A file per object.
+    ByResource,
+}
+
+impl Layout {
+    /// Finds a layout by its name on the command line.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "phases" => Self::Phases,
+            "flat" => Self::Flat,
+            "by-kind" => Self::ByKind,
+            "by-resource" => Self::ByResource,
+            _ => return None,
+        })
+    }
+}
+
+const RBAC: [&str; 5] = ["ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
+
+impl Build {
+    /// The files of a layout, by path.
+    pub fn files(&self, layout: Layout, emit: Emit) -> Vec<OutFile> {
+        let objects: Vec<&BuiltObject> = self.objects.iter().collect();
+        match layout {
+            Layout::Flat => vec![OutFile { path: format!("{}.yaml", self.package), text: self.stream(emit) }],
+            Layout::ByKind => self.by_kind(&objects, "", emit),
+            Layout::ByResource => by_resource(&objects, emit),
+            Layout::Phases => self.phases(emit),
+        }
+    }
+
+    /// The phases that have objects, in order.
+    pub fn used_phases(&self) -> Vec<Phase> {
+        Phase::ALL
+            .into_iter()
+            .filter(|phase| self.objects.iter().any(|object| object.phase == *phase))
+            .collect()
+    }
+
+    /// A directory per phase that `kustomize build` accepts.
+    pub fn phases(&self, emit: Emit) -> Vec<OutFile> {
+        let mut files = Vec::new();
+        let mut before: Option<Phase> = None;
+        for phase in self.used_phases() {
+            let objects: Vec<&BuiltObject> =
+                self.objects.iter().filter(|object| object.phase == phase).collect();
+            let inside = self.by_kind(&objects, &format!("{phase}/"), emit);
+            let names: Vec<&str> = inside.iter().map(|file| &file.path[phase.name().len() + 1..]).collect();
+            let comment = match before {
+                Some(before) => format!("# comes after {before}\n"),
+                None => String::new(),
+            };
+            files.push(OutFile {
+                path: format!("{phase}/kustomization.yaml"),
+                text: format!("{comment}{}", kustomization(&names)),
+            });
+            files.extend(inside);
+            before = Some(phase);
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        files
+    }
+
+    fn by_kind(&self, objects: &[&BuiltObject], prefix: &str, emit: Emit) -> Vec<OutFile> {
+        let mut files: BTreeMap<String, Vec<&Json>> = BTreeMap::new();
+        for object in objects {
+            files.entry(self.kind_file(object)).or_default().push(&object.value);
+        }
+        files
+            .into_iter()
+            .map(|(name, objects)| OutFile { path: format!("{prefix}{name}"), text: emit.stream(objects) })
+            .collect()
+    }
+
+    fn kind_file(&self, object: &BuiltObject) -> String {
+        let id = &object.id;
+        if RBAC.contains(&id.kind.as_str())
+            && (id.group.is_empty() || id.group == "rbac.authorization.k8s.io")
+        {
+            return "rbac.yaml".to_owned();
+        }
+        let (plural, built_in) = self.kinds.plural(&id.group, &id.kind);
+        let plain = |text: &str| {
+            text.chars()
+                .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' })
+                .collect::<String>()
+        };
+        if built_in || id.group.is_empty() {
+            format!("{}.yaml", plain(&plural))
+        } else {
+            format!("{}.{}.yaml", plain(&plural), plain(&id.group))
+        }
+    }
+}
+
+/// A kustomization that only lists files.
+pub(super) fn kustomization(names: &[&str]) -> String {
+    let object = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": names,
+    });
+    let mut text = String::new();
+    Emit::default().object(&object, &mut text);
+    text
+}
+
+fn by_resource(objects: &[&BuiltObject], emit: Emit) -> Vec<OutFile> {
+    let mut used: HashMap<String, usize> = HashMap::new();
+    let plain = |text: &str| {
+        text.chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' })
+            .collect::<String>()
+    };
+    let mut files: Vec<OutFile> = objects
+        .iter()
+        .map(|object| {
+            let id = &object.id;
+            let mut parts = vec![id.kind.to_ascii_lowercase()];
+            if !id.namespace.is_empty() {
+                parts.push(id.namespace.clone());
+            }
+            parts.push(id.name.clone());
+            let stem = plain(&parts.join("-"));
+            let count = used.entry(stem.clone()).or_insert(0);
+            *count += 1;
+            let path = if *count == 1 { format!("{stem}.yaml") } else { format!("{stem}-{count}.yaml") };
+            OutFile { path, text: emit.stream([&object.value]) }
+        })
+        .collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}

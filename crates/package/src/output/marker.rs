@@ -1,0 +1,80 @@
+//! Writing into a directory again and again: what is ours is replaced, what is not is left alone.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+use slipway_problem::Problem;
+
+use super::OutFile;
+use crate::build::Build;
+use crate::report::error;
+
+/// The file that says which files of a directory are ours.
+pub const MARKER: &str = ".kurel-manifest.json";
+
+/// What to do to a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Files that differ from what is there, the marker among them.
+    pub write: Vec<OutFile>,
+    /// Files of an earlier build that this one does not have.
+    pub delete: Vec<String>,
+}
+
+/// Compares a build's files with a directory. `existing` are the directory's files by path;
+/// `force` allows to write beside files of others where no marker is.
+pub fn plan_directory(
+    build: &Build,
+    files: &[OutFile],
+    existing: &BTreeMap<String, Vec<u8>>,
+    force: bool,
+) -> Result<Plan, Problem> {
+    let ours: Vec<String> = match existing.get(MARKER) {
+        Some(bytes) => {
+            let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
+            let paths = json["files"].as_array().into_iter().flatten();
+            paths
+                .filter_map(|file| file["path"].as_str())
+                .filter(|path| is_inside(path))
+                .map(str::to_owned)
+                .collect()
+        }
+        None if existing.is_empty() || force => Vec::new(),
+        None => {
+            return Err(error("KO001", "the output directory has files that are not ours")
+                .hint("choose an empty directory, or use --force"));
+        }
+    };
+    let mut all: Vec<OutFile> = files.to_vec();
+    all.push(OutFile { path: MARKER.to_owned(), text: marker(build, files) });
+    let write = all
+        .iter()
+        .filter(|file| existing.get(&file.path).map(Vec::as_slice) != Some(file.text.as_bytes()))
+        .cloned()
+        .collect();
+    let delete = ours
+        .into_iter()
+        .filter(|path| existing.contains_key(path) && !files.iter().any(|file| file.path == *path))
+        .collect();
+    Ok(Plan { write, delete })
+}
+
+/// A marker someone edited must not make us delete elsewhere.
+fn is_inside(path: &str) -> bool {
+    !path.starts_with('/')
+        && !path.contains('\\')
+        && path.split('/').all(|part| !part.is_empty() && part != ".." && part != ".")
+}
+
+fn marker(build: &Build, files: &[OutFile]) -> String {
+    let files: Vec<Json> = files
+        .iter()
+        .map(|file| json!({"path": file.path, "sha256": crate::package::hex(&Sha256::digest(file.text.as_bytes()))}))
+        .collect();
+    let marker =
+        json!({"package": build.package, "version": build.version, "inputs": build.digest, "files": files});
+    let mut text = serde_json::to_string_pretty(&marker).unwrap_or_default();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,22 @@
+//! Objects as text: one stream, files, phases, and what Flux and Argo CD need beside them.
+
+mod argo;
+mod emit;
+mod flux;
+mod layout;
+mod marker;
+
+pub use argo::ArgoApp;
+pub use emit::Emit;
+pub use flux::FluxOptions;
+pub use layout::Layout;
+pub use marker::{MARKER, Plan, plan_directory};
+
+/// A file to write: its path below the output directory and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutFile {
+    pub path: String,
+    pub text: String,
+}
+
+pub(crate) use emit::ordered;

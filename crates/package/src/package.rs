@@ -1,0 +1,296 @@
+//! A package as loaded: everything read and parsed, nothing decided.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+use slipway_problem::{Location, Problems};
+use slipway_yaml::Reader;
+
+use crate::files::Files;
+use crate::params::{Layers, Metadata, Params, read_tree, resolve};
+use crate::patches::{self, Origin, Patch};
+use crate::report::{coded, error, warning};
+use crate::resources::{self, Resource};
+use crate::schema::{Kinds, ParameterSchema, Tracer, generate};
+use crate::val::Val;
+
+/// Which local extension is laid over a package.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Local {
+    /// The directory beside the package: `X.local.kurel` for `X.kurel`.
+    #[default]
+    Beside,
+    /// This directory.
+    At(PathBuf),
+    None,
+}
+
+/// How a package is loaded.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    pub local: Local,
+    /// Keep `status`, `uid` and the like.
+    pub keep_server_fields: bool,
+}
+
+/// A package: parameters, plain manifests and patches.
+///
+/// Mistakes in its files do not keep it from being loaded; they are reported together with everything
+/// else when it is built or validated.
+#[derive(Clone, Debug)]
+pub struct Package {
+    pub metadata: Metadata,
+    pub(crate) files: Files,
+    pub(crate) patches: Arc<Vec<Patch>>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) kinds: Kinds,
+    pub(crate) tree: Option<Val>,
+    /// The local extension's parameters and the file they are in.
+    pub(crate) local: Option<(String, String)>,
+    pub(crate) overrides: Vec<(Json, Location)>,
+    /// What is wrong with the files.
+    pub(crate) problems: Problems,
+}
+
+impl Package {
+    /// Loads a package directory and its local extension.
+    pub fn load(directory: &Path, options: &LoadOptions) -> Result<Self, Problems> {
+        let files = Files::read(directory)?;
+        let beside;
+        let local = match &options.local {
+            Local::None => None,
+            Local::At(path) => Some(path.as_path()),
+            Local::Beside => {
+                beside = local_beside(directory);
+                beside.as_deref().filter(|path| path.is_dir())
+            }
+        };
+        let local = match local {
+            Some(path) => {
+                let name = path
+                    .file_name()
+                    .map_or_else(|| "local".to_owned(), |name| name.to_string_lossy().into_owned());
+                Some((name, Files::read(path)?))
+            }
+            None => None,
+        };
+        Ok(Self::from_files(files, local, options))
+    }
+
+    /// Makes a package of files in memory; `local` is the name and files of an extension.
+    pub fn from_files(files: Files, local: Option<(String, Files)>, options: &LoadOptions) -> Self {
+        let mut problems = files.problems.clone();
+        let mut package = Self {
+            metadata: Metadata::default(),
+            patches: Arc::new(patches::load(&files, Origin::Package, "", &mut problems)),
+            resources: Vec::new(),
+            kinds: Kinds::default(),
+            tree: None,
+            local: None,
+            overrides: Vec::new(),
+            problems: Problems::new(),
+            files,
+        };
+        package.read_parameters(&mut problems);
+        package.resources = resources::load(&package.files, options.keep_server_fields, &mut problems);
+        package.read_schemas(&mut problems);
+        if let Some((name, files)) = local {
+            package.read_local(&name, &files, &mut problems);
+        }
+        package.problems = problems;
+        package
+    }
+
+    fn read_parameters(&mut self, problems: &mut Problems) {
+        if self.files.get("kurel.yaml").is_some() {
+            let problem = error("KR002", "`kurel.yaml` is the old form of a package");
+            problems.push(
+                problem
+                    .at(Location::file("kurel.yaml"))
+                    .hint("move its keys under `kurel:` in parameters.yaml and delete it"),
+            );
+        }
+        if self.files.get("parameters.yaml").is_none() {
+            let problem =
+                error("KV001", "the package has no parameters.yaml").at(Location::file("parameters.yaml"));
+            problems.push(problem.hint("it holds kurel: {name, version, appVersion} and the parameters"));
+            return;
+        }
+        let Some(text) = self.files.text("parameters.yaml", problems) else { return };
+        if let Some((tree, node)) = read_tree("parameters.yaml", text, 0, problems) {
+            self.metadata = Metadata::read(&node, problems);
+            self.tree = Some(tree);
+        }
+    }
+
+    fn read_schemas(&mut self, problems: &mut Problems) {
+        for resource in &self.resources {
+            self.kinds.learn(&resource.value);
+        }
+        let mut paths: Vec<String> = self.files.below("schemas/crds/").map(str::to_owned).collect();
+        paths.extend(self.metadata.schemas.iter().map(|path| path.trim_start_matches("./").to_owned()));
+        for path in paths {
+            if self.files.get(&path).is_none() {
+                let known = path.contains("://") || path.split('/').any(|part| part == "..");
+                if !known {
+                    let problem = error("KV011", format!("the schema file `{path}` does not exist"));
+                    problems.push(
+                        problem
+                            .at(Location::file("parameters.yaml"))
+                            .hint("schema files stand below schemas/"),
+                    );
+                }
+                continue;
+            }
+            let Some(text) = self.files.text(&path, problems) else { continue };
+            match Reader::new().max_nodes(1_000_000).max_depth(200).read(text, &path) {
+                Ok(documents) => {
+                    for document in documents {
+                        self.kinds.learn(&document.to_json());
+                    }
+                }
+                Err(found) => problems.extend(coded(found, "KR009", "KR013", "KR002")),
+            }
+        }
+        for path in ["schemas/parameters.overrides.json", "schemas/parameters.overrides.yaml"] {
+            if self.files.get(path).is_none() {
+                continue;
+            }
+            let Some(text) = self.files.text(path, problems) else { continue };
+            match Reader::new().max_nodes(10_000).max_depth(100).read_one(text, path) {
+                Ok(node) => self.overrides.push((node.to_json(), Location::file(path))),
+                Err(found) => problems.extend(coded(found, "KS016", "KS016", "KS016")),
+            }
+        }
+        if let Some(inline) = &self.metadata.schema_overrides {
+            self.overrides.push((inline.clone(), Location::file("parameters.yaml")));
+        }
+    }
+
+    fn read_local(&mut self, name: &str, files: &Files, problems: &mut Problems) {
+        problems.extend(files.problems.clone());
+        for entry in files.top() {
+            let at = Location::file(format!("{name}/{entry}"));
+            match entry.as_str() {
+                "patches/" | "parameters.yaml" => {}
+                readme if readme.starts_with("README") => {}
+                "resources/" => problems.push(
+                    error("KR040", "a local extension cannot have resources")
+                        .at(at)
+                        .hint("local extensions may only add patches and parameters"),
+                ),
+                _ => problems.push(
+                    warning("KR040", "a local extension has only patches/ and parameters.yaml; ignored")
+                        .at(at),
+                ),
+            }
+        }
+        let shown = format!("{name}/");
+        Arc::make_mut(&mut self.patches).extend(patches::load(files, Origin::Local, &shown, problems));
+        let mut found = Problems::new();
+        if let Some(text) = files.text("parameters.yaml", &mut found) {
+            self.local = Some((format!("{name}/parameters.yaml"), text.to_owned()));
+        }
+        problems.extend(found);
+    }
+
+    /// The files it was made of.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Its patches, local ones last.
+    pub fn patches(&self) -> &[Patch] {
+        &self.patches
+    }
+
+    /// Its objects as the manifests have them.
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    /// The parameters as the package alone has them.
+    pub(crate) fn own_params(&self, problems: &mut Problems) -> Option<Params> {
+        let tree = self.tree.clone()?;
+        Some(resolve(Layers::new("parameters.yaml", tree), problems))
+    }
+
+    /// The digest of everything the schema depends on.
+    pub(crate) fn schema_digest(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |path: &str| {
+            hash.update(path.as_bytes());
+            hash.update([0]);
+            let bytes = self.files.get(path).unwrap_or_default();
+            hash.update((bytes.len() as u64).to_be_bytes());
+            hash.update(bytes);
+        };
+        add("parameters.yaml");
+        for directory in ["patches/", "resources/", "schemas/"] {
+            self.files.below(directory).filter(|path| *path != EXPORTED_SCHEMA).for_each(&mut add);
+        }
+        hex(&hash.finalize())
+    }
+
+    /// The schema of its parameters, from values, patches and Kubernetes types.
+    pub fn schema(&self) -> Result<(ParameterSchema, Problems), Problems> {
+        let mut problems = self.problems.clone();
+        let Some(params) = self.own_params(&mut problems) else { return Err(problems) };
+        if problems.has_errors() {
+            return Err(problems);
+        }
+        let schema = self.schema_of(&params, &params, &mut problems);
+        self.check_exported(&schema, &mut problems);
+        Ok((schema, problems))
+    }
+
+    pub(crate) fn schema_of(
+        &self,
+        own: &Params,
+        params: &Params,
+        problems: &mut Problems,
+    ) -> ParameterSchema {
+        let tracer = Tracer { kinds: &self.kinds, resources: &self.resources, params };
+        let usages = tracer.usages(&self.patches);
+        generate(&self.metadata.name, &self.schema_digest(), own, &usages, &self.overrides, problems)
+    }
+
+    /// Warns if the exported schema was made from something else.
+    pub(crate) fn check_exported(&self, schema: &ParameterSchema, problems: &mut Problems) {
+        let Some(bytes) = self.files.get(EXPORTED_SCHEMA) else { return };
+        let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
+        if json["x-kurel"]["inputs"].as_str() != Some(schema.digest()) {
+            let problem =
+                warning("KS020", "the exported schema is stale").at(Location::file(EXPORTED_SCHEMA));
+            problems.push(problem.hint("generate it again"));
+        }
+    }
+}
+
+/// Where the schema for editors is kept in a package.
+pub const EXPORTED_SCHEMA: &str = "schemas/parameters.schema.json";
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn local_beside(directory: &Path) -> Option<PathBuf> {
+    let real = directory.canonicalize().ok()?;
+    let name = real.file_name()?.to_str()?;
+    let stem = name.strip_suffix(".kurel").unwrap_or(name);
+    // The sibling is looked for where the user pointed, links and all.
+    let parent = match directory.file_name() {
+        Some(_) => directory
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or_else(|| PathBuf::from("."), Path::to_path_buf),
+        None => real.parent()?.to_path_buf(),
+    };
+    Some(parent.join(format!("{stem}.local.kurel")))
+}

@@ -1,0 +1,467 @@
+//! Resolving `${…}` inside parameters: every leaf once, in the order they need each other.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use slipway_problem::{Location, Problem, Problems};
+
+use super::layers::Layers;
+use super::{Param, ParamData, Params, undefined};
+use crate::report::{error, warning};
+use crate::template::{ParamPath, ParamStep, Piece, Template};
+use crate::val::{Data, Val};
+
+/// A single text may not grow beyond this.
+pub(crate) const LONGEST_TEXT: usize = 1 << 20;
+/// All texts together.
+const MOST_TEXT: usize = 64 << 20;
+const MOST_NODES: usize = 100_000;
+const DEEPEST: usize = 150;
+/// Looking for the nearest name is a pass over all names.
+const MOST_HINTS: usize = 50;
+
+/// Resolves the merged tree. What cannot be resolved is reported and left broken.
+pub(crate) fn resolve(layers: Layers, problems: &mut Problems) -> Params {
+    let mut resolver = Resolver::new(&layers);
+    resolver.run();
+    let root = resolver.build(0).unwrap_or(Param { data: ParamData::Broken, pos: layers.tree.pos });
+    problems.extend(std::mem::take(&mut resolver.problems));
+    Params { root, layers }
+}
+
+enum Kids<'v> {
+    Leaf,
+    List(Vec<u32>),
+    Map(IndexMap<&'v str, u32>),
+}
+
+struct Slot<'v> {
+    val: &'v Val,
+    kids: Kids<'v>,
+    parent: u32,
+}
+
+struct Resolver<'v> {
+    layers: &'v Layers,
+    slots: Vec<Slot<'v>>,
+    done: Vec<Option<Param>>,
+    nodes_left: usize,
+    text_left: usize,
+    hints: usize,
+    overflowed: bool,
+    problems: Problems,
+}
+
+/// Why a leaf has no value yet.
+enum Stop {
+    Need(Vec<u32>),
+    Failed,
+}
+
+enum Target<'r> {
+    Slot(u32),
+    Param(&'r Param),
+}
+
+struct Frame {
+    leaf: u32,
+    needs: Vec<u32>,
+}
+
+impl<'v> Resolver<'v> {
+    fn new(layers: &'v Layers) -> Self {
+        let mut slots: Vec<Slot<'v>> = vec![Slot { val: &layers.tree, kids: Kids::Leaf, parent: 0 }];
+        let mut at = 0;
+        while at < slots.len() {
+            let val = slots[at].val;
+            let mut child = |val: &'v Val| {
+                slots.push(Slot { val, kids: Kids::Leaf, parent: at as u32 });
+                (slots.len() - 1) as u32
+            };
+            let kids = match &val.data {
+                Data::List(items) => Kids::List(items.iter().map(&mut child).collect()),
+                Data::Map(map) => {
+                    Kids::Map(map.iter().map(|(key, value)| (key.as_str(), child(value))).collect())
+                }
+                _ => Kids::Leaf,
+            };
+            slots[at].kids = kids;
+            at += 1;
+        }
+        let done = slots.iter().map(|_| None).collect();
+        Self {
+            layers,
+            slots,
+            done,
+            nodes_left: MOST_NODES,
+            text_left: MOST_TEXT,
+            hints: 0,
+            overflowed: false,
+            problems: Problems::new(),
+        }
+    }
+
+    fn location(&self, slot: u32) -> Location {
+        self.layers.location(self.slots[slot as usize].val.pos)
+    }
+
+    fn path(&self, slot: u32) -> ParamPath {
+        let mut steps = Vec::new();
+        let mut at = slot;
+        while at != 0 {
+            let parent = self.slots[at as usize].parent;
+            match &self.slots[parent as usize].kids {
+                // The children of a slot were numbered one after the other.
+                Kids::List(items) => {
+                    let first = items.first().copied().unwrap_or(at);
+                    steps.push(ParamStep::Index((at - first) as usize));
+                }
+                Kids::Map(map) => {
+                    let first = map.values().next().copied().unwrap_or(at);
+                    let key = map.get_index((at - first) as usize).map_or("", |(key, _)| *key);
+                    steps.push(ParamStep::Key(key.to_owned()));
+                }
+                Kids::Leaf => {}
+            }
+            at = parent;
+        }
+        steps.reverse();
+        ParamPath(steps)
+    }
+
+    fn run(&mut self) {
+        let leaves: Vec<u32> = (0..self.slots.len() as u32)
+            .filter(|&slot| matches!(self.slots[slot as usize].kids, Kids::Leaf))
+            .collect();
+        // Which leaves are being resolved, so that meeting one again is a cycle.
+        let mut open = vec![false; self.slots.len()];
+        for leaf in leaves {
+            let mut frames = vec![Frame { leaf, needs: Vec::new() }];
+            if self.done[leaf as usize].is_some() {
+                continue;
+            }
+            open[leaf as usize] = true;
+            while let Some(frame) = frames.last_mut() {
+                let leaf = frame.leaf;
+                if let Some(need) = frame.needs.pop() {
+                    if self.done[need as usize].is_some() {
+                        continue;
+                    }
+                    if open[need as usize] {
+                        let start = frames.iter().position(|frame| frame.leaf == need).unwrap_or(0);
+                        let path: Vec<u32> = frames[start..].iter().map(|frame| frame.leaf).collect();
+                        self.report_cycle(&path);
+                        self.finish(leaf, None, &mut open);
+                        frames.pop();
+                        continue;
+                    }
+                    open[need as usize] = true;
+                    frames.push(Frame { leaf: need, needs: Vec::new() });
+                    continue;
+                }
+                match self.leaf(leaf) {
+                    Ok(param) => {
+                        self.finish(leaf, Some(param), &mut open);
+                        frames.pop();
+                    }
+                    Err(Stop::Need(mut needs)) => {
+                        needs.reverse();
+                        frame.needs = needs;
+                    }
+                    Err(Stop::Failed) => {
+                        self.finish(leaf, None, &mut open);
+                        frames.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, leaf: u32, param: Option<Param>, open: &mut [bool]) {
+        let pos = self.slots[leaf as usize].val.pos;
+        self.done[leaf as usize] = Some(param.unwrap_or(Param { data: ParamData::Broken, pos }));
+        open[leaf as usize] = false;
+    }
+
+    fn report_cycle(&mut self, leaves: &[u32]) {
+        let mut names: Vec<String> = leaves.iter().map(|&leaf| self.path(leaf).to_string()).collect();
+        let places: Vec<String> = leaves
+            .iter()
+            .zip(&names)
+            .map(|(&leaf, name)| {
+                let at = self.location(leaf);
+                format!("{name} is at {}:{}", at.file, at.line)
+            })
+            .collect();
+        if let Some(first) = names.first().cloned() {
+            names.push(first);
+        }
+        let at = self.location(leaves[0]);
+        self.problems.push(
+            error("KV024", format!("circular reference: {}", names.join(" -> ")))
+                .at(at)
+                .hint(places.join("; ")),
+        );
+    }
+
+    fn overflow(&mut self, leaf: u32, what: &str) -> Stop {
+        if !self.overflowed {
+            self.overflowed = true;
+            let message = format!("`{}` expands to more than {what}", self.path(leaf));
+            let at = self.location(leaf);
+            self.problems.push(error("KV025", message).at(at));
+        }
+        Stop::Failed
+    }
+
+    fn fail(&mut self, leaf: u32, problem: Problem) -> Stop {
+        let at = self.location(leaf);
+        self.problems.push(problem.at(at));
+        Stop::Failed
+    }
+
+    fn leaf(&mut self, leaf: u32) -> Result<Param, Stop> {
+        let val = self.slots[leaf as usize].val;
+        let pos = val.pos;
+        let data = match &val.data {
+            Data::Null => ParamData::Null,
+            Data::Bool(value) => ParamData::Bool(*value),
+            Data::Number(number) => ParamData::Number(number.clone()),
+            Data::Text(Template::Literal(text)) => ParamData::Text(text.as_str().into()),
+            Data::Text(Template::Whole(path)) => {
+                let mut data = self.value_of(leaf, path)?.data;
+                if let Some(tag) = val.tag
+                    && let Ok(json) = crate::apply::cast::force(tag, &Param { data: data.clone(), pos })
+                {
+                    data = json_param(&json);
+                }
+                data
+            }
+            Data::Text(Template::Mixed(pieces)) => ParamData::Text(self.text(leaf, pieces)?.into()),
+            Data::List(_) => ParamData::List(Vec::new()),
+            Data::Map(_) => ParamData::Map(IndexMap::new()),
+        };
+        Ok(Param { data, pos })
+    }
+
+    fn text(&mut self, leaf: u32, pieces: &[Piece]) -> Result<String, Stop> {
+        let mut needs = Vec::new();
+        for piece in pieces {
+            if let Piece::Reference(path) = piece {
+                match self.target(leaf, path) {
+                    Ok(Target::Slot(slot)) => self.needs(slot, &mut needs),
+                    Ok(Target::Param(_)) => {}
+                    Err(Stop::Need(more)) => needs.extend(more),
+                    Err(Stop::Failed) => return Err(Stop::Failed),
+                }
+            }
+        }
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        let mut out = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Reference(path) => {
+                    let param = self.value_of(leaf, path)?;
+                    if matches!(param.data, ParamData::Broken) {
+                        return Err(Stop::Failed);
+                    }
+                    match param.text() {
+                        Ok((text, float)) => {
+                            if float {
+                                let message =
+                                    format!("`{path}` is an unquoted number used as text: `{text}`");
+                                let at = self.location(leaf);
+                                self.problems.push(
+                                    warning("KV030", message)
+                                        .at(at)
+                                        .hint(format!("quote it: {path}: \"{text}\"")),
+                                );
+                            }
+                            out.push_str(&text);
+                        }
+                        Err((code, what)) => {
+                            let text = Template::Mixed(pieces.to_vec());
+                            let problem = error(code, format!("cannot place {what} inside text: `{text}`"));
+                            return Err(self.fail(leaf, problem));
+                        }
+                    }
+                    if out.len() > LONGEST_TEXT {
+                        return Err(self.overflow(leaf, "1 MiB of text"));
+                    }
+                }
+            }
+        }
+        if out.len() > self.text_left {
+            return Err(self.overflow(leaf, "64 MiB of text"));
+        }
+        self.text_left -= out.len();
+        Ok(out)
+    }
+
+    /// Finds what a path names, through references on the way.
+    fn target(&mut self, leaf: u32, path: &ParamPath) -> Result<Target<'_>, Stop> {
+        let mut at = 0u32;
+        let mut missing = false;
+        let mut through = None;
+        for (depth, step) in path.0.iter().enumerate() {
+            let slot = &self.slots[at as usize];
+            let kid = match (&slot.kids, step) {
+                (Kids::Map(map), ParamStep::Key(key)) => map.get(key.as_str()).copied(),
+                (Kids::List(items), ParamStep::Index(index)) => items.get(*index).copied(),
+                (Kids::Leaf, _) if matches!(slot.val.data, Data::Text(Template::Whole(_))) => {
+                    if self.done[at as usize].is_none() {
+                        return Err(Stop::Need(vec![at]));
+                    }
+                    through = Some((at, depth));
+                    break;
+                }
+                _ => None,
+            };
+            match kid {
+                Some(kid) => at = kid,
+                None => {
+                    missing = true;
+                    break;
+                }
+            }
+        }
+        if let Some((slot, depth)) = through {
+            let broken =
+                matches!(self.done[slot as usize].as_ref().map(|param| &param.data), Some(ParamData::Broken));
+            if broken {
+                return Err(Stop::Failed);
+            }
+            let found = self.done[slot as usize]
+                .as_ref()
+                .and_then(|param| path.0[depth..].iter().try_fold(param, |param, step| param.child(step)))
+                .is_some();
+            if found {
+                // Looked up twice: the first borrow would outlive the report of a failure.
+                let param = self.done[slot as usize].as_ref().and_then(|param| {
+                    path.0[depth..].iter().try_fold(param, |param, step| param.child(step))
+                });
+                return param.map(Target::Param).ok_or(Stop::Failed);
+            }
+            missing = true;
+        }
+        if missing {
+            let problem = self.undefined(leaf, path);
+            self.problems.push(problem);
+            return Err(Stop::Failed);
+        }
+        Ok(Target::Slot(at))
+    }
+
+    fn undefined(&mut self, leaf: u32, path: &ParamPath) -> Problem {
+        self.hints += 1;
+        let names: Vec<String> = if self.hints <= MOST_HINTS {
+            (1..self.slots.len() as u32).map(|slot| self.path(slot).to_string()).collect()
+        } else {
+            Vec::new()
+        };
+        let user = self.path(leaf);
+        let mut problem = undefined(path, names.iter().map(String::as_str));
+        problem.message = format!("{}; referenced by `{user}`", problem.message);
+        problem.at(self.location(leaf))
+    }
+
+    /// Collects the unresolved leaves below a slot.
+    fn needs(&self, slot: u32, needs: &mut Vec<u32>) {
+        let mut pending = vec![slot];
+        while let Some(at) = pending.pop() {
+            match &self.slots[at as usize].kids {
+                Kids::Leaf if self.done[at as usize].is_none() => needs.push(at),
+                Kids::Leaf => {}
+                Kids::List(items) => pending.extend(items.iter().rev()),
+                Kids::Map(map) => pending.extend(map.values().rev()),
+            }
+        }
+    }
+
+    /// The resolved value a path names, or what must be resolved before.
+    fn value_of(&mut self, leaf: u32, path: &ParamPath) -> Result<Param, Stop> {
+        let slot = match self.target(leaf, path)? {
+            Target::Slot(slot) => slot,
+            Target::Param(param) => {
+                let param = param.clone();
+                return self.charge(leaf, param);
+            }
+        };
+        let mut needs = Vec::new();
+        self.needs(slot, &mut needs);
+        if !needs.is_empty() {
+            return Err(Stop::Need(needs));
+        }
+        if self.overflowed {
+            return Err(Stop::Failed);
+        }
+        match self.build(slot) {
+            Some(param) => self.charge(leaf, param),
+            None => Err(self.overflow(leaf, "100,000 values")),
+        }
+    }
+
+    fn charge(&mut self, leaf: u32, param: Param) -> Result<Param, Stop> {
+        let (nodes, depth) = size(&param);
+        if nodes > self.nodes_left {
+            return Err(self.overflow(leaf, "100,000 values"));
+        }
+        if depth > DEEPEST {
+            return Err(self.overflow(leaf, "150 levels"));
+        }
+        self.nodes_left -= nodes;
+        Ok(param)
+    }
+
+    /// The resolved tree below a slot whose leaves are all resolved. `None` if it is too large.
+    fn build(&self, slot: u32) -> Option<Param> {
+        let mut left = MOST_NODES * 2;
+        self.build_within(slot, &mut left)
+    }
+
+    fn build_within(&self, slot: u32, left: &mut usize) -> Option<Param> {
+        let pos = self.slots[slot as usize].val.pos;
+        *left = left.checked_sub(1)?;
+        let data = match &self.slots[slot as usize].kids {
+            Kids::Leaf => {
+                let param =
+                    self.done[slot as usize].clone().unwrap_or(Param { data: ParamData::Broken, pos });
+                *left = left.checked_sub(size(&param).0)?;
+                return Some(param);
+            }
+            Kids::List(items) => ParamData::List(
+                items.iter().map(|&item| self.build_within(item, left)).collect::<Option<_>>()?,
+            ),
+            Kids::Map(map) => ParamData::Map(
+                map.iter()
+                    .map(|(key, &kid)| Some(((*key).to_owned(), self.build_within(kid, left)?)))
+                    .collect::<Option<_>>()?,
+            ),
+        };
+        Some(Param { data, pos })
+    }
+}
+
+/// How many values and levels a parameter has.
+fn size(param: &Param) -> (usize, usize) {
+    let fold = |(nodes, depth): (usize, usize), (n, d): (usize, usize)| (nodes + n, depth.max(d + 1));
+    match &param.data {
+        ParamData::List(items) => items.iter().map(size).fold((1, 1), fold),
+        ParamData::Map(map) => map.values().map(size).fold((1, 1), fold),
+        _ => (1, 1),
+    }
+}
+
+fn json_param(json: &serde_json::Value) -> ParamData {
+    match json {
+        serde_json::Value::Bool(value) => ParamData::Bool(*value),
+        serde_json::Value::Number(json) => {
+            ParamData::Number(crate::val::number(&json.to_string(), json.clone()))
+        }
+        serde_json::Value::String(text) => ParamData::Text(Arc::from(text.as_str())),
+        _ => ParamData::Null,
+    }
+}

@@ -1,0 +1,220 @@
+//! Finding patches and reading the sidecars that say when they apply.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use slipway_problem::{Location, Problems};
+use slipway_yaml::{Node, Reader};
+
+use crate::files::Files;
+use crate::kpatch::{self, PatchFile};
+use crate::report::{coded, error, note, warning};
+use crate::template::{ParamPath, Template};
+
+/// Whose patch it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    Package,
+    Local,
+}
+
+/// When a patch applies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Enabled {
+    /// Nothing is said: always.
+    Always,
+    Literal(bool),
+    When(ParamPath),
+    /// Could not be read, which was reported.
+    Broken,
+}
+
+/// One patch and its sidecar.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    /// Relative to `patches/`: `features/10-monitoring.kpatch`.
+    pub id: String,
+    pub origin: Origin,
+    /// As problems name it: `patches/features/10-monitoring.kpatch`.
+    pub file: Arc<str>,
+    pub text: Arc<str>,
+    pub content: PatchFile,
+    pub enabled: Enabled,
+    pub enabled_at: Option<Location>,
+    pub description: Option<String>,
+    pub requires: Vec<(String, Location)>,
+    pub conflicts: Vec<(String, Location)>,
+}
+
+impl Patch {
+    /// The name as reports give it: local ones are marked.
+    pub fn shown(&self) -> String {
+        match self.origin {
+            Origin::Package => self.id.clone(),
+            Origin::Local => format!("local:{}", self.id),
+        }
+    }
+
+    /// The last part of the id without its extension: `10-monitoring`.
+    pub fn short(&self) -> &str {
+        let name = self.id.rsplit('/').next().unwrap_or(&self.id);
+        name.strip_suffix(".kpatch").unwrap_or(name)
+    }
+}
+
+/// Loads the patches below `patches/`; `shown` is put before their paths in problems.
+pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Problems) -> Vec<Patch> {
+    let mut patches = Vec::new();
+    let mut sidecars: HashMap<String, Vec<&str>> = HashMap::new();
+    for path in files.below("patches/") {
+        let id = &path["patches/".len()..];
+        let at = || Location::file(format!("{shown}{path}"));
+        if let Some(stem) = id.strip_suffix(".yaml").or_else(|| id.strip_suffix(".yml")) {
+            sidecars.entry(stem.to_owned()).or_default().push(path);
+        } else if !id.ends_with(".kpatch") {
+            let problem = warning("KD012", "the file is neither a patch nor a sidecar").at(at());
+            let renamed = id.ends_with(".toml") || id.ends_with(".patch");
+            problems.push(if renamed { problem.hint("rename it to .kpatch") } else { problem });
+        }
+    }
+    for path in files.below("patches/") {
+        let Some(stem) = path["patches/".len()..].strip_suffix(".kpatch") else { continue };
+        let file: Arc<str> = format!("{shown}{path}").into();
+        let Some(text) = files.text(path, problems) else { continue };
+        let content = kpatch::parse(&file, text, problems);
+        let mut patch = Patch {
+            id: format!("{stem}.kpatch"),
+            origin,
+            file,
+            text: text.into(),
+            content,
+            enabled: Enabled::Always,
+            enabled_at: None,
+            description: None,
+            requires: Vec::new(),
+            conflicts: Vec::new(),
+        };
+        let own = sidecars.remove(stem).unwrap_or_default();
+        if let [first, second, ..] = own.as_slice() {
+            let message = format!("the patch has two sidecars: {first} and {second}");
+            problems.push(error("KD011", message).at(Location::file(format!("{shown}{second}"))));
+        }
+        if let Some(path) = own.first()
+            && let Some(text) = files.text(path, problems)
+        {
+            sidecar(&mut patch, &format!("{shown}{path}"), text, problems);
+        }
+        patches.push(patch);
+    }
+    let mut orphans: Vec<&str> = sidecars.into_values().flatten().collect();
+    orphans.sort_unstable();
+    for path in orphans {
+        let problem =
+            warning("KD010", "the sidecar belongs to no patch").at(Location::file(format!("{shown}{path}")));
+        problems.push(problem.hint("a sidecar has the name of its .kpatch"));
+    }
+    // Ids compare as bytes, the sidecars between them notwithstanding.
+    patches.sort_by(|a, b| a.id.cmp(&b.id));
+    patches
+}
+
+const KEYS: [&str; 4] = ["enabled", "description", "requires", "conflicts"];
+
+fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
+    let node = match Reader::new().max_nodes(10_000).max_depth(20).read_one(text, file) {
+        Ok(node) => node,
+        Err(found) => {
+            problems.extend(coded(found, "KD002", "KD002", "KD002"));
+            patch.enabled = Enabled::Broken;
+            return;
+        }
+    };
+    if node.is_null() {
+        return;
+    }
+    let Some(mapping) = node.as_map() else {
+        problems.push(node.problem(format!("a sidecar must be a map, not {}", node.kind())).code("KD002"));
+        patch.enabled = Enabled::Broken;
+        return;
+    };
+    for (key, _) in mapping.iter() {
+        let name = key.key_text();
+        if !KEYS.contains(&&*name) {
+            problems
+                .push(key.problem(format!("unknown key `{name}`")).code("KD001").did_you_mean(&name, KEYS));
+        }
+    }
+    if let Some(value) = mapping.get("enabled").filter(|value| !value.is_null()) {
+        patch.enabled = enabled(value, problems);
+        patch.enabled_at = Some(value.location());
+    }
+    if let Some(value) = mapping.get("description").filter(|value| !value.is_null()) {
+        match value.scalar_text() {
+            Some(text) => patch.description = Some(text.into_owned()),
+            None => problems.push(value.problem("`description` must be text").code("KD002")),
+        }
+    }
+    patch.requires = ids(&patch.id, mapping.get("requires"), "requires", problems);
+    patch.conflicts = ids(&patch.id, mapping.get("conflicts"), "conflicts", problems);
+}
+
+fn enabled(value: &Node, problems: &mut Problems) -> Enabled {
+    if let Some(value) = value.as_bool() {
+        return Enabled::Literal(value);
+    }
+    let not_boolean = |problems: &mut Problems| {
+        problems.push(
+            value
+                .problem(format!(
+                    "`enabled` must be true, false or one ${{parameter}}, not `{}`",
+                    value.raw()
+                ))
+                .code("KD003"),
+        );
+        Enabled::Broken
+    };
+    let Some(text) = value.as_str() else { return not_boolean(problems) };
+    let expression = |problems: &mut Problems| {
+        problems.push(
+            value
+                .problem("only a single ${parameter} is allowed")
+                .code("KD004")
+                .hint("add a boolean parameter that says it"),
+        );
+        Enabled::Broken
+    };
+    match Template::parse(text) {
+        Ok(Template::Literal(text)) => match text.as_str() {
+            "true" => Enabled::Literal(true),
+            "false" => Enabled::Literal(false),
+            _ => not_boolean(problems),
+        },
+        Ok(Template::Whole(path)) => Enabled::When(path),
+        Ok(Template::Mixed(_)) | Err(_) => expression(problems),
+    }
+}
+
+fn ids(own: &str, node: Option<&Node>, key: &str, problems: &mut Problems) -> Vec<(String, Location)> {
+    let Some(node) = node.filter(|node| !node.is_null()) else { return Vec::new() };
+    let Some(items) = node.as_seq() else {
+        problems.push(node.problem(format!("`{key}` must be a list of patch ids")).code("KD002"));
+        return Vec::new();
+    };
+    let mut found: Vec<(String, Location)> = Vec::new();
+    for item in items {
+        let Some(text) = item.scalar_text() else {
+            problems.push(item.problem("a patch id is text").code("KD002"));
+            continue;
+        };
+        let text = text.strip_prefix("patches/").unwrap_or(&text);
+        let id = if text.ends_with(".kpatch") { text.to_owned() } else { format!("{text}.kpatch") };
+        if id == own {
+            problems.push(item.problem(format!("the patch names itself in `{key}`")).code("KD007"));
+        } else if found.iter().any(|(known, _)| *known == id) {
+            problems.push(note("KD008", format!("`{id}` is listed twice in `{key}`")).at(item.location()));
+        } else {
+            found.push((id, item.location()));
+        }
+    }
+    found
+}

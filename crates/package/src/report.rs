@@ -1,0 +1,58 @@
+//! Starting a coded problem, in one line.
+
+use slipway_problem::{Problem, Problems, Severity};
+
+/// Starts an error with a code of the catalogue.
+pub(crate) fn error(code: &str, message: impl Into<String>) -> Problem {
+    Problem::error(message).code(code)
+}
+
+/// Starts a warning with a code of the catalogue.
+pub(crate) fn warning(code: &str, message: impl Into<String>) -> Problem {
+    Problem::warning(message).code(code)
+}
+
+/// Starts a note with a code of the catalogue.
+pub(crate) fn note(code: &str, message: impl Into<String>) -> Problem {
+    Problem::note(message).code(code)
+}
+
+/// Gives the problems of a YAML reader the codes of the file they were found in.
+pub(crate) fn coded(problems: Problems, duplicate: &str, bomb: &str, other: &str) -> Problems {
+    problems
+        .into_iter()
+        .map(|problem| {
+            let code = if problem.message.ends_with("is set twice") {
+                duplicate
+            } else if problem.message.contains("nodes allowed") || problem.message.contains("contains itself")
+            {
+                bomb
+            } else {
+                other
+            };
+            problem.code(code)
+        })
+        .collect()
+}
+
+/// Makes errors of all warnings, for `--strict`.
+pub(crate) fn strict(problems: &mut Problems) {
+    *problems = std::mem::take(problems)
+        .into_iter()
+        .map(|mut problem| {
+            if problem.severity == Severity::Warning {
+                problem.severity = Severity::Error;
+            }
+            problem
+        })
+        .collect();
+}
+
+/// Joins at most `most` words, and says how many more there are.
+pub(crate) fn listed<S: AsRef<str>>(words: &[S], most: usize) -> String {
+    let shown: Vec<&str> = words.iter().take(most).map(AsRef::as_ref).collect();
+    match words.len().saturating_sub(most) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,369 @@
+//! The plain manifests of a package.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use slipway_manifest::ObjectId;
+use slipway_manifest::object::split_api_version;
+use slipway_problem::{Location, Problems};
+use slipway_yaml::{Node, Reader, Value as Yaml, is_yaml11_bool};
+
+use crate::apply::Seg;
+use crate::files::Files;
+use crate::report::{coded, error, warning};
+use crate::schema::{FieldType, Kinds};
+use crate::template::Template;
+
+const MOST: usize = 10_000;
+const MANY: usize = 1_000;
+
+/// One object: as it was loaded, and as patches left it.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// The identity it was loaded with; patches aim at this.
+    pub id: ObjectId,
+    pub api_version: String,
+    pub value: Json,
+    /// Where it begins.
+    pub at: Location,
+    /// The last word of a patch on whether it is part of the result, and where that was said.
+    pub enabled: Option<(bool, Location)>,
+    node: Option<Arc<Node>>,
+    /// Made by us, not by a file.
+    pub generated: bool,
+}
+
+impl Resource {
+    /// An object no file holds.
+    pub(crate) fn generated(value: Json, origin: &str) -> Self {
+        let id = ObjectId::of(&value);
+        let api_version = value["apiVersion"].as_str().unwrap_or_default().to_owned();
+        Self {
+            id,
+            api_version,
+            value,
+            at: Location::file(origin),
+            enabled: None,
+            node: None,
+            generated: true,
+        }
+    }
+
+    /// `Deployment apps/web (resources/deployment.yaml:1)`.
+    pub fn label(&self) -> String {
+        format!("{} ({}:{})", show_id(&self.id), self.at.file, self.at.line)
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        split_api_version(&self.api_version).1
+    }
+
+    pub(crate) fn ty<'k>(&self, kinds: &'k Kinds) -> FieldType<'k> {
+        kinds.of(&self.api_version, &self.id.kind)
+    }
+
+    /// Where a field is written in the file, or the nearest thing above it.
+    pub(crate) fn locate(&self, path: &[Seg]) -> Location {
+        let Some(node) = &self.node else { return self.at.clone() };
+        let mut at: &Node = node;
+        let mut place = self.at.clone();
+        for seg in path {
+            let (next, here) = match (&at.value, seg) {
+                (Yaml::Map(mapping), Seg::Key(key)) => match mapping.entry(key) {
+                    Some((name, value)) => (value, name.location()),
+                    None => return place,
+                },
+                (Yaml::Seq(items), Seg::Item { index, name }) => {
+                    let named = name.as_ref().and_then(|name| {
+                        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
+                    });
+                    match named.or_else(|| items.get(*index)) {
+                        Some(item) => (item, item.location()),
+                        None => return place,
+                    }
+                }
+                _ => return place,
+            };
+            place = here;
+            at = next;
+        }
+        place
+    }
+
+    /// The value a field had before any patch.
+    pub(crate) fn base(&self, path: &[Seg]) -> Option<Json> {
+        let mut at: &Node = self.node.as_deref()?;
+        for seg in path {
+            at = match (&at.value, seg) {
+                (Yaml::Map(mapping), Seg::Key(key)) => mapping.get(key)?,
+                (Yaml::Seq(items), Seg::Item { index, name }) => match name {
+                    Some(name) => {
+                        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))?
+                    }
+                    None => items.get(*index)?,
+                },
+                _ => return None,
+            };
+        }
+        Some(at.to_json())
+    }
+
+    /// The tree it was read from, for substitution.
+    pub(crate) fn node(&self) -> Option<&Node> {
+        self.node.as_deref()
+    }
+}
+
+/// `Deployment apps/web`.
+pub(crate) fn show_id(id: &ObjectId) -> String {
+    if id.namespace.is_empty() {
+        format!("{} {}", id.kind, id.name)
+    } else {
+        format!("{} {}/{}", id.kind, id.namespace, id.name)
+    }
+}
+
+/// Loads every manifest below `resources/`.
+pub(crate) fn load(files: &Files, keep_server_fields: bool, problems: &mut Problems) -> Vec<Resource> {
+    let mut resources = Vec::new();
+    for path in files.below("resources/") {
+        if !matches!(path.rsplit('.').next(), Some("yaml" | "yml" | "json")) {
+            continue;
+        }
+        let Some(text) = files.text(path, problems) else { continue };
+        let reader = Reader::new().max_nodes(1_000_000).max_depth(100);
+        let documents = match reader.read(text, path) {
+            Ok(documents) => documents,
+            Err(found) => {
+                problems.extend(coded(found, "KR009", "KR013", "KR002"));
+                continue;
+            }
+        };
+        let mut kinds: Vec<String> = Vec::new();
+        let mut nodes: Vec<Node> = documents;
+        nodes.reverse();
+        while let Some(node) = nodes.pop() {
+            if node.is_null() {
+                continue;
+            }
+            // A list is its items; lists in lists are unpacked the same way.
+            let is_list = node.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
+            if is_list && let Some(items) = node.get("items").and_then(Node::as_seq) {
+                nodes.extend(items.iter().rev().cloned());
+                continue;
+            }
+            if let Some(resource) = one(node, keep_server_fields, problems) {
+                let gvk = format!("{}/{}", resource.api_version, resource.id.kind);
+                if !kinds.contains(&gvk) {
+                    kinds.push(gvk);
+                }
+                resources.push(resource);
+            }
+        }
+        if kinds.len() > 1 {
+            let message =
+                format!("the file holds {} kinds: {}", kinds.len(), crate::report::listed(&kinds, 5));
+            problems.push(warning("KR006", message).at(Location::file(path)).hint("keep one kind per file"));
+        }
+    }
+    if resources.is_empty() && !problems.has_errors() {
+        problems.push(warning("KR001", "the package has no resources").at(Location::file("resources/")));
+    }
+    if resources.len() > MOST {
+        problems.push(
+            error("KR012", format!("{} objects are more than {MOST}", resources.len()))
+                .at(Location::file("resources/")),
+        );
+    } else if resources.len() > MANY {
+        problems.push(
+            warning("KR012", format!("{} objects are many for one package", resources.len()))
+                .at(Location::file("resources/")),
+        );
+    }
+    duplicates(&resources, problems);
+    resources
+}
+
+fn duplicates(resources: &[Resource], problems: &mut Problems) {
+    let mut seen: HashMap<&ObjectId, &Resource> = HashMap::new();
+    for resource in resources {
+        if let Some(first) = seen.get(&resource.id) {
+            let id = &resource.id;
+            let place = if id.namespace.is_empty() {
+                String::new()
+            } else {
+                format!(" in namespace `{}`", id.namespace)
+            };
+            let message = format!(
+                "two {}s named `{}`{place}; the first is at {}:{}",
+                id.kind, id.name, first.at.file, first.at.line
+            );
+            problems.push(error("KR020", message).at(resource.at.clone()));
+        } else {
+            seen.insert(&resource.id, resource);
+        }
+    }
+}
+
+const SERVER_METADATA: [&str; 6] =
+    ["managedFields", "uid", "resourceVersion", "creationTimestamp", "selfLink", "generation"];
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+fn one(node: Node, keep_server_fields: bool, problems: &mut Problems) -> Option<Resource> {
+    let Some(mapping) = node.as_map() else {
+        problems.push(node.problem(format!("expected an object, not {}", node.kind())).code("KR003"));
+        return None;
+    };
+    let mut fine = true;
+    let mut text = |key: &str, value: Option<&Node>| -> String {
+        match value.and_then(Node::as_str).filter(|text| !text.is_empty()) {
+            Some(text) => text.to_owned(),
+            None => {
+                let place = value.unwrap_or(&node);
+                let message = match value {
+                    Some(value) if !value.is_null() => format!("`{key}` must be a string that is not empty"),
+                    _ => format!("the object has no `{key}`"),
+                };
+                problems.push(place.problem(message).code("KR003"));
+                fine = false;
+                String::new()
+            }
+        }
+    };
+    let api_version = text("apiVersion", mapping.get("apiVersion"));
+    let kind = text("kind", mapping.get("kind"));
+    let metadata = mapping.get("metadata");
+    if let Some(generate) = metadata.and_then(|metadata| metadata.get("generateName")) {
+        problems.push(
+            generate
+                .problem("`generateName` gives a new name every time, which nobody can track")
+                .code("KR004")
+                .hint("give the object a name"),
+        );
+        fine = false;
+    }
+    let mut text = |key: &str, value: Option<&Node>| match value
+        .and_then(Node::as_str)
+        .filter(|text| !text.is_empty())
+    {
+        Some(text) => text.to_owned(),
+        None if fine => {
+            let place = value.unwrap_or(&node);
+            problems.push(place.problem(format!("the object has no `{key}`")).code("KR003"));
+            fine = false;
+            String::new()
+        }
+        None => String::new(),
+    };
+    let name = text("metadata.name", metadata.and_then(|metadata| metadata.get("name")));
+    check_scalars(&node, problems);
+    if !fine {
+        return None;
+    }
+    let namespace =
+        metadata.and_then(|metadata| metadata.get("namespace")).and_then(Node::as_str).unwrap_or_default();
+    let (group, _) = split_api_version(&api_version);
+    let id = ObjectId { group: group.to_owned(), kind, namespace: namespace.to_owned(), name };
+    let mut value = node.to_json();
+    if !keep_server_fields {
+        server_fields(&mut value, &node, problems);
+    }
+    let at = node.location();
+    Some(Resource { id, api_version, value, at, enabled: None, node: Some(Arc::new(node)), generated: false })
+}
+
+fn server_fields(value: &mut Json, node: &Node, problems: &mut Problems) {
+    let mut removed = Vec::new();
+    let Some(object) = value.as_object_mut() else { return };
+    // The status of a CRD in a file is noise too.
+    if object.shift_remove("status").is_some() {
+        removed.push("status".to_owned());
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Json::as_object_mut) {
+        for field in SERVER_METADATA {
+            if metadata.shift_remove(field).is_some() {
+                removed.push(format!("metadata.{field}"));
+            }
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Json::as_object_mut)
+            && annotations.shift_remove(LAST_APPLIED).is_some()
+        {
+            removed.push("the last-applied annotation".to_owned());
+            if annotations.is_empty() {
+                metadata.shift_remove("annotations");
+            }
+        }
+    }
+    if !removed.is_empty() {
+        let message = format!("fields the server owns were left out: {}", removed.join(", "));
+        problems.push(node.warning(message).code("KR005"));
+    }
+}
+
+/// Unquoted words kubectl takes for booleans, and numbers JSON lacks.
+fn check_scalars(node: &Node, problems: &mut Problems) {
+    match &node.value {
+        Yaml::String(text) if text.len() <= 3 && !node.is_quoted() && is_yaml11_bool(text) => {
+            problems.push(
+                node.warning(format!("kubectl would read `{text}` as a boolean; here it is text"))
+                    .code("KR007")
+                    .hint("quote it"),
+            );
+        }
+        Yaml::Float(value) if !value.is_finite() => {
+            problems.push(
+                node.problem(format!("`{}` is no number Kubernetes can store", node.raw())).code("KR008"),
+            );
+        }
+        Yaml::Seq(items) => items.iter().for_each(|item| check_scalars(item, problems)),
+        Yaml::Map(mapping) => {
+            for (key, value) in mapping.iter() {
+                check_scalars(key, problems);
+                check_scalars(value, problems);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Warns of references to known parameters that nobody will replace.
+pub(crate) fn unsubstituted(
+    resource: &Resource,
+    known: &dyn Fn(&crate::template::ParamPath) -> bool,
+    problems: &mut Problems,
+) {
+    let Some(node) = resource.node() else { return };
+    let mut pending = vec![node];
+    while let Some(node) = pending.pop() {
+        match &node.value {
+            Yaml::String(text) if text.contains("${") => {
+                let mut rest = text.as_str();
+                while let Some(found) = rest.find("${") {
+                    rest = &rest[found..];
+                    if let Some(end) = rest.find('}')
+                        && let Ok(path) = crate::template::parse_path(rest[2..end].trim())
+                        && known(&path)
+                    {
+                        let message = format!("`${{{path}}}` stays as it is: resources are not substituted");
+                        problems.push(
+                            node.warning(message)
+                                .code("KR050")
+                                .hint("move it to a patch, or set kurel.substituteResources: true"),
+                        );
+                        break;
+                    }
+                    rest = &rest[2..];
+                }
+            }
+            Yaml::Seq(items) => pending.extend(items.iter().rev()),
+            Yaml::Map(mapping) => pending.extend(mapping.iter().map(|(_, value)| value)),
+            _ => {}
+        }
+    }
+}
+
+/// Whether a text of a resource may hold references at all.
+pub(crate) fn has_references(template: &Template) -> bool {
+    template.references().next().is_some()
+}

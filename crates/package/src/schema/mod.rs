@@ -1,0 +1,15 @@
+//! What Kubernetes types say about fields, and what that says about parameters.
+
+mod check;
+mod generate;
+mod infer;
+mod kinds;
+mod overlay;
+mod trace;
+
+pub(crate) use check::check_parameters;
+pub use generate::ParameterSchema;
+pub(crate) use generate::generate;
+pub(crate) use kinds::{FieldType, Form, Kinds, Next, ScalarType};
+pub(crate) use overlay::{Format, constraint};
+pub(crate) use trace::Tracer;

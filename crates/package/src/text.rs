@@ -1,0 +1,144 @@
+//! Reports as lines of text, without colour; the binary decides how they look.
+
+use slipway_problem::{Problem, Severity};
+
+use crate::build::{Build, Validation, summary};
+use crate::package::Package;
+
+/// The report of a build: stages, patches, objects, warnings, summary.
+pub(crate) fn report(build: &Build) -> Vec<String> {
+    let mut lines = vec!["✓ Package structure valid".to_owned()];
+    let layers = &build.params.layers;
+    let resolved = format!("✓ Parameters: {} resolved", build.params.root.leaves());
+    lines.push(match layers.overridden {
+        0 => resolved,
+        count => {
+            let mut files: Vec<&str> = layers.overriders.iter().map(AsRef::as_ref).collect();
+            files.dedup();
+            format!("{resolved}, {count} overridden ({})", files.join(", "))
+        }
+    });
+    lines.push("✓ All patch references resolved".to_owned());
+    let on: Vec<String> = patch_lines(build);
+    if !on.is_empty() {
+        lines.push(String::new());
+        lines.push("Enabled patches:".to_owned());
+        lines.extend(on);
+    }
+    lines.push(String::new());
+    lines.push("Generated resources:".to_owned());
+    for (kind, count) in build.counts() {
+        lines.push(format!("  ✓ {count} {}", plural(&kind, count)));
+    }
+    for name in &build.synthesised {
+        lines.push(format!("  ✓ Namespace {name} added (global.namespaces.create)"));
+    }
+    for dropped in &build.dropped {
+        lines.push(format!("  ○ {} left out ({})", crate::resources::show_id(&dropped.id), dropped.why));
+    }
+    lines.extend(
+        build.problems.iter().filter(|problem| problem.severity != Severity::Note).flat_map(problem_lines),
+    );
+    lines.push(String::new());
+    let (errors, warnings) = summary(&build.problems);
+    lines.push(summary_line(errors, warnings));
+    lines
+}
+
+fn patch_lines(build: &Build) -> Vec<String> {
+    build
+        .decision
+        .order
+        .iter()
+        .map(|&index| {
+            let (patch, state) = (&build.patches[index], &build.decision.states[index]);
+            format!("  {} {} ({state})", state.mark().0, patch.file)
+        })
+        .collect()
+}
+
+fn problem_lines(problem: &Problem) -> Vec<String> {
+    let (mark, word) = match problem.severity {
+        Severity::Error => ("✗", "error"),
+        _ => ("⚠", "warning"),
+    };
+    let code = problem.code.as_deref().map(|code| format!("[{code}]")).unwrap_or_default();
+    let mut lines = vec![format!("  {mark} {word}{code}: {}", problem.message)];
+    if let Some(hint) = &problem.hint {
+        lines.push(format!("     → {hint}"));
+    }
+    lines
+}
+
+fn summary_line(errors: usize, warnings: usize) -> String {
+    format!(
+        "Validation summary: {errors} {}, {warnings} {}",
+        words("error", errors),
+        words("warning", warnings)
+    )
+}
+
+fn words(word: &str, count: usize) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+fn plural(kind: &str, count: usize) -> String {
+    if count == 1 {
+        kind.to_owned()
+    } else if kind.ends_with('s') || kind.ends_with('x') || kind.ends_with("ch") {
+        format!("{kind}es")
+    } else if let Some(stem) = kind.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o'])) {
+        format!("{stem}ies")
+    } else {
+        format!("{kind}s")
+    }
+}
+
+impl Validation {
+    /// The report of a validation; without a build it shows what is wrong.
+    pub fn report(&self, package: &Package) -> Vec<String> {
+        if let Some(build) = &self.build {
+            return report(build);
+        }
+        let has = |prefixes: &[&str]| {
+            self.problems.iter().any(|problem| {
+                problem.severity == Severity::Error
+                    && problem
+                        .code
+                        .as_deref()
+                        .is_some_and(|code| prefixes.iter().any(|prefix| code.starts_with(prefix)))
+            })
+        };
+        let mut lines = Vec::new();
+        for (failed, name) in [
+            (has(&["KR00", "KR01", "KR02"]), "Package structure valid"),
+            (has(&["KV", "KS01"]), "Parameters schema validation passed"),
+            (has(&["KP", "KX", "KD"]), "All patch variables resolved"),
+        ] {
+            lines.push(format!("{} {name}", if failed { "✗" } else { "✓" }));
+        }
+        lines.push(String::new());
+        if !self.decision.states.is_empty() {
+            lines.push("Enabled patches:".to_owned());
+            for (patch, state) in package.patches().iter().zip(&self.decision.states) {
+                if state.is_on() || matches!(state, crate::enable::State::Conflict { .. }) {
+                    lines.push(format!("  {} {} ({state})", state.mark().0, patch.file));
+                }
+            }
+            lines.push(String::new());
+        }
+        lines.extend(self.problems.iter().filter(|problem| problem.severity != Severity::Note).flat_map(
+            |problem| {
+                let mut lines = problem_lines(problem);
+                if let Some(at) = &problem.at {
+                    lines.insert(1, format!("     --> {at}"));
+                }
+                lines
+            },
+        ));
+        lines.push(String::new());
+        let (errors, warnings) = summary(&self.problems);
+        lines.push(summary_line(errors, warnings));
+        lines
+    }
+}

@@ -1,0 +1,158 @@
+//! The way back: every field a patch or a parameter touches.
+
+use crate::apply::{WriteKind, show_segs};
+use crate::build::Build;
+use crate::kpatch::{Anchor, Children};
+use crate::kpatch::{Body, Glob, GlobPiece, Op, PatchFile, Step, StepKind, Term};
+use crate::resources::show_id;
+use crate::template::ParamPath;
+use crate::val::{Pos, Val};
+
+/// One field and the statement that wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Touched {
+    pub object: String,
+    pub path: String,
+    pub kind: WriteKind,
+    /// File and line of the statement.
+    pub file: String,
+    pub line: u32,
+    /// The parameters in it.
+    pub parameters: Vec<String>,
+}
+
+impl Build {
+    /// Every field a patch wrote; `id` as reports name it.
+    pub fn trace_patch(&self, id: &str) -> Vec<Touched> {
+        self.touched(|patch, _| self.patches[patch].shown() == id || self.patches[patch].id == id)
+    }
+
+    /// Every field a parameter, or one below it, went to.
+    pub fn trace_param(&self, path: &ParamPath) -> Vec<Touched> {
+        self.touched(|_, used| {
+            used.iter().any(|used| {
+                self.params
+                    .chain(used)
+                    .iter()
+                    .any(|(link, _)| link.0.starts_with(&path.0) || path.0.starts_with(&link.0))
+            })
+        })
+    }
+
+    fn touched(&self, wanted: impl Fn(usize, &[ParamPath]) -> bool) -> Vec<Touched> {
+        let mut found = Vec::new();
+        for write in &self.writes {
+            let used = self.references_of(write.patch, write.group, write.statement);
+            if wanted(write.patch, &used) {
+                found.push(Touched {
+                    object: show_id(&self.resources[write.resource].id),
+                    path: show_segs(&write.path),
+                    kind: write.kind,
+                    file: self.patches[write.patch].file.to_string(),
+                    line: write.pos.line,
+                    parameters: used.iter().map(ToString::to_string).collect(),
+                });
+            }
+        }
+        found
+    }
+
+    /// The parameters in a statement, or in a whole group.
+    pub(crate) fn references_of(
+        &self,
+        patch: usize,
+        group: usize,
+        statement: Option<usize>,
+    ) -> Vec<ParamPath> {
+        let mut found: Vec<ParamPath> = Vec::new();
+        let Some(group) = self.patches[patch].content.groups.get(group) else { return found };
+        let mut add = |val: &Val| {
+            val.templates(&mut |template, _| {
+                for path in template.references() {
+                    if !found.contains(path) {
+                        found.push(path.clone());
+                    }
+                }
+            });
+        };
+        match (&group.body, statement) {
+            (Body::Statements(statements), Some(index)) => {
+                if let Some(value) = statements.get(index).and_then(|statement| statement.value.as_ref()) {
+                    add(value);
+                }
+            }
+            (Body::Statements(statements), None) => {
+                statements.iter().filter_map(|statement| statement.value.as_ref()).for_each(add);
+            }
+            (Body::Strategic(val) | Body::Merge(val) | Body::Json(val), _) => add(val),
+        }
+        found
+    }
+}
+
+/// Every reference in a patch, with its place.
+pub(crate) fn references(patch: &PatchFile) -> Vec<(&ParamPath, Pos)> {
+    let mut found = Vec::new();
+    for group in &patch.groups {
+        let header = &group.header;
+        glob(&header.scope.name, header.pos, &mut found);
+        if let Some(namespace) = &header.scope.namespace {
+            glob(namespace, header.pos, &mut found);
+        }
+        steps(&header.steps, &mut found);
+        if let Some(builder) = &header.builder {
+            op(builder, header.pos, &mut found);
+        }
+        match &group.body {
+            Body::Statements(statements) => {
+                for statement in statements {
+                    steps(&statement.steps, &mut found);
+                    op(&statement.op, statement.pos, &mut found);
+                    if let Some(value) = &statement.value {
+                        values(value, &mut found);
+                    }
+                }
+            }
+            Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => values(val, &mut found),
+        }
+    }
+    found
+}
+
+fn values<'p>(val: &'p Val, found: &mut Vec<(&'p ParamPath, Pos)>) {
+    val.templates(&mut |template, pos| found.extend(template.references().map(|path| (path, pos))));
+}
+
+fn glob<'p>(glob: &'p Glob, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+    for piece in &glob.0 {
+        if let GlobPiece::Reference(path) = piece {
+            found.push((path, pos));
+        }
+    }
+}
+
+fn terms<'p>(terms: &'p [Term], pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+    found.extend(terms.iter().flat_map(|term| term.value.references()).map(|path| (path, pos)));
+}
+
+fn steps<'p>(steps: &'p [Step], found: &mut Vec<(&'p ParamPath, Pos)>) {
+    for step in steps {
+        match &step.kind {
+            StepKind::Key(key) => found.extend(key.references().map(|path| (path, step.pos))),
+            StepKind::Match(all) => terms(all, step.pos, found),
+            _ => {}
+        }
+    }
+}
+
+fn op<'p>(op: &'p Op, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+    match op {
+        Op::Before(Anchor::Match(all))
+        | Op::After(Anchor::Match(all))
+        | Op::Delete(Some(Children::Anchor(Anchor::Match(all)))) => {
+            terms(all, pos, found);
+        }
+        Op::Delete(Some(Children::Named(name))) => found.extend(name.references().map(|path| (path, pos))),
+        _ => {}
+    }
+}

@@ -1,0 +1,247 @@
+//! Values as their files write them: numbers with their text, strings with their references, places.
+
+use std::fmt;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value as Json;
+use slipway_problem::{Location, Problems};
+use slipway_yaml::{Form, Node, Value as Yaml};
+
+use crate::report::error;
+use crate::template::Template;
+
+/// Where a value stands: a line and column of the file or flag its layer was read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pos {
+    pub line: u32,
+    pub column: u32,
+    /// Which of the parameter layers; 0 outside of parameters.
+    pub layer: u16,
+}
+
+/// A number and how it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number {
+    pub text: Arc<str>,
+    pub json: serde_json::Number,
+    /// Has a point or an exponent, so its text may say more than its value (`1.10`).
+    pub float: bool,
+}
+
+/// A value of a file, not yet resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Val {
+    pub data: Data,
+    pub pos: Pos,
+    /// Written in quotes or as a block of text.
+    pub quoted: bool,
+    pub tag: Option<Forced>,
+}
+
+/// What a [`Val`] says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(Template),
+    List(Vec<Val>),
+    Map(IndexMap<String, Val>),
+}
+
+/// A type a YAML tag asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forced {
+    Str,
+    Int,
+    Float,
+    Bool,
+}
+
+/// The three shapes a value can have, besides null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Null,
+    Scalar,
+    Map,
+    List,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Null => "null",
+            Self::Scalar => "a single value",
+            Self::Map => "a map",
+            Self::List => "a list",
+        })
+    }
+}
+
+/// The shape of a JSON value.
+pub(crate) fn shape(value: &Json) -> Shape {
+    match value {
+        Json::Null => Shape::Null,
+        Json::Object(_) => Shape::Map,
+        Json::Array(_) => Shape::List,
+        _ => Shape::Scalar,
+    }
+}
+
+/// What a JSON value is, in words: `a string`, `an integer`.
+pub(crate) fn type_name(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "a boolean",
+        Json::Number(number) if number.is_f64() => "a number",
+        Json::Number(_) => "an integer",
+        Json::String(_) => "a string",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "a map",
+    }
+}
+
+/// How to read a tree: where it stands in its file, and what to do about references.
+pub(crate) struct Reading<'a> {
+    pub(crate) file: &'a str,
+    /// Added to every line.
+    pub(crate) lines: u32,
+    /// Added to the columns of the first line.
+    pub(crate) columns: u32,
+    pub(crate) layer: u16,
+}
+
+impl Reading<'_> {
+    fn pos(&self, node: &Node) -> Pos {
+        let column = if node.span.line == 1 { node.span.column + self.columns } else { node.span.column };
+        Pos { line: node.span.line + self.lines, column, layer: self.layer }
+    }
+
+    fn at(&self, pos: Pos) -> Location {
+        Location::new(self.file, pos.line, pos.column)
+    }
+
+    /// Turns a tree into a value. Depth is limited by the reader that made the tree.
+    pub(crate) fn value(&self, node: &Node, problems: &mut Problems) -> Val {
+        let pos = self.pos(node);
+        let data = match &node.value {
+            Yaml::Null => Data::Null,
+            Yaml::Bool(value) => Data::Bool(*value),
+            Yaml::Int(value) => Data::Number(number(node.raw(), (*value).into())),
+            Yaml::Uint(value) => Data::Number(number(node.raw(), (*value).into())),
+            Yaml::Float(value) => match serde_json::Number::from_f64(*value) {
+                Some(json) => Data::Number(number(node.raw(), json)),
+                None => {
+                    let message = format!("`{}` is no number Kubernetes can store", node.raw());
+                    problems.push(error("KR008", message).at(self.at(pos)));
+                    Data::Null
+                }
+            },
+            Yaml::String(text) => Data::Text(self.template(text, pos, problems)),
+            Yaml::Seq(items) => Data::List(items.iter().map(|item| self.value(item, problems)).collect()),
+            Yaml::Map(mapping) => {
+                let mut map = IndexMap::with_capacity(mapping.len());
+                for (key, value) in mapping.iter() {
+                    let mut read = self.value(value, problems);
+                    // A block below its key is found by the line of the key.
+                    if value.form == Form::Block {
+                        read.pos = self.pos(key);
+                    }
+                    map.insert(key_text(key), read);
+                }
+                Data::Map(map)
+            }
+        };
+        let tag = match node.tag() {
+            Some("tag:yaml.org,2002:str") => Some(Forced::Str),
+            Some("tag:yaml.org,2002:int") => Some(Forced::Int),
+            Some("tag:yaml.org,2002:float") => Some(Forced::Float),
+            Some("tag:yaml.org,2002:bool") => Some(Forced::Bool),
+            Some(other) if !other.starts_with("tag:yaml.org,2002:") => {
+                problems
+                    .push(error("KP020", format!("the tag `{other}` means nothing here")).at(self.at(pos)));
+                None
+            }
+            _ => None,
+        };
+        Val { data, pos, quoted: node.is_quoted(), tag }
+    }
+
+    pub(crate) fn template(&self, text: &str, pos: Pos, problems: &mut Problems) -> Template {
+        Template::parse(text).unwrap_or_else(|wrong| {
+            problems.push(
+                error(wrong.code, wrong.message).at(self.at(pos)).hint("write `$${` for a literal `${`"),
+            );
+            Template::Literal(text.to_owned())
+        })
+    }
+}
+
+/// A key as text; numbers keep theirs.
+fn key_text(key: &Node) -> String {
+    let text = if key.is_null() { None } else { key.scalar_text() };
+    text.unwrap_or_else(|| key.key_text()).into_owned()
+}
+
+/// A number whose text is `raw`.
+pub(crate) fn number(raw: &str, json: serde_json::Number) -> Number {
+    let float = json.is_f64() && raw.contains(['.', 'e', 'E']);
+    // `3.0` is the integer 3 to Kubernetes, but its text is kept.
+    let json = match json.as_f64() {
+        Some(value) if json.is_f64() && value.fract() == 0.0 && value.abs() < 9.0e15 => (value as i64).into(),
+        _ => json,
+    };
+    Number { text: raw.into(), json, float }
+}
+
+impl Val {
+    /// Its shape.
+    pub(crate) fn shape(&self) -> Shape {
+        match self.data {
+            Data::Null => Shape::Null,
+            Data::Map(_) => Shape::Map,
+            Data::List(_) => Shape::List,
+            _ => Shape::Scalar,
+        }
+    }
+
+    /// Calls `visit` with every text in it and its place.
+    pub(crate) fn templates<'v>(&'v self, visit: &mut dyn FnMut(&'v Template, Pos)) {
+        match &self.data {
+            Data::Text(template) => visit(template, self.pos),
+            Data::List(items) => items.iter().for_each(|item| item.templates(visit)),
+            Data::Map(map) => map.values().for_each(|value| value.templates(visit)),
+            _ => {}
+        }
+    }
+
+    /// As JSON, with references as their source text.
+    pub(crate) fn to_json(&self) -> Json {
+        match &self.data {
+            Data::Null => Json::Null,
+            Data::Bool(value) => Json::Bool(*value),
+            Data::Number(number) => Json::Number(number.json.clone()),
+            Data::Text(template) => Json::String(template.to_string()),
+            Data::List(items) => Json::Array(items.iter().map(Val::to_json).collect()),
+            Data::Map(map) => map.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
+        }
+    }
+
+    /// A value of its own, without a place.
+    pub(crate) fn from_json(value: &Json, pos: Pos) -> Self {
+        let data = match value {
+            Json::Null => Data::Null,
+            Json::Bool(value) => Data::Bool(*value),
+            Json::Number(json) => Data::Number(number(&json.to_string(), json.clone())),
+            Json::String(text) => {
+                Data::Text(Template::parse(text).unwrap_or_else(|_| Template::Literal(text.clone())))
+            }
+            Json::Array(items) => Data::List(items.iter().map(|item| Self::from_json(item, pos)).collect()),
+            Json::Object(map) => {
+                Data::Map(map.iter().map(|(key, value)| (key.clone(), Self::from_json(value, pos))).collect())
+            }
+        };
+        Self { data, pos, quoted: matches!(value, Json::String(_)), tag: None }
+    }
+}

@@ -1,0 +1,119 @@
+//! Whatever the text, there is an answer and no panic.
+
+use proptest::prelude::*;
+use slipway_package::kpatch::{parse, parse_keypath, parse_target};
+use slipway_package::template::{Template, parse_path};
+use slipway_problem::Problems;
+
+use crate::support::{Kit, errors};
+
+/// Text made of the pieces the languages are made of.
+fn soup() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "[",
+        "]",
+        "${",
+        "}",
+        "a",
+        "b.c",
+        ".",
+        ":",
+        ": ",
+        "\n",
+        "  ",
+        "\t",
+        "\"",
+        "'",
+        "*",
+        "-",
+        "+",
+        "=",
+        "name=",
+        "delete",
+        "replace",
+        "enabled",
+        "0",
+        "99999999999999999999",
+        "#",
+        "?",
+        "|\n",
+        ">",
+        "- ",
+        "---\n",
+        "\\",
+        "é",
+        "\u{feff}",
+        "deployment.web",
+        "/",
+        "@",
+        ",",
+        "{",
+        "&a ",
+        "*a",
+        "!!int ",
+        "$${",
+        "target",
+        "patch",
+        "\r\n",
+        "spec.replicas",
+        "metadata",
+        "\u{0}",
+    ]);
+    prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn patches_paths_and_references_never_panic(text in soup()) {
+        let mut problems = Problems::new();
+        let _ = parse("p.kpatch", &text, &mut problems);
+        let _ = parse_keypath(&text);
+        let _ = parse_target(&text);
+        let _ = Template::parse(&text);
+        let _ = parse_path(&text);
+    }
+
+    #[test]
+    fn building_never_panics(patch in soup(), parameters in soup(), sidecar in soup()) {
+        let _ = Kit::web("a: {b: 1}\n").patch("00", &patch).sidecar("00", &sidecar).build();
+        let _ = Kit::web(&parameters).patch("00", "[deployment.web]\nspec.replicas: \"${a.b}\"\n").build();
+    }
+
+    #[test]
+    fn evaluating_never_panics(path in soup(), value in soup()) {
+        let line = format!("[deployment.web]\n{}: {}\n", path.replace(['\n', '\r'], ""), value.replace(['\n', '\r'], ""));
+        let _ = Kit::web("a: {b: 1}\nname: app\n").patch("00", &line).set(&value).build();
+    }
+
+    #[test]
+    fn applying_twice_is_applying_once(replicas in 0i64..9, key in "[a-z]{1,8}", value in "[ -~]{0,20}") {
+        let text = serde_json::to_string(&value).unwrap().replace("${", "");
+        let patch = format!("[deployment.web]\nspec.replicas: {replicas}\nmetadata.annotations.{key}: {text}\n");
+        let once = Kit::web("").patch("00", &patch).build().map(|build| build.stream(slipway_package::Emit::default()));
+        let twice = Kit::web("").patch("00", &patch).patch("10", &patch).build().map(|build| build.stream(slipway_package::Emit::default()));
+        prop_assert_eq!(once.ok(), twice.ok());
+    }
+}
+
+#[test]
+fn large_patches_are_fast_and_limited() {
+    let statements = |count: usize| -> String {
+        (0..count).map(|n| format!("metadata.annotations.key{n}: \"value {n}\"\n")).collect()
+    };
+    let started = std::time::Instant::now();
+    let mut problems = Problems::new();
+    let patch = parse("p.kpatch", &statements(10_000), &mut problems);
+    assert_eq!((patch.statements(), problems.len()), (10_000, 0));
+    assert!(started.elapsed().as_secs() < 5, "even unoptimised");
+    parse("p.kpatch", &statements(10_001), &mut problems);
+    assert_eq!(errors(&problems), ["KP001"]);
+    let mut problems = Problems::new();
+    parse("p.kpatch", &"a".repeat(2 << 20), &mut problems);
+    assert_eq!(errors(&problems), ["KP001"]);
+    let deep = format!("[service.web]\n{}: 1\n", vec!["a"; 1000].join("."));
+    assert_eq!(errors(&Kit::web("").patch("00", &deep).fails()), ["KP001"]);
+    let nested = format!("[service.web]\nspec.x: {}{}\n", "[".repeat(5000), "]".repeat(5000));
+    assert_eq!(errors(&Kit::web("").patch("00", &nested).fails()), ["KP020"]);
+}
