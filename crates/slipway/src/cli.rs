@@ -110,8 +110,14 @@ pub enum LogFormat {
 pub enum Command {
     /// Render a chart or kustomization to YAML
     Render(Box<commands::render::Args>),
+    /// Look charts over for mistakes
+    Lint(commands::lint::Args),
+    /// Create, show and pack charts
+    Chart(commands::chart::Args),
     /// Build and edit kustomizations
     Kustomize(commands::kustomize::Args),
+    /// Run the embedded Kubernetes API server
+    Sandbox(commands::sandbox::Args),
     /// Show or run a graph of nodes and needs
     Graph(commands::graph::Args),
     /// Show the settings in force and where each comes from

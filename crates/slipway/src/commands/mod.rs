@@ -1,13 +1,16 @@
 //! One file a command: its flags and what it calls.
 
+pub mod chart;
 pub mod completions;
 pub mod config;
 pub mod flags;
 pub mod graph;
 pub mod kustomize;
+pub mod lint;
 pub mod man;
 pub mod reference;
 pub mod render;
+pub mod sandbox;
 
 use crate::cli::Command;
 use crate::exit::Exit;
@@ -17,7 +20,10 @@ use crate::session::Session;
 pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
     match command {
         Command::Render(args) => render::run(&args, session),
+        Command::Lint(args) => lint::run(&args, session),
+        Command::Chart(args) => chart::run(&args, session),
         Command::Kustomize(args) => kustomize::run(&args),
+        Command::Sandbox(args) => sandbox::run(&args, session),
         Command::Graph(args) => graph::run(&args, session),
         Command::Config(args) => config::run(&args, session),
         Command::Completions(args) => completions::run(&args),

@@ -78,6 +78,10 @@ pub struct Args {
     #[arg(short = 'g', long)]
     generate_name: bool,
 
+    /// Template that gives the release's name
+    #[arg(long, value_name = "TEMPLATE", conflicts_with = "generate_name")]
+    name_template: Option<String>,
+
     /// Write a file per template here instead of standard output
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -120,11 +124,11 @@ fn chart(args: &Args, name: Option<&str>, path: &str, session: &Session) -> anyh
     let mut notices = Notices::new();
     let loaded = load(path, &mut notices);
     let result = loaded.and_then(|chart| {
-        let options = options(args, name, &chart, session)?;
         let host: Box<dyn Host> = match args.seed {
             Some(seed) => Box::new(SeededHost::new(seed, SEEDED_TIME)),
             None => Box::new(NoHost),
         };
+        let options = options(args, name, path, &*host, session)?;
         let program = Program::new(chart);
         match &args.explain {
             Some(query) => explain_field(&program, &user, &options, &*host, query, session.output()),
@@ -155,7 +159,8 @@ fn load(path: &str, notices: &mut Notices) -> anyhow::Result<Chart> {
 fn options(
     args: &Args,
     name: Option<&str>,
-    chart: &Chart,
+    path: &str,
+    host: &dyn Host,
     session: &Session,
 ) -> anyhow::Result<RenderOptions> {
     let mut options = RenderOptions {
@@ -172,15 +177,16 @@ fn options(
     if let Some(namespace) = &session.settings.namespace.value {
         options.namespace.clone_from(namespace);
     }
-    if args.generate_name {
+    if let Some(template) = &args.name_template {
+        options.name = slipway_chart::name_from_template(template, host)?;
+    } else if args.generate_name {
         if name.is_some() {
             let problem = Problem::error("cannot set --generate-name and also specify a name")
                 .hint("leave out the name, or the flag");
             return Err(UsageError(problem.into()).into());
         }
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let stamp = args.seed.map_or(now.as_secs(), |_| SEEDED_TIME);
-        options.name = format!("{}-{stamp}", chart.name());
+        let now = host.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        options.name = slipway_chart::generate_name(path, now.as_secs());
     } else if let Some(name) = name {
         name.clone_into(&mut options.name);
     }

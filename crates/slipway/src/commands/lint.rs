@@ -1,0 +1,83 @@
+//! `slipway lint`
+
+use std::path::{Path, PathBuf};
+
+use slipway_chart::lint::{self, LintOptions};
+use slipway_chart::{KubeVersion, Notices};
+
+use super::flags::ValueFlags;
+use crate::exit::Exit;
+use crate::logs::Verbosity;
+use crate::session::Session;
+use crate::term::show;
+
+/// Look charts over for mistakes, as `helm lint` does
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The charts' directories
+    #[arg(value_name = "CHART", default_value = ".")]
+    charts: Vec<PathBuf>,
+
+    #[command(flatten)]
+    values: ValueFlags,
+
+    /// Fail on warnings as well
+    #[arg(long)]
+    strict: bool,
+
+    /// Kubernetes version templates see and deprecations are judged by
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<String>,
+
+    /// Do not check values against the chart's schema
+    #[arg(long)]
+    skip_schema_validation: bool,
+
+    /// Look the charts inside the charts over too
+    #[arg(long)]
+    with_subcharts: bool,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let values = args.values.collect()?.build()?;
+    let options = LintOptions {
+        namespace: session.settings.namespace.value.clone().unwrap_or_else(|| "default".to_owned()),
+        kube_version: args.kube_version.as_deref().map(KubeVersion::parse).transpose()?,
+        strict: args.strict,
+        quiet: session.verbosity == Verbosity::Quiet,
+        skip_schema_validation: args.skip_schema_validation,
+    };
+    let mut charts = args.charts.clone();
+    if args.with_subcharts {
+        for chart in &args.charts {
+            charts.extend(subcharts(chart));
+        }
+    }
+    let mut notices = Notices::new();
+    let reports: Vec<_> =
+        charts.iter().map(|path| lint::lint(path, &values, &options, &mut notices)).collect();
+    let (text, last) = lint::to_text(&reports, &options);
+    show::print(&text)?;
+    if reports.iter().any(|report| report.failed(&options)) {
+        anstream::eprintln!("error: {last}");
+        return Ok(Exit::Failed);
+    }
+    if !options.quiet {
+        show::print(&format!("{last}\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The directories under `charts/` that hold a chart, in order, those inside them included.
+fn subcharts(chart: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(chart.join("charts")) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.join("Chart.yaml").is_file())
+        .collect();
+    found.sort();
+    let inner: Vec<PathBuf> = found.iter().flat_map(|path| subcharts(path)).collect();
+    found.extend(inner);
+    found
+}
