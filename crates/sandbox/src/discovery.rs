@@ -26,12 +26,19 @@ pub(crate) struct Document {
 
 impl Documents {
     pub(crate) fn get(&self, key: &str, build: impl FnOnce() -> Value) -> Document {
+        self.get_bytes(key, || {
+            let mut body = serde_json::to_vec(&build()).unwrap_or_default();
+            body.push(b'\n');
+            body
+        })
+    }
+
+    pub(crate) fn get_bytes(&self, key: &str, build: impl FnOnce() -> Vec<u8>) -> Document {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(document) = known.get(key) {
             return document.clone();
         }
-        let mut body = serde_json::to_vec(&build()).unwrap_or_default();
-        body.push(b'\n');
+        let body = build();
         let document = Document { tag: tag(&body), body: body.into() };
         known.insert(key.to_owned(), document.clone());
         document

@@ -3,6 +3,8 @@
 //! Clients read three things from it: the fields of each kind, how lists are patched
 //! (`x-kubernetes-patch-*`), and which paths take `fieldValidation`. Descriptions are left out.
 
+mod gnostic;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
@@ -19,6 +21,7 @@ use crate::resource::{Registry, Served};
 use crate::respond::Body;
 use crate::status::Result;
 
+const GNOSTIC: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /// Answers a path below `/openapi/`; `None` when there is nothing there.
@@ -32,10 +35,12 @@ pub(crate) fn answer(
     let accept = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
     match path.trim_start_matches("/openapi/") {
         "v2" => {
-            // Clients that ask for gnostic protobuf cannot read JSON; a refusal makes them use v3.
-            if accept.contains("protobuf") && !accept.contains("application/json") {
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+            // Clients that ask for protobuf cannot read JSON.
+            if accept.contains("proto-openapi") {
+                let document =
+                    registry.documents.get_bytes("openapi/v2.pb", || gnostic::encode(&v2(&registry)));
+                let mut response = print(&document, headers, false);
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(GNOSTIC));
                 return Ok(Some(response));
             }
             let document = registry.documents.get("openapi/v2", || v2(&registry));
