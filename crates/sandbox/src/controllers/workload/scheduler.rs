@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
 use super::node::{self, Misfit};
-use crate::clock::rfc3339_micro;
 use crate::status::Result;
 use crate::store::{Change, Event};
 
@@ -225,7 +224,7 @@ fn tell(pod: &Value, cluster: &Cluster, kind: &str, reason: &str, action: &str, 
         "firstTimestamp": null,
         "lastTimestamp": null,
         "type": kind,
-        "eventTime": rfc3339_micro(cluster.now()),
+        "eventTime": cluster.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
         "action": action,
         "reportingComponent": COMPONENT,
         "reportingInstance": format!("{COMPONENT}-sandbox"),

@@ -62,9 +62,9 @@ impl Controller for Volumes {
             return Ok(Next::Done);
         };
         if &*item.table == VOLUMES {
-            volume(&object, cluster)?
+            volume(&object, cluster)?;
         } else {
-            claim(&object, cluster)?
+            claim(&object, cluster)?;
         }
         Ok(Next::Done)
     }
@@ -163,7 +163,8 @@ fn choose(claim: &Value, cluster: &Cluster) -> Option<Value> {
         let free = volume["spec"]["claimRef"].is_null();
         return (free || is_meant(&volume, claim)).then_some(volume);
     }
-    let amount = |v: &Value, pointer: &str| v.pointer(pointer).and_then(crate::quantity::milli).unwrap_or(0);
+    let amount =
+        |v: &Value, pointer: &str| v.pointer(pointer).and_then(crate::admit::quota::amount).unwrap_or(0);
     let wanted = amount(claim, "/spec/resources/requests/storage");
     let selector = claim["spec"].get("selector").map(|s| Labels::of_selector(s).unwrap_or_default());
     let mut fitting: Vec<Value> = Vec::new();
