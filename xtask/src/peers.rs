@@ -23,6 +23,16 @@ pub fn helm() -> Result<PathBuf> {
     })
 }
 
+/// A directory that holds a Python package, for `PYTHONPATH`.
+pub fn python_package(name: &str) -> Result<PathBuf> {
+    let directory = cache()?.join(format!("python-{name}"));
+    if !directory.is_dir() {
+        let pip = ["-m", "pip", "install", "--quiet", "--target"];
+        shell::run(Command::new("python3").args(pip).arg(&directory).arg(name))?;
+    }
+    Ok(directory)
+}
+
 /// Real kustomize, from its Go module.
 pub fn kustomize() -> Result<PathBuf> {
     let program = cache()?.join(format!("kustomize-{KUSTOMIZE}/bin/kustomize"));

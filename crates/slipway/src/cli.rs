@@ -108,12 +108,14 @@ pub enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Render a chart or kustomization to YAML
+    /// Render a chart, package or kustomization to YAML
     Render(Box<commands::render::Args>),
     /// Look charts over for mistakes
     Lint(commands::lint::Args),
     /// Create, show and pack charts
     Chart(commands::chart::Args),
+    /// Build, check and explain Kurel packages
+    Package(commands::package::Args),
     /// Build and edit kustomizations
     Kustomize(commands::kustomize::Args),
     /// Run the embedded Kubernetes API server

@@ -2,6 +2,7 @@
 
 mod helm;
 mod kustomize;
+mod sandbox;
 
 use std::path::PathBuf;
 
@@ -13,18 +14,34 @@ use crate::shell;
 struct Suite {
     name: &'static str,
     run: fn() -> Result<()>,
+    when: When,
 }
 
-const SUITES: &[Suite] =
-    &[Suite { name: "helm", run: helm::run }, Suite { name: "kustomize", run: kustomize::run }];
+/// When a suite runs.
+#[derive(PartialEq, Eq)]
+enum When {
+    Always,
+    /// Only when it is named.
+    Named,
+}
 
-/// Runs the named suites, or all.
+const SUITES: &[Suite] = &[
+    Suite { name: "helm", run: helm::run, when: When::Always },
+    Suite { name: "kustomize", run: kustomize::run, when: When::Always },
+    Suite { name: "sandbox", run: sandbox::run, when: When::Named },
+];
+
+/// Runs the named suites, or all that always run.
 pub fn run(names: &[&str]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|name| !SUITES.iter().any(|suite| suite.name == **name)) {
         let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
         bail!("there is no suite `{unknown}`; there are: {}", known.join(", "));
     }
-    for suite in SUITES.iter().filter(|suite| names.is_empty() || names.contains(&suite.name)) {
+    let wanted = |suite: &&Suite| match names {
+        [] => suite.when == When::Always,
+        names => names.contains(&suite.name),
+    };
+    for suite in SUITES.iter().filter(wanted) {
         eprintln!("conformance: {}", suite.name);
         (suite.run)().with_context(|| format!("suite {}", suite.name))?;
     }

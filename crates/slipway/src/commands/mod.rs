@@ -8,6 +8,7 @@ pub mod graph;
 pub mod kustomize;
 pub mod lint;
 pub mod man;
+pub mod package;
 pub mod reference;
 pub mod render;
 pub mod sandbox;
@@ -22,6 +23,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::Render(args) => render::run(&args, session),
         Command::Lint(args) => lint::run(&args, session),
         Command::Chart(args) => chart::run(&args, session),
+        Command::Package(args) => package::run(&args, session),
         Command::Kustomize(args) => kustomize::run(&args),
         Command::Sandbox(args) => sandbox::run(&args, session),
         Command::Graph(args) => graph::run(&args, session),

@@ -23,7 +23,7 @@ use crate::source::{self, Kind};
 use crate::term::show;
 use crate::term::style::{BOLD, DIM, paint};
 
-/// Render a chart or kustomization to YAML
+/// Render a chart, package or kustomization to YAML
 ///
 /// Takes the words of `helm template` and prints the same bytes.
 #[derive(Debug, clap::Args)]
@@ -116,6 +116,10 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match source::kind(Path::new(path)) {
         Kind::Chart => chart(args, name, path, session),
         Kind::Kustomization => super::kustomize::print(Path::new(path)),
+        Kind::Package => {
+            let ValueFlags { values, set, set_string, .. } = &args.values;
+            super::package::print(Path::new(path), values, set, set_string, session)
+        }
     }
 }
 
