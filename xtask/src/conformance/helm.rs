@@ -26,11 +26,15 @@ fn agree(theirs: &Output, ours: &Output) -> bool {
     if theirs.status.success() {
         return theirs.stdout == ours.stdout;
     }
-    // The words around the message are each program's own: Helm points to its --debug flag.
+    // The words around the message are each program's own: Helm points to its --debug flag. Helm lists
+    // what a schema refuses in random order.
     let message = |output: &Output| {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let start = text.to_lowercase().find("error: ").map_or(0, |at| at + "error: ".len());
-        text[start..].split("\n\nUse --debug").next().unwrap_or_default().trim_end().to_owned()
+        let said = text[start..].split("\n\nUse --debug").next().unwrap_or_default().trim_end();
+        let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
     };
     message(theirs) == message(ours)
 }

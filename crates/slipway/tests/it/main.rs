@@ -4,5 +4,7 @@ mod bad_input;
 mod config;
 mod graph;
 mod run;
+mod sandbox;
 mod shell;
+mod sources;
 mod support;

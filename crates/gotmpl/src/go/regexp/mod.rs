@@ -1,6 +1,6 @@
 //! Go's regular expressions on top of the `regex` crate: same syntax, same errors, same matches.
 //!
-//! [`syntax`] reads Go's syntax and writes the equivalent pattern for the `regex` crate. Both engines
+//! `syntax` reads Go's syntax and writes the equivalent pattern for the `regex` crate. Both engines
 //! are leftmost-first and linear, so what is left is the byte-string view of text: Go reads a bad
 //! UTF-8 byte as U+FFFD of width one.
 
