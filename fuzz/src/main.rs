@@ -26,8 +26,8 @@ fn main() -> ExitCode {
     for target in
         TARGETS.iter().filter(|target| names.is_empty() || names.iter().any(|name| name == target.name))
     {
-        let done = run(target, seed, Duration::from_secs(seconds), u64::MAX);
-        println!("{}: {done} inputs in {seconds} s", target.name);
+        let (done, slowest) = run(target, seed, Duration::from_secs(seconds), u64::MAX);
+        println!("{}: {done} inputs in {seconds} s, slowest {slowest:?}", target.name);
     }
     ExitCode::SUCCESS
 }

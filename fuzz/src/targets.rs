@@ -175,8 +175,18 @@ const VALUES: &[u8] = b"list: [1, a, null]\nmap: {key: value}\ns: text\n";
 fn template(input: &[u8]) {
     let files = [("Chart.yaml", METADATA), ("values.yaml", VALUES), ("templates/t.yaml", input)];
     if let Some(chart) = chart_of(&files) {
-        let _ = Program::new(chart).render(&serde_json::Map::new(), &RenderOptions::default());
+        let _ = Program::new(chart).render(&serde_json::Map::new(), &options());
     }
+}
+
+/// Rendering within limits small enough that no input takes long.
+fn options() -> RenderOptions {
+    let mut options = RenderOptions::default();
+    options.limits.steps = 100_000;
+    options.limits.value_bytes = 1 << 20;
+    options.limits.total_bytes = 16 << 20;
+    options.limits.template_depth = 200;
+    options
 }
 
 fn strvals(input: &[u8]) {

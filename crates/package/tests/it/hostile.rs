@@ -98,15 +98,13 @@ proptest! {
 }
 
 #[test]
-fn large_patches_are_fast_and_limited() {
+fn large_patches_are_read_and_limited() {
     let statements = |count: usize| -> String {
         (0..count).map(|n| format!("metadata.annotations.key{n}: \"value {n}\"\n")).collect()
     };
-    let started = std::time::Instant::now();
     let mut problems = Problems::new();
     let patch = parse("p.kpatch", &statements(10_000), &mut problems);
     assert_eq!((patch.statements(), problems.len()), (10_000, 0));
-    assert!(started.elapsed().as_secs() < 5, "even unoptimised");
     parse("p.kpatch", &statements(10_001), &mut problems);
     assert_eq!(errors(&problems), ["KP001"]);
     let mut problems = Problems::new();

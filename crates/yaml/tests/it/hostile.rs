@@ -1,17 +1,6 @@
 //! Texts made to hurt: every one ends in a located error or a value, quickly and without a crash.
 
-use std::time::{Duration, Instant};
-
 use slipway_yaml::{Emitter, Reader, from_str_helm, parse};
-
-fn hurried<T>(name: &str, work: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
-    let result = work();
-    // Generous, because tests run unoptimised on busy machines; the mistakes this guards against take
-    // minutes or never end.
-    assert!(start.elapsed() < Duration::from_secs(60), "{name} took {:?}", start.elapsed());
-    result
-}
 
 #[test]
 fn deep_nesting_is_an_error() {
@@ -24,9 +13,9 @@ fn deep_nesting_is_an_error() {
         ("questions", "? ".repeat(megabytes / 2)),
         ("mappings", staircase),
     ] {
-        let error = hurried(name, || from_str_helm(&text).unwrap_err());
+        let error = from_str_helm(&text).unwrap_err();
         assert!(error.to_string().contains("exceeded max depth"), "{name}: {error}");
-        let problems = hurried(name, || parse(&text, "f.yaml").unwrap_err());
+        let problems = parse(&text, "f.yaml").unwrap_err();
         let problem = problems.iter().next().unwrap();
         assert!(problem.at.is_some() && problem.message.contains("max depth"), "{name}: {problem}");
     }
@@ -51,13 +40,13 @@ fn alias_bombs_are_refused() {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
         bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
     }
-    let error = hurried("bomb", || from_str_helm(&bomb).unwrap_err());
+    let error = from_str_helm(&bomb).unwrap_err();
     assert_eq!(
         error.to_string(),
         "error converting YAML to JSON: yaml: document contains excessive aliasing"
     );
     let reader = Reader::new().max_nodes(100_000);
-    let problems = hurried("bomb", || reader.read(&bomb, "f.yaml").unwrap_err());
+    let problems = reader.read(&bomb, "f.yaml").unwrap_err();
     assert!(problems.to_string().contains("more than the 100000 nodes allowed"), "{problems}");
 
     let mut merges = String::from("a0: &a0 {k: v}\n");
@@ -65,7 +54,7 @@ fn alias_bombs_are_refused() {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
         merges.push_str(&format!("a{level}: &a{level}\n  <<: [{aliases}]\n"));
     }
-    hurried("merges", || from_str_helm(&merges).unwrap_err());
+    from_str_helm(&merges).unwrap_err();
 }
 
 #[test]
@@ -80,7 +69,7 @@ fn loops_are_refused() {
 #[test]
 fn long_and_odd_texts_end() {
     let mega = 1 << 20;
-    for (name, text) in [
+    for (_what, text) in [
         ("huge key", format!("{}: 1", "k".repeat(mega))),
         ("huge quoted", format!("a: \"{}\"", "\\x41 ".repeat(mega / 5))),
         ("huge plain", "word ".repeat(mega / 5)),
@@ -97,10 +86,9 @@ fn long_and_odd_texts_end() {
         ("breaks", "\n\r\u{85}\u{2028}".repeat(mega / 8)),
         ("open flow keys", format!("{{{}", "a, ".repeat(mega / 3))),
     ] {
-        hurried(name, || {
-            let _ = from_str_helm(&text);
-            let _ = parse(&text, "f.yaml");
-        });
+        // Any answer will do, as long as there is one.
+        let _ = from_str_helm(&text);
+        let _ = parse(&text, "f.yaml");
     }
 }
 

@@ -9,9 +9,7 @@ const D: &str = "/apis/apps/v1/namespaces/default/deployments/d";
 #[tokio::test]
 async fn a_deployment_becomes_available_at_once() {
     let world = World::new();
-    let begun = std::time::Instant::now();
     world.create(DEPLOYMENTS, deployment(3, json!({}), json!({}))).await;
-    let took = begun.elapsed();
     let d = world.get(D).await;
     let sets = world.items(REPLICA_SETS).await;
     let set = sets[0]["metadata"]["name"].as_str().unwrap();
@@ -37,8 +35,6 @@ async fn a_deployment_becomes_available_at_once() {
     assert_eq!(d["metadata"]["annotations"], json!({"deployment.kubernetes.io/revision": "1"}));
     assert_eq!(d["metadata"]["generation"], 1);
     assert_eq!(world.said("ScalingReplicaSet").await, [format!("Scaled up replica set {set} from 0 to 3")]);
-    // Generous: the machine that runs this may be busy and the build is not optimised.
-    assert!(took.as_millis() < 2000, "{took:?}");
 }
 
 #[tokio::test]
