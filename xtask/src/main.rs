@@ -8,6 +8,7 @@ mod docs;
 mod fuzz;
 mod layers;
 mod lint;
+mod oracle;
 mod peers;
 mod shell;
 mod test;
@@ -22,6 +23,7 @@ cargo xtask COMMAND
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
   conformance [SUITE..]    compare with the real programs, which it installs by package name
+  oracle                   record anew what real Helm says to our own charts
   fuzz [TARGET..] [--seconds N]
                            feed every parser mutated inputs; 60 seconds each unless told
   ci                       what CI runs after `test`: lint, short benchmarks, conformance
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::check(),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", suites @ ..] => conformance::run(suites),
+        ["oracle"] => oracle::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["ci"] => ci::run(),
         _ => {
