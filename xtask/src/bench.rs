@@ -62,7 +62,16 @@ fn example(package: &str, example: &str, effort: Effort, args: &[&str]) -> Resul
 /// The kernel at two sizes, and how much the tenfold graph costs.
 fn graph(effort: Effort) -> Result<Vec<Value>> {
     let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
-    example("slipway-graph", "graph_bench", effort, size)
+    let mut rows = example("slipway-graph", "graph_bench", effort, size)?;
+    let smallest = rows.iter().filter_map(|row| row["nodes"].as_u64()).min();
+    let small: Vec<Value> = rows.iter().filter(|row| row["nodes"].as_u64() == smallest).cloned().collect();
+    for row in &mut rows {
+        let same = |other: &&Value| other["graph"] == row["graph"] && other["phase"] == row["phase"];
+        let times =
+            small.iter().find(same).and_then(|other| Some(row["ms"].as_f64()? / other["ms"].as_f64()?));
+        row["times the smallest"] = json!(times);
+    }
+    Ok(rows)
 }
 
 /// `slipway render` beside `helm template`, whole processes, alternating.
