@@ -21,7 +21,8 @@ pub struct Graph<N> {
 /// order, so a need's position is always smaller than its dependent's.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    pub(crate) ids: Vec<Id>,
+    /// Shared by every graph made from this one with the same nodes.
+    pub(crate) ids: Arc<[Id]>,
     /// Positions, sorted by id.
     pub(crate) by_id: Vec<u32>,
     pub(crate) wave: Vec<u32>,
@@ -155,8 +156,10 @@ impl Shape {
             );
         }
         let needs = Adjacency::new(nodes, &pairs);
+        // Moved, not cloned: counting references would touch every id's own memory twice.
+        let mut ids: Vec<Option<Id>> = sorted_ids.into_iter().map(Some).collect();
         let shape = Self {
-            ids: at.iter().map(|&node| sorted_ids[node as usize].clone()).collect(),
+            ids: at.iter().filter_map(|&node| ids[node as usize].take()).collect(),
             wave: at.iter().map(|&node| wave[node as usize]).collect(),
             wave_starts,
             dependents: needs.flipped(),
@@ -247,7 +250,7 @@ impl<N> Default for Graph<N> {
     fn default() -> Self {
         let edges = Adjacency::new(0, &[]);
         let shape = Shape {
-            ids: Vec::new(),
+            ids: Arc::default(),
             by_id: Vec::new(),
             wave: Vec::new(),
             wave_starts: vec![0],

@@ -346,7 +346,7 @@ impl<'a, E: Classify> State<'a, E> {
         let mut summary = Summary::default();
         let nodes: Vec<NodeReport<E>> = std::mem::take(&mut self.nodes)
             .into_iter()
-            .zip(&self.shape.ids)
+            .zip(self.shape.ids.iter())
             .map(|(node, id)| {
                 let outcome = node.outcome.unwrap_or(Outcome::NotStarted);
                 summary.count(&outcome);
