@@ -7,7 +7,11 @@ use anyhow::{Context, Result, bail};
 use crate::shell;
 
 /// A generated page and the command that prints it.
-const PAGES: &[(&str, &[&str])] = &[("docs/reference/cli.md", &["reference"])];
+const PAGES: &[(&str, &[&str])] = &[
+    ("docs/reference/cli.md", &["reference", "cli"]),
+    ("docs/reference/config.schema.json", &["reference", "config-schema"]),
+    ("docs/reference/graph.schema.json", &["reference", "graph-schema"]),
+];
 
 /// Writes every generated page.
 pub fn write() -> Result<()> {

@@ -128,7 +128,7 @@ pub enum Command {
     Completions(commands::completions::Args),
     /// Write manual pages
     Man(commands::man::Args),
-    /// Print the command reference as Markdown
+    /// Print a generated page of the reference
     #[command(hide = true)]
     Reference(commands::reference::Args),
 }

@@ -109,6 +109,32 @@ type FileSettings = Vec<(&'static str, String, Location)>;
 
 const KEYS: [&str; 6] = ["kubeconfig", "context", "namespace", "output", "color", "logFormat"];
 
+/// What editors should know of the file.
+pub fn schema() -> serde_json::Value {
+    let words = |key: &str| match key {
+        "output" => names::<Output>(),
+        "color" => names::<Color>(),
+        "logFormat" => names::<LogFormat>(),
+        _ => Vec::new(),
+    };
+    let property = |key: &'static str| {
+        let words = words(key);
+        let mut schema = serde_json::json!({ "type": "string" });
+        if !words.is_empty() {
+            schema["enum"] = words.into();
+        }
+        (key.to_owned(), schema)
+    };
+    let properties: serde_json::Map<_, _> = KEYS.into_iter().map(property).collect();
+    serde_json::json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Slipway configuration file",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+    })
+}
+
 fn read(path: &Path) -> Result<FileSettings, Problems> {
     let text = files::read_text(path)?;
     let root = slipway_yaml::parse_one(&text.text, &text.name)?;
@@ -161,9 +187,13 @@ impl Layers {
 /// One of a flag's own words.
 fn word<T: ValueEnum>(text: &str) -> Result<T, Problem> {
     T::from_str(text, false).map_err(|_| {
-        let words: Vec<_> = T::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
-        let names: Vec<&str> = words.iter().map(clap::builder::PossibleValue::get_name).collect();
+        let names = names::<T>();
         Problem::error(format!("`{text}` is not one of {}", names.join(", ")))
-            .did_you_mean(text, names.iter().copied())
+            .did_you_mean(text, names.iter().map(String::as_str))
     })
+}
+
+fn names<T: ValueEnum>() -> Vec<String> {
+    let words = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    words.map(|word| word.get_name().to_owned()).collect()
 }

@@ -83,7 +83,9 @@ impl<'n, 'p> Fields<'n, 'p> {
     pub fn optional(&mut self, key: impl Into<Cow<'static, str>>) -> Option<&'n Node> {
         let key = key.into();
         let found = self.mapping.and_then(|mapping| mapping.get(&key)).filter(|node| !node.is_null());
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         found
     }
 

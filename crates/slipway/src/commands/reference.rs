@@ -1,14 +1,35 @@
-//! `slipway reference`: the source of `docs/reference/cli.md`.
+//! `slipway reference`: the source of the generated pages under `docs/reference`.
 
 use std::io::Write;
 
+use clap::ValueEnum;
+
+use super::graph;
 use crate::exit::Exit;
-use crate::reference;
+use crate::{config, reference};
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Which page
+    page: Page,
+}
 
-pub fn run(_: &Args) -> anyhow::Result<Exit> {
-    std::io::stdout().lock().write_all(reference::markdown().as_bytes())?;
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Page {
+    /// Every command, as Markdown
+    Cli,
+    /// JSON Schema of the configuration file
+    ConfigSchema,
+    /// JSON Schema of graph files
+    GraphSchema,
+}
+
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let text = match args.page {
+        Page::Cli => reference::markdown(),
+        Page::ConfigSchema => serde_json::to_string_pretty(&config::schema())? + "\n",
+        Page::GraphSchema => serde_json::to_string_pretty(&graph::schema())? + "\n",
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }

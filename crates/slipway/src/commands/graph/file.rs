@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde_json::json;
+use serde_json::{Value, json};
 use slipway_graph::{Graph, GraphBuilder};
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{Fields, Node};
@@ -66,6 +66,36 @@ fn add_node(builder: &mut GraphBuilder<Job>, name: &Node, node: &Node, problems:
     builder.add(id, Job { run, timeout, retries }, needs).at(name.location());
 }
 
+/// What editors should know of the file.
+pub fn schema() -> Value {
+    let node = json!({
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "properties": {
+            "needs": {
+                "description": "Nodes that must be done before this one starts",
+                "type": "array",
+                "items": {"type": "string"},
+            },
+            "run": {"description": "A command for sh -c", "type": "string"},
+            "timeout": {"description": "How long one attempt may take: 30s, 5m", "type": "string"},
+            "retries": {
+                "description": "How many more attempts a failed command gets",
+                "type": "integer",
+                "minimum": 0,
+            },
+        },
+    });
+    json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Slipway graph file",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["nodes"],
+        "properties": {"nodes": {"type": "object", "additionalProperties": node}},
+    })
+}
+
 /// More than no time at all.
 struct Timeout(Duration);
 
@@ -83,4 +113,22 @@ impl FromStr for Timeout {
 pub fn fingerprint(graph: &Graph<Job>) -> Vec<u8> {
     let commands: Vec<_> = graph.nodes().map(|node| json!([node.id().as_str(), node.value().run])).collect();
     json!(commands).to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_names_just_what_is_read() {
+        let schema = schema();
+        let node = &schema["properties"]["nodes"]["additionalProperties"]["properties"];
+        let known: Vec<&str> = node.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(known, ["needs", "run", "timeout", "retries"]);
+        let text = "nodes: {a: {}, b: {needs: [a], run: x, timeout: 5s, retries: 1}}\n".to_owned();
+        assert!(load(&Text { name: "f".into(), text }).is_ok());
+        let wrong = load(&Text { name: "f".into(), text: "nodes: {a: {x: 1}}\n".into() }).unwrap_err();
+        let hint = wrong.iter().next().unwrap().hint.clone().unwrap();
+        assert!(known.iter().all(|key| hint.contains(key)), "{hint}");
+    }
 }

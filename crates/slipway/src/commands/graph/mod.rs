@@ -18,6 +18,7 @@ use crate::session::Session;
 use crate::term::show;
 use crate::term::table::Table;
 use file::Job;
+pub use file::schema;
 
 /// Show a graph of nodes and needs, or run it
 #[derive(Debug, clap::Args)]
