@@ -85,27 +85,37 @@ fn measure(
     times
 }
 
-/// A release plan: twelve stages, each of three weight groups between barriers. Every node needs the
-/// start marker of its group and often one of its neighbours, and every marker needs all before it.
+/// A release plan: twelve stages, each of three weight groups between barriers. Every object is applied
+/// and tracked; it needs the start marker of its group and up to three objects applied before it (a
+/// workload its configuration and its account), and every end marker needs all of its group.
 fn staged(nodes: usize) -> GraphBuilder<u32> {
     let mut builder = Graph::builder();
     let mut random = Random(7);
-    let group_size = (nodes / 36).max(3);
+    let objects = (nodes / 36).saturating_sub(2) / 2;
     let mut before: Vec<Id> = Vec::new();
     for group in 0..36 {
-        let start: Id = format!("stage/{:02}/weight:{}/start", group / 3, group % 3).into();
+        let marker =
+            |end: &str| -> Id { format!("stage/{:02}/weight:{}/{end}", group / 3, group % 3).into() };
+        let start = marker("start");
         builder.add(&start, 0, &before);
         let mut members: Vec<Id> = vec![start.clone()];
-        for member in 2..group_size {
-            let id: Id = format!("apply/{group:02}/object-{member:06}").into();
+        let mut applied: Vec<Id> = Vec::new();
+        for object in 0..objects {
+            let apply: Id = format!("apply/{group:02}/object-{object:06}").into();
+            let track: Id = format!("track/{group:02}/object-{object:06}").into();
             let mut needs = vec![start.clone()];
-            if members.len() > 1 && !random.next().is_multiple_of(16) {
-                needs.push(members[1 + random.next() % (members.len() - 1)].clone());
+            for _ in 0..(random.next() % 4).min(applied.len()) {
+                let need = applied[random.next() % applied.len()].clone();
+                if !needs.contains(&need) {
+                    needs.push(need);
+                }
             }
-            builder.add(&id, member as u32, &needs);
-            members.push(id);
+            builder.add(&apply, object as u32, &needs);
+            builder.add(&track, object as u32, [&apply]);
+            members.extend([apply.clone(), track]);
+            applied.push(apply);
         }
-        let end: Id = format!("stage/{:02}/weight:{}/end", group / 3, group % 3).into();
+        let end = marker("end");
         builder.add(&end, 0, &members);
         before = vec![end];
     }

@@ -27,7 +27,15 @@ const MOST_HINTS: usize = 100;
 #[derive(Clone, Debug)]
 pub struct GraphBuilder<N> {
     entries: Vec<Entry<N>>,
-    needs: Vec<(Id, Id)>,
+    needs: Vec<(Owner, Id)>,
+}
+
+/// The node that has a need.
+#[derive(Clone, Debug)]
+enum Owner {
+    /// It was given together with this entry, so it need not be looked up.
+    Entry(u32),
+    Named(Id),
 }
 
 #[derive(Clone, Debug)]
@@ -35,8 +43,6 @@ struct Entry<N> {
     id: Id,
     node: N,
     at: Option<Location>,
-    /// Needs given with the node are at `needs.0..needs.1`, so that they need no lookup.
-    needs: (usize, usize),
 }
 
 /// One thing that is wrong with a graph, for callers that word it themselves.
@@ -85,10 +91,9 @@ impl<N> GraphBuilder<N> {
     where
         I: IntoIterator<Item: Into<Id>>,
     {
-        let id = id.into();
-        let start = self.needs.len();
-        self.needs.extend(needs.into_iter().map(|need| (id.clone(), need.into())));
-        self.entries.push(Entry { id, node, at: None, needs: (start, self.needs.len()) });
+        let entry = self.entries.len() as u32;
+        self.needs.extend(needs.into_iter().map(|need| (Owner::Entry(entry), need.into())));
+        self.entries.push(Entry { id: id.into(), node, at: None });
         self
     }
 
@@ -102,7 +107,7 @@ impl<N> GraphBuilder<N> {
 
     /// Adds one more need to a node, which may be added later.
     pub fn need(&mut self, id: impl Into<Id>, need: impl Into<Id>) -> &mut Self {
-        self.needs.push((id.into(), need.into()));
+        self.needs.push((Owner::Named(id.into()), need.into()));
         self
     }
 
@@ -119,9 +124,15 @@ impl<N> GraphBuilder<N> {
             .enumerate()
             .map(|(number, entry)| (entry.id.as_str(), number as u32))
             .collect();
-        let number = |(id, need): &(Id, Id)| Some((*numbers.get(id.as_str())?, *numbers.get(need.as_str())?));
-        let firm: Vec<(u32, u32)> = self.needs.iter().filter_map(number).collect();
-        let wished: Vec<Option<(u32, u32)>> = wishes.iter().map(number).collect();
+        let number = |id: &Id| numbers.get(id.as_str()).copied();
+        let owner = |owner: &Owner| match owner {
+            Owner::Entry(entry) => number(&self.entries[*entry as usize].id),
+            Owner::Named(id) => number(id),
+        };
+        let firm: Vec<(u32, u32)> =
+            self.needs.iter().filter_map(|(of, need)| Some((owner(of)?, number(need)?))).collect();
+        let wished: Vec<Option<(u32, u32)>> =
+            wishes.iter().map(|(id, need)| Some((number(id)?, number(need)?))).collect();
         let all: Vec<(u32, u32)> = firm.iter().copied().chain(wished.iter().copied().flatten()).collect();
         let refused = cycle::closing(self.entries.len(), &firm, &wished, &all);
         let refused: Vec<Refused> = refused
@@ -135,7 +146,7 @@ impl<N> GraphBuilder<N> {
         let mut left_out = refused.iter().peekable();
         for (id, need) in wishes {
             if left_out.next_if(|wish| wish.id == id && wish.need == need).is_none() {
-                self.needs.push((id, need));
+                self.needs.push((Owner::Named(id), need));
             }
         }
         refused
@@ -163,20 +174,22 @@ impl<N> GraphBuilder<N> {
         let mut defects = Vec::new();
 
         // Nodes are numbered by id from here on, so nothing below depends on the order of adding.
-        let mut sorted: Vec<u32> = (0..entries.len() as u32).collect();
-        sorted.sort_by(|&a, &b| entries[a as usize].id.cmp(&entries[b as usize].id));
+        let mut sorted: Vec<(&str, u32)> =
+            entries.iter().zip(0..).map(|(entry, number)| (entry.id.as_str(), number)).collect();
+        sorted.sort_unstable();
         let mut rank = vec![0u32; entries.len()];
         let mut unique: Vec<u32> = Vec::with_capacity(sorted.len());
         let mut doubles = Vec::new();
-        for &entry in &sorted {
-            match unique.last() {
-                Some(&first) if entries[first as usize].id == entries[entry as usize].id => {
-                    doubles.push((entry, first));
-                }
-                _ => unique.push(entry),
+        let mut numbers: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
+        for &(id, entry) in &sorted {
+            let number = *numbers.entry(id).or_insert(unique.len() as u32);
+            match unique.get(number as usize) {
+                Some(&first) => doubles.push((entry, first)),
+                None => unique.push(entry),
             }
-            rank[entry as usize] = unique.len() as u32 - 1;
+            rank[entry as usize] = number;
         }
+        drop(sorted);
         doubles.sort_unstable();
         defects.extend(doubles.into_iter().map(|(entry, first)| Defect::Duplicate {
             id: entries[entry as usize].id.clone(),
@@ -184,11 +197,6 @@ impl<N> GraphBuilder<N> {
             first: entries[first as usize].at.clone(),
         }));
 
-        let numbers: HashMap<&str, u32> = unique
-            .iter()
-            .enumerate()
-            .map(|(number, &entry)| (entries[entry as usize].id.as_str(), number as u32))
-            .collect();
         let mut hints = 0;
         let mut near = |name: &str| {
             hints += 1;
@@ -196,32 +204,28 @@ impl<N> GraphBuilder<N> {
             (hints <= MOST_HINTS).then(|| nearest(name, known).map(str::to_owned)).flatten()
         };
         let mut pairs: Vec<(u32, u32)> = Vec::with_capacity(needs.len());
-        let mut owner =
-            entries.iter().enumerate().filter(|(_, entry)| entry.needs.0 < entry.needs.1).peekable();
-        for (index, (id, need)) in needs.iter().enumerate() {
-            while owner.next_if(|(_, entry)| entry.needs.1 <= index).is_some() {}
-            let owned = owner.peek().filter(|(_, entry)| entry.needs.0 <= index);
-            let number = match owned {
-                Some(&(entry, _)) => Some(rank[entry]),
-                None => numbers.get(id.as_str()).copied(),
+        for (owner, need) in &needs {
+            let (number, at) = match owner {
+                Owner::Entry(entry) => (rank[*entry as usize], &entries[*entry as usize].at),
+                Owner::Named(id) => match numbers.get(id.as_str()) {
+                    Some(&number) => (number, &entries[unique[number as usize] as usize].at),
+                    None => {
+                        let nearest = near(id);
+                        defects.push(Defect::UnknownNode { id: id.clone(), need: need.clone(), nearest });
+                        continue;
+                    }
+                },
             };
-            let Some(number) = number else {
-                let nearest = near(id);
-                defects.push(Defect::UnknownNode { id: id.clone(), need: need.clone(), nearest });
-                continue;
-            };
-            let at = || match owned {
-                Some((_, entry)) => entry.at.clone(),
-                None => entries[unique[number as usize] as usize].at.clone(),
-            };
+            let id = || entries[unique[number as usize] as usize].id.clone();
             match numbers.get(need.as_str()) {
                 Some(&needed) if needed == number => {
-                    defects.push(Defect::SelfNeed { id: id.clone(), at: at() });
+                    defects.push(Defect::SelfNeed { id: id(), at: at.clone() });
                 }
                 Some(&needed) => pairs.push((number, needed)),
                 None => {
-                    let (nearest, at) = (near(need), at());
-                    defects.push(Defect::UnknownNeed { id: id.clone(), need: need.clone(), nearest, at });
+                    let nearest = near(need);
+                    let (need, at) = (need.clone(), at.clone());
+                    defects.push(Defect::UnknownNeed { id: id(), need, nearest, at });
                 }
             }
         }

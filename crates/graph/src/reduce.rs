@@ -84,7 +84,7 @@ impl<'g> Reduction<'g> {
         self.redundant
     }
 
-    /// Splits members of one part (sorted) into unconnected parts; those with edges to decide are queued.
+    /// Splits members of one part (sorted) into unconnected parts and queues those with edges to decide.
     fn split(&mut self, members: Vec<u32>, depth: u32, open: &mut Vec<(Vec<u32>, u32)>) {
         let part = self.new_part(&members);
         let mut root: Vec<u32> = (0..members.len() as u32).collect();
@@ -95,27 +95,43 @@ impl<'g> Reduction<'g> {
             }
             node
         }
-        for &member in &members {
+        // An edge is redundant only if its node has another need to go through: members with several
+        // needs are what there is to decide.
+        let mut forks = Vec::new();
+        for (index, &member) in members.iter().enumerate() {
+            let mut needs = 0;
             for &need in self.shape.needs.of(member) {
                 if self.part[need as usize] == part {
-                    let a = find(&mut root, self.local[member as usize]);
+                    let a = find(&mut root, index as u32);
                     let b = find(&mut root, self.local[need as usize]);
                     root[a.max(b) as usize] = a.min(b);
+                    needs += 1;
                 }
             }
+            if needs > 1 {
+                forks.push(index as u32);
+            }
         }
+        if forks.is_empty() {
+            return;
+        }
+        const NONE: u32 = u32::MAX;
         let mut groups: Vec<Vec<u32>> = Vec::new();
-        let mut group = vec![u32::MAX; members.len()];
-        for (index, &member) in members.iter().enumerate() {
-            let root = find(&mut root, index as u32) as usize;
-            if group[root] == u32::MAX {
+        let mut group = vec![NONE; members.len()];
+        for fork in forks {
+            let root = find(&mut root, fork) as usize;
+            if group[root] == NONE {
                 group[root] = groups.len() as u32;
                 groups.push(Vec::new());
             }
-            groups[group[root] as usize].push(member);
         }
-        // An edge is redundant only next to a path of two others.
-        open.extend(groups.into_iter().filter(|group| group.len() > 2).map(|group| (group, depth)));
+        for (index, &member) in members.iter().enumerate() {
+            let group = group[find(&mut root, index as u32) as usize];
+            if group != NONE {
+                groups[group as usize].push(member);
+            }
+        }
+        open.extend(groups.into_iter().map(|group| (group, depth)));
     }
 
     fn new_part(&mut self, members: &[u32]) -> u32 {
