@@ -10,6 +10,7 @@ mod layers;
 mod lint;
 mod oracle;
 mod peers;
+mod real;
 mod shell;
 mod test;
 
@@ -23,6 +24,7 @@ cargo xtask COMMAND
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
   conformance [SUITE..]    compare with the real programs, which it installs by package name
+  real                     run a real control plane on loopback until standard input ends
   oracle                   record anew what real Helm says to our own charts
   fuzz [TARGET..] [--seconds N]
                            feed every parser mutated inputs; 60 seconds each unless told
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::check(),
         ["bench", rest @ ..] => bench::run(rest),
         ["conformance", suites @ ..] => conformance::run(suites),
+        ["real"] => real::run(),
         ["oracle"] => oracle::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["ci"] => ci::run(),

@@ -55,16 +55,26 @@ pub fn kubernetes() -> Result<PathBuf> {
 
 /// Real etcd, from the system's packages.
 pub fn etcd() -> Result<PathBuf> {
+    system_package("etcd", "etcd-server")
+}
+
+/// OpenSSL's program, from the system's packages.
+pub fn openssl() -> Result<PathBuf> {
+    system_package("openssl", "openssl")
+}
+
+/// A program on `PATH`, installed from a package of the system if it is not there.
+fn system_package(program: &str, package: &str) -> Result<PathBuf> {
     let installed = || {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).map(|directory| directory.join("etcd")).find(|etcd| etcd.is_file())
+        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
     };
-    if let Some(etcd) = installed() {
-        return Ok(etcd);
+    if let Some(program) = installed() {
+        return Ok(program);
     }
     shell::run(Command::new("apt-get").args(["update", "-qq"]))?;
-    shell::run(Command::new("apt-get").args(["install", "-y", "-qq", "etcd-server"]))?;
-    installed().context("etcd-server is installed but etcd is not on PATH")
+    shell::run(Command::new("apt-get").args(["install", "-y", "-qq", package]))?;
+    installed().with_context(|| format!("{package} is installed but {program} is not on PATH"))
 }
 
 /// Where installed peers stay between runs.

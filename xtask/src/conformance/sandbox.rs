@@ -1,42 +1,22 @@
 //! The request scripts of `conformance/diffsuite.py`, put to a real API server and to the sandbox.
 //!
-//! Runs only when named: it builds Kubernetes from its modules the first time and uses fixed ports.
+//! Runs only when named: it builds Kubernetes from its modules the first time.
 
-use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::built;
+use crate::real::Real;
 use crate::{peers, shell};
 
 pub fn run() -> Result<()> {
-    let kubernetes = peers::kubernetes()?;
-    let helm = peers::helm()?;
     let yaml = peers::python_package("pyyaml")?;
     let slipway = built()?;
     let work = shell::target().join("conformance");
     fs::create_dir_all(&work)?;
-
-    let mut path = OsString::from(&kubernetes);
-    for more in
-        [helm.parent().map(Path::as_os_str), std::env::var_os("PATH").as_deref()].into_iter().flatten()
-    {
-        path.push(":");
-        path.push(more);
-    }
-    let scripts = shell::root().join("conformance");
-    let real = work.join("real");
-    let script = |name: &str| {
-        let mut command = Command::new("bash");
-        command.arg(scripts.join("realcluster").join(name)).env("PATH", &path);
-        command.env("RC_DIR", &real).env("K8SBIN", &kubernetes);
-        command
-    };
-    let etcd = peers::etcd()?;
-    shell::run(script("up.sh").env("ETCD", &etcd))?;
+    let real = Real::start(&work.join("real"))?;
     let kubeconfig = work.join("sandbox.kubeconfig");
     let sandbox = |args: &[&str]| {
         let mut command = Command::new(&slipway);
@@ -45,13 +25,12 @@ pub fn run() -> Result<()> {
     };
     let compared =
         shell::run(sandbox(&["up", "--detach", "--write-kubeconfig"]).arg(&kubeconfig)).and_then(|()| {
-            let suite = scripts.join("diffsuite.py");
             let mut compare = Command::new("python3");
-            compare.arg(suite).arg("--a").arg(real.join("kubeconfig")).arg("--b").arg(&kubeconfig);
-            shell::run(compare.env("PATH", &path).env("PYTHONPATH", yaml))
+            compare.arg(shell::root().join("conformance/diffsuite.py"));
+            compare.arg("--a").arg(real.kubeconfig()).arg("--b").arg(&kubeconfig);
+            shell::run(compare.env("PATH", real.path()?).env("PYTHONPATH", yaml))
         });
     let stopped = shell::run(&mut sandbox(&["down"]));
-    shell::run(&mut script("down.sh"))?;
     compared.context("some answers differ")?;
     stopped
 }
