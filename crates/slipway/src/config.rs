@@ -137,8 +137,10 @@ pub fn schema() -> serde_json::Value {
 
 fn read(path: &Path) -> Result<FileSettings, Problems> {
     let text = files::read_text(path)?;
-    let root = slipway_yaml::parse_one(&text.text, &text.name)?;
     let mut problems = Problems::new();
+    let Some(root) = slipway_yaml::Reader::new().gather_one(&text.text, &text.name, &mut problems) else {
+        return Err(problems);
+    };
     let mut fields = Fields::of(&root, &mut problems);
     let mut settings = FileSettings::new();
     for key in KEYS {

@@ -118,14 +118,31 @@ impl Reader {
     /// Reads every document of a stream; `file` names it in locations. Documents that say nothing are
     /// null nodes.
     pub fn read(&self, text: &str, file: &str) -> Result<Vec<Node>, Problems> {
+        let mut problems = Problems::new();
+        let documents = self.gather(text, file, &mut problems);
+        problems.into_result(documents)
+    }
+
+    /// Reads a stream of at most one document; an empty one gives a null node.
+    pub fn read_one(&self, text: &str, file: &str) -> Result<Node, Problems> {
+        let mut problems = Problems::new();
+        match self.gather_one(text, file, &mut problems) {
+            Some(node) => problems.into_result(node),
+            None => Err(problems),
+        }
+    }
+
+    /// Reads what can be read and adds what is wrong to the problems, for callers that want to look for
+    /// more of them: a key set twice does not hide a mistake further down.
+    pub fn gather(&self, text: &str, file: &str, problems: &mut Problems) -> Vec<Node> {
         if text.len() > self.max_bytes {
             let message = format!("{} bytes are more than the {} allowed", text.len(), self.max_bytes);
-            return Err(Problem::error(message).at(Location::file(file)).into());
+            problems.push(Problem::error(message).at(Location::file(file)));
+            return Vec::new();
         }
         let source = Arc::new(Source { file: file.into(), text: text.into() });
         let mut parser = Parser::new(text, self.max_depth);
         let mut documents = Vec::new();
-        let mut problems = Problems::new();
         let mut nodes = 0;
         loop {
             let tape = match parser.next_document() {
@@ -139,24 +156,28 @@ impl Reader {
             let mut builder =
                 Builder { reader: self, source: &source, tape: &tape, problems, nodes, stopped: false };
             let root = builder.node(0, 0);
-            (problems, nodes) = (builder.problems, builder.nodes);
+            nodes = builder.nodes;
+            if builder.stopped {
+                break;
+            }
             documents.push(root);
         }
-        problems.into_result(documents)
+        documents
     }
 
-    /// Reads a stream of at most one document; an empty one gives a null node.
-    pub fn read_one(&self, text: &str, file: &str) -> Result<Node, Problems> {
-        let mut documents = self.read(text, file)?;
-        match documents.len() {
-            0 => {
-                let source = Arc::new(Source { file: file.into(), text: text.into() });
-                let span = Span { start: 0, end: 0, line: 1, column: 1 };
-                Ok(Node::new(Value::Null, span, Form::Scalar(Style::Plain), None, source))
-            }
-            1 => Ok(documents.swap_remove(0)),
-            _ => Err(documents[1].problem("only one document is allowed here").into()),
+    /// Gathers from a stream of at most one document. Gives nothing if no document could be read.
+    pub fn gather_one(&self, text: &str, file: &str, problems: &mut Problems) -> Option<Node> {
+        let known = problems.len();
+        let mut documents = self.gather(text, file, problems);
+        if let Some(second) = documents.get(1) {
+            problems.push(second.problem("only one document is allowed here"));
         }
+        if documents.is_empty() && problems.len() == known {
+            let source = Arc::new(Source { file: file.into(), text: text.into() });
+            let span = Span { start: 0, end: 0, line: 1, column: 1 };
+            return Some(Node::new(Value::Null, span, Form::Scalar(Style::Plain), None, source));
+        }
+        (!documents.is_empty()).then(|| documents.swap_remove(0))
     }
 }
 
@@ -174,7 +195,7 @@ struct Builder<'b, 'a> {
     reader: &'b Reader,
     source: &'b Arc<Source>,
     tape: &'b Tape<'a>,
-    problems: Problems,
+    problems: &'b mut Problems,
     nodes: usize,
     stopped: bool,
 }

@@ -42,6 +42,7 @@ fn not_what_it_should_be() {
         ("broken", b"nodes: {a: [", "did not find expected"),
         ("deep", deep.as_bytes(), "exceeded max depth"),
         ("twice", b"nodes:\n  a:\n  a:\n", "g.yaml:3:3"),
+        ("twice and more", b"nodes:\n  a:\n  a:\n  b: {neds: [a]}\n", "did you mean `needs`?"),
         ("many", twice.as_bytes(), "g.yaml:1:"),
         ("bomb", bomb.as_bytes(), "g.yaml:"),
     ] {

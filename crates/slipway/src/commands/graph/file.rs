@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use slipway_graph::{Graph, GraphBuilder};
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Fields, Node};
+use slipway_yaml::{Fields, Node, Reader};
 
 use crate::files::Text;
 
@@ -21,14 +21,16 @@ pub struct Job {
 
 /// Reads and checks a graph file.
 pub fn load(file: &Text) -> Result<Graph<Job>, Problems> {
-    let root = slipway_yaml::parse_one(&file.text, &file.name)?;
+    let mut problems = Problems::new();
+    let Some(root) = Reader::new().gather_one(&file.text, &file.name, &mut problems) else {
+        return Err(problems);
+    };
     if root.is_null() {
         return Err(Problem::error("the file is empty")
             .at(Location::file(file.name.as_str()))
             .hint("expected `nodes:` with a mapping of names to `{needs: [..], run: ..}`")
             .into());
     }
-    let mut problems = Problems::new();
     let mut builder = Graph::builder();
     let mut fields = Fields::of(&root, &mut problems);
     fields.required("nodes");
