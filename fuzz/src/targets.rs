@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use crate::packages;
 use serde_json::Value;
 use slipway_chart::{Chart, File, LoadOptions, Program, RenderOptions, Source, UserValues};
 
@@ -96,6 +97,59 @@ pub const TARGETS: &[Target] = &[
         run: decode,
         seeds: &[
             r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"w"},"spec":{"replicas":1,"replicas":2}}"#,
+        ],
+    },
+    Target {
+        name: "kpatch",
+        run: packages::kpatch,
+        seeds: &[
+            "metadata.labels: \"${labels}\" # all\n\n[deployment.web.spec.template.spec.containers[name=app]]?\nimage: \"${image.repo}:${image.tag}\"\n",
+            "[apps/deployment@\"apps/v1\".\"a.b\".spec.x[-]]\nname: a\nvalue: |\n  text\n",
+            "- target: deployment.web\n  type: strategic\n  patch: {spec: {replicas: 3}}\n",
+            "list[-0]: 1\nlist[+name=a,b.c=d]: {x: y}\nm[delete=k]:\nm.\"a.b\"[replace]: [1]\n",
+        ],
+    },
+    Target {
+        name: "keypath",
+        run: packages::keypath,
+        seeds: &[
+            "spec.template.spec.containers[name=app].env[-]: {name: A, value: \"${full}\"}",
+            "metadata.annotations[\"a.b/c\"]: ${replicas}",
+            "spec.list.2.b[replace]: !!str ${replicas}",
+            "spec.template.spec.containers[delete=name=sidecar]:",
+            "image: null",
+            "spec.ports.*.targetPort: http",
+            "enabled: ${on}",
+        ],
+    },
+    Target {
+        name: "variables",
+        run: packages::variables,
+        seeds: &[
+            "a: \"${b.c}\"\nb: {c: 1, e: \"${d}\"}\nd: [{e: \"x-${a}-${b.c}\"}]\n",
+            "a: &x {y: \"$${z}\"}\nb: {<<: *x, c: 1.10}\nd: [{e: \"${b[\\\"y\\\"]}\"}]\n",
+            "a=1,b",
+            "d[1].e=2",
+            "a.b[\"k.x\"]=null",
+            "image.tag",
+            "a[0][\"b.c\"].d",
+        ],
+    },
+    Target {
+        name: "package",
+        run: packages::package,
+        seeds: &[
+            "replicas: 2\non: true\n=====\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\ndata: {x: \"${replicas}\"}\n=====\n[configmap.a]\ndata.x: \"${replicas}\"\nmetadata.annotations[\"kurel.gokure.dev/install-phase\"]: pre-install\n=====\nenabled: \"${on}\"\nrequires: [10.kpatch]\n=====\n[*]\nmetadata.labels.a: b\n",
+            "global: {namespaces: {create: true, exclude: [x]}, labels: {a: b}}\n=====\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: apps/v1, kind: Deployment, metadata: {name: w, namespace: n}, spec: {template: {spec: {containers: [{name: c}]}}}}\n",
+        ],
+    },
+    Target {
+        name: "kustomization",
+        run: packages::kustomization,
+        seeds: &[
+            "resources: [all.yaml]\nnamePrefix: p-\nnamespace: n\nimages: # keep\n- name: app\n  newTag: \"2\"\nlabels: [{pairs: {a: b}, includeSelectors: true}]\nreplicas: [{name: web, count: 3}]\n",
+            "resources:\n- all.yaml\npatches:\n- target: {kind: Deploy.*, labelSelector: '!x'}\n  patch: |\n    - {op: add, path: /spec/x, value: [1]}\n    - {op: move, from: /spec/x, path: /spec/y}\n- patch: |\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: web, namespace: apps}\n    spec: {template: {spec: {containers: [{name: app, $patch: delete}]}}}\n",
+            "resources: [all.yaml]\nconfigMapGenerator: [{name: c, literals: [a=b], behavior: create}]\nsecretGenerator: [{name: s, literals: [x=<>&], options: {disableNameSuffixHash: true}}]\nreplacements:\n- source: {kind: Service, fieldPath: 'spec.ports.0.port'}\n  targets: [{select: {kind: Thing}, fieldPaths: ['spec.list.1', spec.new], options: {create: true, delimiter: '/', index: -1}}]\n",
         ],
     },
 ];

@@ -28,6 +28,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "graph", run: graph },
     Bench { name: "charts", run: charts },
     Bench { name: "kustomize", run: kustomize },
+    Bench { name: "package", run: package },
 ];
 
 pub fn run(args: &[&str]) -> Result<()> {
@@ -70,6 +71,22 @@ fn graph(effort: Effort) -> Result<Vec<Value>> {
         let times =
             small.iter().find(same).and_then(|other| Some(row["ms"].as_f64()? / other["ms"].as_f64()?));
         row["times the smallest"] = json!(times);
+    }
+    Ok(rows)
+}
+
+/// Building packages of two sizes, and how much the tenfold one costs.
+fn package(effort: Effort) -> Result<Vec<Value>> {
+    let size: &[&str] = if effort == Effort::Short { &["--short", "50", "500"] } else { &[] };
+    let mut rows = example("slipway-package", "package_bench", effort, size)?;
+    let smallest = rows.iter().filter_map(|row| row["resources"].as_u64()).min();
+    let small: Vec<Value> =
+        rows.iter().filter(|row| row["resources"].as_u64() == smallest).cloned().collect();
+    for row in &mut rows {
+        let same = small.iter().find(|other| other["name"] == row["name"]);
+        let ratio =
+            same.and_then(|other| Some(row["milliseconds"].as_f64()? / other["milliseconds"].as_f64()?));
+        row["times the smallest"] = json!(ratio);
     }
     Ok(rows)
 }

@@ -65,13 +65,22 @@ fn report(name: &str, resources: usize, patches: usize, best: Duration) {
     }
 }
 
+/// `package_bench [--short] [RESOURCES..]`: there are two patches for five resources.
 fn main() {
-    for (resources, patches) in [(500, 200), (5000, 2000)] {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let rounds = if words.iter().any(|word| word == "--short") { 1 } else { 9 };
+    let mut sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    if sizes.is_empty() {
+        sizes = vec![500, 5000];
+    }
+    for resources in sizes {
+        let patches = resources * 2 / 5;
         let files = package(resources, patches);
         let (mut load, mut build, mut emit) = (Duration::MAX, Duration::MAX, Duration::MAX);
-        for _ in 0..5 {
+        for _ in 0..rounds {
+            let files = files.clone();
             let started = Instant::now();
-            let package = Package::from_files(files.clone(), None, &LoadOptions::default());
+            let package = Package::from_files(files, None, &LoadOptions::default());
             load = load.min(started.elapsed());
             let started = Instant::now();
             let built = package.build(&Inputs::default()).unwrap_or_else(|problems| panic!("{problems}"));

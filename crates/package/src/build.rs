@@ -91,7 +91,7 @@ impl fmt::Display for Phase {
 pub struct BuiltObject {
     /// As it is now, renames and all.
     pub id: ObjectId,
-    pub value: Json,
+    pub value: Arc<Json>,
     pub phase: Phase,
     /// Where its manifest begins; `generated:namespaces` for those we made.
     pub at: Location,
@@ -346,7 +346,7 @@ fn substitute(resources: &mut [Resource], params: &Params, kinds: &Kinds, proble
         if !found.has_errors() && replace(&mut val) {
             match realize.value(&val, ty, &|| label.clone()) {
                 Ok(value) => {
-                    resource.value = value;
+                    resource.value = Arc::new(value);
                     let id = ObjectId::of(&resource.value);
                     if id.kind == resource.id.kind && !id.name.is_empty() {
                         resource.id = id;
@@ -424,7 +424,7 @@ impl Build {
             }
             objects.push(BuiltObject {
                 phase: self.phase(resource, inputs, problems),
-                value: resource.value.clone(),
+                value: Arc::clone(&resource.value),
                 at: resource.at.clone(),
                 resource: index,
                 id,
@@ -449,8 +449,11 @@ impl Build {
                 );
             }
         }
-        objects.sort_by(|a, b| order_key(a).cmp(&order_key(b)));
-        self.objects = objects;
+        // Ranking looks a kind up in a list: once an object, not once a comparison.
+        let mut ranked: Vec<(usize, BuiltObject)> =
+            objects.into_iter().map(|object| (rank(&object), object)).collect();
+        ranked.sort_by(|a, b| order_key(a).cmp(&order_key(b)));
+        self.objects = ranked.into_iter().map(|(_, object)| object).collect();
         self.dropped = dropped;
     }
 
@@ -505,10 +508,10 @@ impl Build {
                 metadata.insert("labels".to_owned(), Json::Object(labels.clone()));
             }
             let value = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
-            let resource = Resource::generated(value.clone(), "generated:namespaces");
+            let resource = Resource::generated(value, "generated:namespaces");
             objects.push(BuiltObject {
                 id: resource.id.clone(),
-                value,
+                value: Arc::clone(&resource.value),
                 phase: Phase::PreInstall,
                 at: resource.at.clone(),
                 resource: self.resources.len(),
@@ -577,12 +580,10 @@ const RANKS: &[&str] = &[
     "HTTPRoute",
 ];
 
-fn rank(id: &ObjectId, api_version: &str) -> usize {
-    let built_in = {
-        let (group, _) = split_api_version(api_version);
-        !group.contains('.') || group.ends_with(".k8s.io")
-    };
-    match id.kind.as_str() {
+fn rank(object: &BuiltObject) -> usize {
+    let (group, _) = split_api_version(object.value["apiVersion"].as_str().unwrap_or_default());
+    let built_in = !group.contains('.') || group.ends_with(".k8s.io");
+    match object.id.kind.as_str() {
         "APIService" => RANKS.len() + 2,
         "MutatingWebhookConfiguration" => RANKS.len() + 3,
         "ValidatingWebhookConfiguration" => RANKS.len() + 4,
@@ -591,10 +592,9 @@ fn rank(id: &ObjectId, api_version: &str) -> usize {
     }
 }
 
-fn order_key(object: &BuiltObject) -> (Phase, usize, &str, &str, &str, &str) {
+fn order_key((rank, object): &(usize, BuiltObject)) -> (Phase, usize, &str, &str, &str, &str) {
     let id = &object.id;
-    let api_version = object.value["apiVersion"].as_str().unwrap_or_default();
-    (object.phase, rank(id, api_version), &id.group, &id.kind, &id.namespace, &id.name)
+    (object.phase, *rank, &id.group, &id.kind, &id.namespace, &id.name)
 }
 
 /// The patch, the line and the value of one write to a field.

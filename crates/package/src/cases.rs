@@ -304,7 +304,7 @@ fn field(build: &Build, target: &str, wanted: &Json, failures: &mut Vec<String>)
             }
         },
     };
-    let found = steps.iter().try_fold(&object.value, |value, step| match (&step.kind, value) {
+    let found = steps.iter().try_fold(&*object.value, |value, step| match (&step.kind, value) {
         (StepKind::Key(key), value) => value.get(key.to_string()),
         (StepKind::Index(index), Json::Object(map)) => map.get(&index.to_string()),
         (StepKind::Index(index), value) => value.get(index),

@@ -72,7 +72,7 @@ impl Build {
         let (object, steps) = self.find_target(target)?;
         let built = self.objects.iter().find(|built| built.resource == object);
         let resource = &self.resources[object];
-        let current = built.map_or(&resource.value, |built| &built.value);
+        let current: &Json = built.map_or(&resource.value, |built| &built.value);
         let mut path: Vec<Seg> = Vec::new();
         let mut value = Some(current);
         for step in &steps {

@@ -1,7 +1,7 @@
 //! A package as loaded: everything read and parsed, nothing decided.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
@@ -52,6 +52,8 @@ pub struct Package {
     pub(crate) overrides: Vec<(Json, Location)>,
     /// What is wrong with the files.
     pub(crate) problems: Problems,
+    /// Reading every byte is not cheap: done once.
+    digest: OnceLock<String>,
 }
 
 impl Package {
@@ -91,6 +93,7 @@ impl Package {
             local: None,
             overrides: Vec::new(),
             problems: Problems::new(),
+            digest: OnceLock::new(),
             files,
         };
         package.read_parameters(&mut problems);
@@ -218,7 +221,11 @@ impl Package {
     }
 
     /// The digest of everything the schema depends on.
-    pub(crate) fn schema_digest(&self) -> String {
+    pub(crate) fn schema_digest(&self) -> &str {
+        self.digest.get_or_init(|| self.compute_digest())
+    }
+
+    fn compute_digest(&self) -> String {
         let mut hash = Sha256::new();
         let mut add = |path: &str| {
             hash.update(path.as_bytes());
@@ -254,7 +261,7 @@ impl Package {
     ) -> ParameterSchema {
         let tracer = Tracer { kinds: &self.kinds, resources: &self.resources, params };
         let usages = tracer.usages(&self.patches);
-        generate(&self.metadata.name, &self.schema_digest(), own, &usages, &self.overrides, problems)
+        generate(&self.metadata.name, self.schema_digest(), own, &usages, &self.overrides, problems)
     }
 
     /// Warns if the exported schema was made from something else.

@@ -24,12 +24,15 @@ pub struct Resource {
     /// The identity it was loaded with; patches aim at this.
     pub id: ObjectId,
     pub api_version: String,
-    pub value: Json,
+    /// Shared until a patch writes to it.
+    pub value: Arc<Json>,
     /// Where it begins.
     pub at: Location,
     /// The last word of a patch on whether it is part of the result, and where that was said.
     pub enabled: Option<(bool, Location)>,
     node: Option<Arc<Node>>,
+    /// Whether any text in it holds `${`.
+    mentions: bool,
     /// Made by us, not by a file.
     pub generated: bool,
 }
@@ -42,17 +45,18 @@ impl Resource {
         Self {
             id,
             api_version,
-            value,
+            value: Arc::new(value),
             at: Location::file(origin),
             enabled: None,
             node: None,
+            mentions: false,
             generated: true,
         }
     }
 
     /// `Deployment apps/web (resources/deployment.yaml:1)`.
     pub fn label(&self) -> String {
-        format!("{} ({}:{})", show_id(&self.id), self.at.file, self.at.line)
+        label(&self.id, &self.at)
     }
 
     pub(crate) fn version(&self) -> &str {
@@ -113,6 +117,11 @@ impl Resource {
     pub(crate) fn node(&self) -> Option<&Node> {
         self.node.as_deref()
     }
+}
+
+/// An object as messages name it, with its file and line.
+pub(crate) fn label(id: &ObjectId, at: &Location) -> String {
+    format!("{} ({}:{})", show_id(id), at.file, at.line)
 }
 
 /// `Deployment apps/web`.
@@ -257,7 +266,7 @@ fn one(node: Node, keep_server_fields: bool, problems: &mut Problems) -> Option<
         None => String::new(),
     };
     let name = text("metadata.name", metadata.and_then(|metadata| metadata.get("name")));
-    check_scalars(&node, problems);
+    let mentions = check_scalars(&node, problems);
     if !fine {
         return None;
     }
@@ -270,7 +279,16 @@ fn one(node: Node, keep_server_fields: bool, problems: &mut Problems) -> Option<
         server_fields(&mut value, &node, problems);
     }
     let at = node.location();
-    Some(Resource { id, api_version, value, at, enabled: None, node: Some(Arc::new(node)), generated: false })
+    Some(Resource {
+        id,
+        api_version,
+        value: Arc::new(value),
+        at,
+        enabled: None,
+        node: Some(Arc::new(node)),
+        mentions,
+        generated: false,
+    })
 }
 
 fn server_fields(value: &mut Json, node: &Node, problems: &mut Problems) {
@@ -301,8 +319,9 @@ fn server_fields(value: &mut Json, node: &Node, problems: &mut Problems) {
     }
 }
 
-/// Unquoted words kubectl takes for booleans, and numbers JSON lacks.
-fn check_scalars(node: &Node, problems: &mut Problems) {
+/// Finds unquoted words kubectl takes for booleans, and numbers JSON lacks. Says whether some text holds
+/// what looks like a reference.
+fn check_scalars(node: &Node, problems: &mut Problems) -> bool {
     match &node.value {
         Yaml::String(text) if text.len() <= 3 && !node.is_quoted() && is_yaml11_bool(text) => {
             problems.push(
@@ -310,20 +329,21 @@ fn check_scalars(node: &Node, problems: &mut Problems) {
                     .code("KR007")
                     .hint("quote it"),
             );
+            false
         }
+        Yaml::String(text) => text.contains("${"),
         Yaml::Float(value) if !value.is_finite() => {
             problems.push(
                 node.problem(format!("`{}` is no number Kubernetes can store", node.raw())).code("KR008"),
             );
+            false
         }
-        Yaml::Seq(items) => items.iter().for_each(|item| check_scalars(item, problems)),
-        Yaml::Map(mapping) => {
-            for (key, value) in mapping.iter() {
-                check_scalars(key, problems);
-                check_scalars(value, problems);
-            }
-        }
-        _ => {}
+        Yaml::Seq(items) => items.iter().fold(false, |any, item| check_scalars(item, problems) | any),
+        Yaml::Map(mapping) => mapping.iter().fold(false, |any, (key, value)| {
+            check_scalars(key, problems);
+            check_scalars(value, problems) | any
+        }),
+        _ => false,
     }
 }
 
@@ -333,7 +353,7 @@ pub(crate) fn unsubstituted(
     known: &dyn Fn(&crate::template::ParamPath) -> bool,
     problems: &mut Problems,
 ) {
-    let Some(node) = resource.node() else { return };
+    let Some(node) = resource.node().filter(|_| resource.mentions) else { return };
     let mut pending = vec![node];
     while let Some(node) = pending.pop() {
         match &node.value {

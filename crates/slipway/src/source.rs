@@ -1,6 +1,12 @@
-//! What a directory holds: a chart, a package or a kustomization.
+//! What a release is made of: a chart, a package or a kustomization, told by what lies at a path.
+//!
+//! Knows files only, nothing of the command line: whoever takes a source from a user starts here.
 
-use std::path::Path;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use slipway_problem::{Location, Problem, nearest};
 
 /// The kinds of source a release can be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,17 +16,197 @@ pub enum Kind {
     Kustomization,
 }
 
-/// Tells the kind by what is there. What is neither package nor kustomization is taken for a chart, so
-/// that a wrong path gets the chart loader's explanation.
-pub fn kind(path: &Path) -> Kind {
-    let has = |name: &str| path.join(name).is_file();
-    if path.is_file() || has("Chart.yaml") {
-        Kind::Chart
-    } else if path.extension().is_some_and(|extension| extension == "kurel") || has("parameters.yaml") {
-        Kind::Package
-    } else if ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().any(has) {
-        Kind::Kustomization
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Chart => "chart",
+            Self::Package => "package",
+            Self::Kustomization => "kustomization",
+        })
+    }
+}
+
+/// A source on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub kind: Kind,
+    /// The directory, or the archive of a chart.
+    pub path: PathBuf,
+}
+
+/// The files that tell what a directory is.
+const MARKS: [(&str, Kind); 5] = [
+    ("Chart.yaml", Kind::Chart),
+    ("parameters.yaml", Kind::Package),
+    ("kustomization.yaml", Kind::Kustomization),
+    ("kustomization.yml", Kind::Kustomization),
+    ("Kustomization", Kind::Kustomization),
+];
+
+/// Most suggestions a hint makes.
+const MOST_HINTS: usize = 5;
+
+impl Source {
+    /// Tells what `path` is: a directory by the files in it, a file by its content. Naming one of those
+    /// files (`shop/Chart.yaml`) means its directory, and settles what the directory is to be taken for.
+    pub fn detect(path: &Path) -> Result<Self, Problem> {
+        let at = || Location::file(path.display().to_string());
+        let Ok(about) = fs::metadata(path) else {
+            return Err(missing(path).at(at()));
+        };
+        if !about.is_dir() {
+            return Self::file(path).map_err(|problem| problem.at(at()));
+        }
+        let found = marks(path);
+        let source = |kind| Self { kind, path: path.to_owned() };
+        match found.as_slice() {
+            [(_, kind), rest @ ..] if rest.iter().all(|(_, other)| other == kind) => Ok(source(*kind)),
+            [] if is_named(path, ".local.kurel") => {
+                let problem = Problem::error("this is the local extension of a package");
+                Err(problem.at(at()).hint("name the package; the extension beside it is found"))
+            }
+            // The name says what it is to be; what is missing, the package's own loader explains.
+            [] if is_named(path, ".kurel") => Ok(source(Kind::Package)),
+            [] => Err(nothing(path).at(at())),
+            several => {
+                let kinds: Vec<String> =
+                    several.iter().map(|(name, kind)| format!("a {kind} ({name})")).collect();
+                let names: Vec<String> =
+                    several.iter().map(|(name, _)| format!("`{}`", path.join(name).display())).collect();
+                let problem = Problem::error(format!("the directory is {} at once", kinds.join(" and ")));
+                Err(problem.at(at()).hint(format!("name the file that counts: {}", names.join(" or "))))
+            }
+        }
+    }
+
+    fn file(path: &Path) -> Result<Self, Problem> {
+        let name = path.file_name().unwrap_or_default();
+        if let Some((_, kind)) = MARKS.iter().find(|(mark, _)| name == *mark) {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            return Ok(Self { kind: *kind, path: parent.unwrap_or(Path::new(".")).to_owned() });
+        }
+        if is_archive(path) {
+            return Ok(Self { kind: Kind::Chart, path: path.to_owned() });
+        }
+        Err(Problem::error("the file is no chart archive")
+            .hint("name the directory of a chart, package or kustomization, or a chart packed as .tgz"))
+    }
+}
+
+fn is_named(path: &Path, end: &str) -> bool {
+    // `.` and the like have no name of their own.
+    let real = path.canonicalize();
+    let name = path.file_name().or_else(|| real.as_deref().ok()?.file_name());
+    name.is_some_and(|name| name.to_string_lossy().ends_with(end))
+}
+
+/// The files in a directory that tell what it is.
+fn marks(directory: &Path) -> Vec<(&'static str, Kind)> {
+    let is_there = |(name, kind): &(&str, Kind)| {
+        let path = directory.join(name);
+        // Many things are called parameters.yaml; a package's one says `kurel:`.
+        path.is_file() && (*kind != Kind::Package || is_named(directory, ".kurel") || says_kurel(&path))
+    };
+    MARKS.into_iter().filter(is_there).collect()
+}
+
+fn says_kurel(path: &Path) -> bool {
+    // What cannot be read is left to the package's loader to explain.
+    fs::read(path).is_ok_and(|bytes| {
+        let first = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+        first.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"kurel:"))
+    })
+}
+
+/// Whether a file begins as gzip does, or is named as if it did.
+fn is_archive(path: &Path) -> bool {
+    use std::io::Read;
+    let mut start = [0; 2];
+    let begins = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+    let name = path.to_string_lossy();
+    begins && start == [0x1f, 0x8b] || name.ends_with(".tgz") || name.ends_with(".tar.gz")
+}
+
+fn missing(path: &Path) -> Problem {
+    let problem = Problem::error("there is no such file or directory");
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = entries(parent);
+    let wanted = path.file_name().unwrap_or_default().to_string_lossy();
+    match nearest(&wanted, names.iter().map(String::as_str)) {
+        Some(near) => problem.hint(format!("did you mean `{}`?", parent.join(near).display())),
+        None => problem.hint("a source is the directory of a chart, package or kustomization"),
+    }
+}
+
+fn nothing(path: &Path) -> Problem {
+    let problem = Problem::error("there is no chart, package or kustomization in this directory");
+    let inside: Vec<String> = entries(path)
+        .into_iter()
+        .map(|name| path.join(name))
+        .filter(|path| path.is_dir() && (!marks(path).is_empty() || is_named(path, ".kurel")))
+        .map(|path| format!("`{}`", path.display()))
+        .take(MOST_HINTS)
+        .collect();
+    problem.hint(if inside.is_empty() {
+        "one of Chart.yaml, parameters.yaml (with `kurel:`) or kustomization.yaml is needed".to_owned()
     } else {
-        Kind::Chart
+        format!("did you mean {}?", inside.join(" or "))
+    })
+}
+
+/// The names in a directory, in order; none when it cannot be read.
+fn entries(directory: &Path) -> Vec<String> {
+    let read = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> = read.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{Kind, Source};
+
+    #[test]
+    fn a_directory_is_what_its_files_say() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str, files: &[(&str, &str)]| {
+            let directory = root.path().join(name);
+            fs::create_dir_all(&directory).unwrap();
+            for (name, text) in files {
+                fs::write(directory.join(name), text).unwrap();
+            }
+            directory
+        };
+        let package = ("parameters.yaml", "kurel: {name: a}\n");
+        for (name, files, expected) in [
+            ("chart", &[("Chart.yaml", "")][..], Ok(Kind::Chart)),
+            ("plain-parameters", &[("Chart.yaml", ""), ("parameters.yaml", "a: 1\n")], Ok(Kind::Chart)),
+            ("package", &[package], Ok(Kind::Package)),
+            ("empty.kurel", &[], Ok(Kind::Package)),
+            ("kustomization", &[("kustomization.yml", "")], Ok(Kind::Kustomization)),
+            ("two", &[("kustomization.yml", ""), ("Kustomization", "")], Ok(Kind::Kustomization)),
+            ("a.local.kurel", &[], Err("name the package")),
+            ("both", &[("Chart.yaml", ""), ("kustomization.yaml", "")], Err("both/Chart.yaml` or `")),
+            ("nothing", &[("README.md", "")], Err("is needed")),
+            ("charts/shop", &[("Chart.yaml", "")], Ok(Kind::Chart)),
+            ("charts", &[], Err("charts/shop`?")),
+        ] {
+            let path = place(name, files);
+            match (Source::detect(&path), expected) {
+                (Ok(source), Ok(kind)) => assert_eq!(source, Source { kind, path }, "{name}"),
+                (Err(problem), Err(hint)) => {
+                    assert!(problem.hint.as_deref().is_some_and(|text| text.contains(hint)), "{problem}");
+                    assert!(problem.at.is_some(), "{name}");
+                }
+                (found, expected) => panic!("{name}: {found:?}, not {expected:?}"),
+            }
+        }
+        let chosen = Source::detect(&root.path().join("both/kustomization.yaml")).unwrap();
+        assert_eq!(chosen, Source { kind: Kind::Kustomization, path: root.path().join("both") });
+        let near = Source::detect(&root.path().join("chrt")).unwrap_err();
+        assert!(near.hint.unwrap().contains("chart`?"));
+        assert!(Source::detect(&root.path().join("nothing/README.md")).is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 mod helm;
 mod kustomize;
+mod package;
 mod sandbox;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ enum When {
 const SUITES: &[Suite] = &[
     Suite { name: "helm", run: helm::run, when: When::Always },
     Suite { name: "kustomize", run: kustomize::run, when: When::Always },
+    Suite { name: "package", run: package::run, when: When::Always },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
 ];
 

@@ -5,165 +5,13 @@ use std::collections::HashSet;
 use serde_json::{Map, Value as Json};
 use slipway_problem::{Location, Problem, nearest};
 
+use super::merge::{merge, nested_clash, strip_nulls};
+use super::ready::{Ready, ReadyAnchor, ReadyKind, ReadyOp, ReadyStep};
 use super::realize::{NoValue, Realize};
-use crate::kpatch::{Anchor, Children, Op, Step, StepKind, Term};
-use crate::report::{error, listed, warning};
+use super::seg::{Seg, item_seg, show_segs};
+use crate::report::{error, warning};
 use crate::schema::{FieldType, Form, Next, ScalarType};
 use crate::val::{Pos, Shape, Val, shape};
-
-/// One step of the path of a field, as it was when it was written.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Seg {
-    Key(String),
-    /// An element, by its `name` where it has one.
-    Item {
-        index: usize,
-        name: Option<String>,
-    },
-}
-
-impl Seg {
-    /// Whether both name the same field or element.
-    pub fn is(&self, other: &Seg) -> bool {
-        match (self, other) {
-            (Self::Key(a), Self::Key(b)) => a == b,
-            (Self::Item { name: Some(a), .. }, Self::Item { name: Some(b), .. }) => a == b,
-            (Self::Item { index: a, .. }, Self::Item { index: b, .. }) => a == b,
-            _ => false,
-        }
-    }
-}
-
-/// Writes a path: `spec.containers[name=app].image`.
-pub fn show_segs(path: &[Seg]) -> String {
-    let mut out = String::new();
-    for seg in path {
-        match seg {
-            Seg::Key(key) if key.contains(['.', '[', ' ']) => out.push_str(&format!("[{key:?}]")),
-            Seg::Key(key) => {
-                if !out.is_empty() {
-                    out.push('.');
-                }
-                out.push_str(key);
-            }
-            Seg::Item { name: Some(name), .. } => out.push_str(&format!("[name={name}]")),
-            Seg::Item { index, .. } => out.push_str(&format!("[{index}]")),
-        }
-    }
-    out
-}
-
-/// The element of a list as a path names it.
-pub(crate) fn item_seg(index: usize, item: &Json) -> Seg {
-    Seg::Item { index, name: item.get("name").and_then(Json::as_str).map(str::to_owned) }
-}
-
-/// A step with its references put in.
-#[derive(Clone, Debug)]
-pub(crate) struct ReadyStep {
-    kind: ReadyKind,
-    pos: Pos,
-}
-
-#[derive(Clone, Debug)]
-enum ReadyKind {
-    Key(String),
-    Index(usize),
-    All,
-    Match(Vec<(Vec<String>, String)>),
-}
-
-#[derive(Clone, Debug)]
-enum ReadyAnchor {
-    Index(usize),
-    Match(Vec<(Vec<String>, String)>),
-}
-
-#[derive(Clone, Debug)]
-enum ReadyOp {
-    Set,
-    Replace,
-    Append,
-    Before(ReadyAnchor),
-    After(ReadyAnchor),
-    Delete,
-    DeleteAnchor(ReadyAnchor),
-    DeleteNamed(String),
-}
-
-/// A path and an operation with their references put in.
-#[derive(Clone, Debug)]
-pub(crate) struct Ready {
-    pub(crate) steps: Vec<ReadyStep>,
-    op: ReadyOp,
-}
-
-fn ready_terms(
-    terms: &[Term],
-    realize: &Realize<'_>,
-    pos: Pos,
-) -> Result<Vec<(Vec<String>, String)>, NoValue> {
-    terms.iter().map(|term| Ok((term.field.clone(), realize.name(&term.value, pos)?))).collect()
-}
-
-fn ready_anchor(anchor: &Anchor, realize: &Realize<'_>, pos: Pos) -> Result<ReadyAnchor, NoValue> {
-    Ok(match anchor {
-        Anchor::Index(index) => ReadyAnchor::Index(*index),
-        Anchor::Match(terms) => ReadyAnchor::Match(ready_terms(terms, realize, pos)?),
-    })
-}
-
-impl Ready {
-    /// Puts the references of a path in, once for all objects.
-    pub(crate) fn new<'s>(
-        steps: impl IntoIterator<Item = &'s Step>,
-        op: &Op,
-        pos: Pos,
-        realize: &Realize<'_>,
-    ) -> Result<Self, NoValue> {
-        let mut ready = Vec::new();
-        for step in steps {
-            let kind = match &step.kind {
-                StepKind::Key(key) => ReadyKind::Key(realize.name(key, step.pos)?),
-                StepKind::Index(index) => ReadyKind::Index(*index),
-                StepKind::All => ReadyKind::All,
-                StepKind::Match(terms) => ReadyKind::Match(ready_terms(terms, realize, step.pos)?),
-            };
-            ready.push(ReadyStep { kind, pos: step.pos });
-        }
-        let op = match op {
-            Op::Set => ReadyOp::Set,
-            Op::Replace => ReadyOp::Replace,
-            Op::Append => ReadyOp::Append,
-            Op::Before(anchor) => ReadyOp::Before(ready_anchor(anchor, realize, pos)?),
-            Op::After(anchor) => ReadyOp::After(ready_anchor(anchor, realize, pos)?),
-            Op::Delete(None) => ReadyOp::Delete,
-            Op::Delete(Some(Children::Anchor(anchor))) => {
-                ReadyOp::DeleteAnchor(ready_anchor(anchor, realize, pos)?)
-            }
-            Op::Delete(Some(Children::Named(name))) => ReadyOp::DeleteNamed(realize.name(name, pos)?),
-        };
-        Ok(Self { steps: ready, op })
-    }
-
-    /// The first key of the path.
-    pub(crate) fn first_key(&self) -> Option<&str> {
-        match &self.steps.first()?.kind {
-            ReadyKind::Key(key) => Some(key),
-            _ => None,
-        }
-    }
-
-    /// Whether the path is exactly these keys.
-    pub(crate) fn is_path(&self, keys: &[&str]) -> bool {
-        self.steps.len() == keys.len()
-            && self
-                .steps
-                .iter()
-                .zip(keys)
-                .all(|(step, key)| matches!(&step.kind, ReadyKind::Key(own) if own == key))
-    }
-}
 
 /// What is written.
 #[derive(Clone, Copy)]
@@ -232,7 +80,7 @@ pub(crate) struct Walk<'w, 'p> {
 }
 
 /// A place a value can be put.
-enum Slot<'n> {
+pub(super) enum Slot<'n> {
     Map(&'n mut Map<String, Json>, &'n str),
     List(&'n mut Vec<Json>, usize),
 }
@@ -247,7 +95,7 @@ impl Slot<'_> {
         .filter(|value| !value.is_null())
     }
 
-    fn get_mut(&mut self) -> Option<&mut Json> {
+    pub(super) fn get_mut(&mut self) -> Option<&mut Json> {
         match self {
             Self::Map(map, key) => map.get_mut(*key),
             Self::List(items, index) => items.get_mut(*index),
@@ -255,7 +103,7 @@ impl Slot<'_> {
         .filter(|value| !value.is_null())
     }
 
-    fn put(&mut self, value: Json) {
+    pub(super) fn put(&mut self, value: Json) {
         match self {
             Self::Map(map, key) => {
                 map.insert((*key).to_owned(), value);
@@ -281,16 +129,16 @@ impl Walk<'_, '_> {
         Location::new(self.realize.file, pos.line, pos.column)
     }
 
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         if self.path.is_empty() { "the object".to_owned() } else { show_segs(&self.path) }
     }
 
-    fn problem(&self, code: &str, pos: Pos, message: String) -> Problem {
+    pub(super) fn problem(&self, code: &str, pos: Pos, message: String) -> Problem {
         error(code, format!("{message} of {}", (self.label)())).at(self.at(pos))
     }
 
     /// Something is not there: no mistake for several objects at once or with `?`.
-    fn absent(&mut self, problem: Problem) -> Result<(), Fault> {
+    pub(super) fn absent(&mut self, problem: Problem) -> Result<(), Fault> {
         if self.optional {
             return Ok(());
         }
@@ -556,7 +404,7 @@ impl Walk<'_, '_> {
     }
 
     /// The value for a place where nothing is; `None` if nothing is to be put there.
-    fn fresh(&mut self, ty: FieldType<'_>) -> Result<Option<Json>, Fault> {
+    pub(super) fn fresh(&mut self, ty: FieldType<'_>) -> Result<Option<Json>, Fault> {
         match &self.ready.op {
             ReadyOp::Set | ReadyOp::Replace => {
                 let mut value = self.value(ty)?;
@@ -578,7 +426,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn value(&mut self, ty: FieldType<'_>) -> Result<Json, Fault> {
+    pub(super) fn value(&mut self, ty: FieldType<'_>) -> Result<Json, Fault> {
         match self.input {
             Input::Ready(json) => Ok(json.clone()),
             Input::Value(None) => Ok(Json::Null),
@@ -590,7 +438,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn record(&mut self, did: Did, old: Option<Json>, new: Option<Json>) {
+    pub(super) fn record(&mut self, did: Did, old: Option<Json>, new: Option<Json>) {
         self.hits += 1;
         self.changes.push(Change { path: self.path.clone(), did, old, new });
     }
@@ -676,132 +524,6 @@ impl Walk<'_, '_> {
             .hint(format!("use {}[replace] to swap it", self.shown()))
             .into())
     }
-
-    fn list_op(&mut self, mut slot: Slot<'_>, ty: FieldType<'_>) -> Result<(), Fault> {
-        let ready = self.ready;
-        let Some(node) = slot.get_mut() else {
-            if matches!(ready.op, ReadyOp::DeleteAnchor(_) | ReadyOp::DeleteNamed(_)) {
-                let problem =
-                    self.problem("KX030", self.pos, format!("{} is not there to delete from", self.shown()));
-                return self.absent(problem);
-            }
-            if let Some(list) = self.fresh(ty)? {
-                slot.put(list.clone());
-                self.record(Did::Set, None, Some(list));
-            }
-            return Ok(());
-        };
-        if let (Json::Object(map), ReadyOp::DeleteNamed(name)) = (&mut *node, &ready.op) {
-            return match map.shift_remove(name) {
-                Some(old) => {
-                    self.path.push(Seg::Key(name.clone()));
-                    self.record(Did::Delete, Some(old), None);
-                    self.path.pop();
-                    Ok(())
-                }
-                None => {
-                    let keys: Vec<&str> = map.keys().map(String::as_str).collect();
-                    let hint = format!("keys present: {}", listed(&keys, 8));
-                    let problem = self.problem(
-                        "KX030",
-                        self.pos,
-                        format!("{} has no key `{name}` to delete", self.shown()),
-                    );
-                    self.absent(problem.hint(hint))
-                }
-            };
-        }
-        let Json::Array(items) = node else {
-            let message = format!("{} is {}, not a list", self.shown(), crate::val::type_name(node));
-            return Err(self.problem("KX031", self.pos, message).into());
-        };
-        let index = match &ready.op {
-            ReadyOp::Append => items.len(),
-            ReadyOp::Before(ReadyAnchor::Index(index)) if *index <= items.len() => *index,
-            ReadyOp::After(ReadyAnchor::Index(index)) if *index < items.len() => index + 1,
-            ReadyOp::DeleteAnchor(ReadyAnchor::Index(index)) if *index < items.len() => *index,
-            ReadyOp::Before(ReadyAnchor::Index(index)) | ReadyOp::After(ReadyAnchor::Index(index)) => {
-                let message = format!("no position {index} in {}", self.shown());
-                let problem =
-                    self.problem("KX020", self.pos, message).hint(format!("it has {} elements", items.len()));
-                return self.absent(problem);
-            }
-            ReadyOp::DeleteAnchor(ReadyAnchor::Index(index)) => {
-                let message = format!("no element {index} in {} to delete", self.shown());
-                let problem =
-                    self.problem("KX030", self.pos, message).hint(format!("it has {} elements", items.len()));
-                return self.absent(problem);
-            }
-            ReadyOp::Before(ReadyAnchor::Match(terms)) => match self.find(items, terms, self.pos)? {
-                Some(index) => index,
-                None => return Ok(()),
-            },
-            ReadyOp::After(ReadyAnchor::Match(terms)) => match self.find(items, terms, self.pos)? {
-                Some(index) => index + 1,
-                None => return Ok(()),
-            },
-            ReadyOp::DeleteAnchor(ReadyAnchor::Match(terms)) => {
-                match items.iter().position(|item| holds(item, terms)) {
-                    Some(index) => index,
-                    None => {
-                        let message =
-                            format!("no element matching {} in {} to delete", show(terms), self.shown());
-                        let problem = self.problem("KX030", self.pos, message).hint(present(items, terms));
-                        return self.absent(problem);
-                    }
-                }
-            }
-            ReadyOp::DeleteNamed(name) => {
-                match items.iter().position(|item| scalar_text(item).as_deref() == Some(name)) {
-                    Some(index) => index,
-                    None => {
-                        let message = format!("no element `{name}` in {} to delete", self.shown());
-                        let problem = self.problem("KX030", self.pos, message).hint(present(items, &[]));
-                        return self.absent(problem);
-                    }
-                }
-            }
-            ReadyOp::Set | ReadyOp::Replace | ReadyOp::Delete => return Ok(()),
-        };
-        if matches!(ready.op, ReadyOp::DeleteAnchor(_) | ReadyOp::DeleteNamed(_)) {
-            let old = items.remove(index);
-            self.path.push(item_seg(index, &old));
-            self.record(Did::Delete, Some(old), None);
-            self.path.pop();
-            return Ok(());
-        }
-        let value = self.value(ty.item())?;
-        items.insert(index, value.clone());
-        self.path.push(item_seg(index, &value));
-        self.record(Did::Insert, None, Some(value));
-        self.path.pop();
-        Ok(())
-    }
-
-    /// The one element all terms hold for. `None`: absent, and that is no mistake here.
-    fn find(
-        &mut self,
-        items: &[Json],
-        terms: &[(Vec<String>, String)],
-        pos: Pos,
-    ) -> Result<Option<usize>, Fault> {
-        let mut matches =
-            items.iter().enumerate().filter(|(_, item)| holds(item, terms)).map(|(index, _)| index);
-        match (matches.next(), matches.next()) {
-            (Some(index), None) => Ok(Some(index)),
-            (Some(_), Some(_)) => {
-                let message = format!("several elements match {} in {}", show(terms), self.shown());
-                Err(self.problem("KX021", pos, message).hint("add a term: [name=a,port=80]").into())
-            }
-            (None, _) => {
-                let message = format!("no element matching {} in {}", show(terms), self.shown());
-                let hint =
-                    format!("{}; end the header or key with ? to skip when absent", present(items, terms));
-                let problem = self.problem("KX020", pos, message).hint(hint);
-                self.absent(problem).map(|()| None)
-            }
-        }
-    }
 }
 
 /// `prometheus` and the keys after it were meant as one: `prometheus.io/scrape`.
@@ -813,94 +535,4 @@ fn join_keys(first: &str, steps: &[ReadyStep]) -> Option<String> {
         joined.push_str(key);
     }
     Some(joined)
-}
-
-fn show(terms: &[(Vec<String>, String)]) -> String {
-    let shown: Vec<String> =
-        terms.iter().map(|(field, value)| format!("{}={value}", field.join("."))).collect();
-    shown.join(",")
-}
-
-fn scalar_text(value: &Json) -> Option<String> {
-    match value {
-        Json::String(text) => Some(text.clone()),
-        Json::Number(number) => Some(number.to_string()),
-        Json::Bool(value) => Some(value.to_string()),
-        _ => None,
-    }
-}
-
-/// Terms compare by text; a missing field never matches.
-fn holds(item: &Json, terms: &[(Vec<String>, String)]) -> bool {
-    terms.iter().all(|(field, value)| {
-        let found = field.iter().try_fold(item, |at, key| at.get(key));
-        match found {
-            Some(Json::String(text)) => text == value,
-            Some(other) => scalar_text(other).as_deref() == Some(value),
-            None => false,
-        }
-    })
-}
-
-/// What a list has instead of the element looked for.
-fn present(items: &[Json], terms: &[(Vec<String>, String)]) -> String {
-    let field: Vec<String> =
-        terms.first().map_or_else(|| vec!["name".to_owned()], |(field, _)| field.clone());
-    let names: Vec<String> = items
-        .iter()
-        .filter_map(|item| {
-            scalar_text(item).or_else(|| scalar_text(field.iter().try_fold(item, |at, key| at.get(key))?))
-        })
-        .collect();
-    if names.is_empty() {
-        format!("it has {} elements", items.len())
-    } else {
-        format!("elements present: {}", listed(&names, 8))
-    }
-}
-
-/// Nulls in a map remove what is there; where nothing is, they just go.
-fn strip_nulls(value: &mut Json) {
-    if let Json::Object(map) = value {
-        map.retain(|_, value| !value.is_null());
-        map.values_mut().for_each(strip_nulls);
-    }
-}
-
-/// A map that would be merged into something that is none, below the field itself.
-fn nested_clash(old: &Json, new: &Json, path: &mut Vec<String>) -> Option<(String, Shape, Shape)> {
-    let (Json::Object(old), Json::Object(new)) = (old, new) else { return None };
-    for (key, new) in new {
-        let Some(old) = old.get(key) else { continue };
-        path.push(key.clone());
-        let found = match (shape(old), shape(new)) {
-            (Shape::Map, Shape::Map) => nested_clash(old, new, path),
-            (was @ (Shape::Scalar | Shape::List), is @ Shape::Map) => Some((path.join("."), was, is)),
-            _ => None,
-        };
-        path.pop();
-        if found.is_some() {
-            return found;
-        }
-    }
-    None
-}
-
-/// Maps recurse, everything else overwrites, null removes.
-fn merge(old: &mut Json, new: Json) {
-    match (old, new) {
-        (Json::Object(old), Json::Object(new)) => {
-            for (key, mut value) in new {
-                if value.is_null() {
-                    old.shift_remove(&key);
-                } else if let Some(existing) = old.get_mut(&key).filter(|existing| !existing.is_null()) {
-                    merge(existing, value);
-                } else {
-                    strip_nulls(&mut value);
-                    old.insert(key, value);
-                }
-            }
-        }
-        (old, new) => *old = new,
-    }
 }

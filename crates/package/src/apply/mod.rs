@@ -1,15 +1,19 @@
 //! Applying patches: choosing objects, walking paths, writing values, remembering every write.
 
 pub(crate) mod cast;
+mod elements;
 mod eval;
+mod merge;
+mod ready;
 mod realize;
 mod run;
+mod seg;
 mod target;
 mod whole;
 
-pub(crate) use eval::item_seg;
-pub use eval::{Seg, show_segs};
 pub(crate) use realize::{NoValue, Realize};
 pub use run::{Write, WriteKind};
 pub(crate) use run::{apply, truth};
+pub(crate) use seg::item_seg;
+pub use seg::{Seg, show_segs};
 pub(crate) use target::Targets;

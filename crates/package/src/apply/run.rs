@@ -1,19 +1,22 @@
 //! Running the enabled patches over the objects, in order.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 use slipway_problem::{Location, Problems};
 
-use super::eval::{Change, Did, Fault, Input, Ready, Seg, Walk};
+use super::eval::{Change, Did, Fault, Input, Walk};
+use super::ready::Ready;
 use super::realize::{NoValue, Realize};
+use super::seg::Seg;
 use super::target::Targets;
 use super::whole::{self, Outcome};
 use crate::kpatch::{Body, Group, Op, Statement};
 use crate::params::{Param, ParamData, Params};
 use crate::patches::Patch;
 use crate::report::error;
-use crate::resources::Resource;
+use crate::resources::{Resource, label};
 use crate::schema::{FieldType, Kinds};
 use crate::val::Pos;
 
@@ -200,7 +203,7 @@ impl Run<'_> {
                                 Some((false, Location::new(&*patch.file, val.pos.line, val.pos.column)));
                         }
                         Ok((Outcome::Changed { object: changed, changes }, remark)) => {
-                            resource.value = changed;
+                            resource.value = Arc::new(changed);
                             let task = Task { index, number, statement: None, group, pos: val.pos };
                             record(&mut self.writes, &task, object, changes);
                             found.extend(remark);
@@ -286,9 +289,9 @@ fn run(
         if sets_namespace && kinds.namespaced(&resource.id.group, &resource.id.kind) == Some(false) {
             continue;
         }
-        let mut value = std::mem::take(&mut resource.value);
         let ty = kinds.of(&resource.api_version, &resource.id.kind);
-        let label = || resource.label();
+        let Resource { id, at, value, .. } = resource;
+        let label = || label(id, at);
         let mut walk = Walk {
             realize,
             ready: &ready,
@@ -304,13 +307,12 @@ fn run(
             missing: None,
             hits: 0,
         };
-        let result = walk.run(&mut value, ty);
+        let result = walk.run(Arc::make_mut(value), ty);
         hits += walk.hits;
         if missing.is_none() {
             missing = walk.missing.take();
         }
         let changes = std::mem::take(&mut walk.changes);
-        resource.value = value;
         record(writes, task, object, changes);
         match result {
             Ok(()) => {}

@@ -18,6 +18,10 @@ struct Index<'b> {
     pods: Vec<(&'b BuiltObject, &'b Json)>,
     /// Positions in `pods` by each label they carry.
     by_label: HashMap<(&'b str, &'b str), Vec<usize>>,
+    /// Positions in the build's objects of Services by each label they carry.
+    services: HashMap<(&'b str, &'b str), Vec<usize>>,
+    /// Definitions by the group and kind they define.
+    definitions: HashMap<(&'b str, &'b str), &'b BuiltObject>,
     /// Old names of objects patches renamed: kind and name.
     renamed: HashMap<(&'b str, &'b str), &'b str>,
 }
@@ -28,16 +32,25 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
         by_id: build.objects.iter().map(|object| (key(&object.id), object)).collect(),
         pods: build.objects.iter().filter_map(|object| Some((object, template(object)?))).collect(),
         by_label: HashMap::new(),
+        services: HashMap::new(),
+        definitions: HashMap::new(),
         renamed: HashMap::new(),
     };
     for (position, (_, template)) in index.pods.iter().enumerate() {
-        for (label, value) in template["metadata"]["labels"].as_object().into_iter().flatten() {
-            if let Some(value) = value.as_str() {
-                index.by_label.entry((label, value)).or_default().push(position);
-            }
-        }
+        labelled(template, position, &mut index.by_label);
     }
-    for object in &build.objects {
+    for (position, object) in build.objects.iter().enumerate() {
+        match object.id.kind.as_str() {
+            "Service" => labelled(&object.value, position, &mut index.services),
+            "CustomResourceDefinition" => {
+                let spec = &object.value["spec"];
+                index
+                    .definitions
+                    .entry((str_of(spec, "group"), str_of(&spec["names"], "kind")))
+                    .or_insert(object);
+            }
+            _ => {}
+        }
         let before = &build.resources[object.resource].id;
         if before.name != object.id.name {
             index.renamed.insert((&before.kind, &before.name), &object.id.name);
@@ -68,6 +81,33 @@ fn key(id: &ObjectId) -> (&str, &str, &str) {
     (&id.kind, &id.namespace, &id.name)
 }
 
+/// Notes where each label of an object is carried.
+fn labelled<'b>(object: &'b Json, position: usize, by_label: &mut HashMap<(&'b str, &'b str), Vec<usize>>) {
+    for (label, value) in object["metadata"]["labels"].as_object().into_iter().flatten() {
+        if let Some(value) = value.as_str() {
+            by_label.entry((label, value)).or_default().push(position);
+        }
+    }
+}
+
+/// Positions of what carries all these labels; `labels_of` gives those of a position.
+fn carrying<'b>(
+    by_label: &HashMap<(&'b str, &'b str), Vec<usize>>,
+    labels: &serde_json::Map<String, Json>,
+    labels_of: impl Fn(usize) -> &'b Json,
+) -> Vec<usize> {
+    let lists = labels.iter().map(|(label, value)| by_label.get(&(label.as_str(), value.as_str()?)));
+    // The rarest label leaves the fewest to look at.
+    let Some(rarest) =
+        lists.collect::<Option<Vec<_>>>().and_then(|lists| lists.into_iter().min_by_key(|list| list.len()))
+    else {
+        return Vec::new();
+    };
+    let carries =
+        |position: &usize| labels.iter().all(|(label, value)| labels_of(*position).get(label) == Some(value));
+    rarest.iter().copied().filter(carries).collect()
+}
+
 fn str_of<'j>(value: &'j Json, field: &str) -> &'j str {
     value[field].as_str().unwrap_or_default()
 }
@@ -79,15 +119,9 @@ impl<'b> Index<'b> {
 
     /// The workloads in any namespace whose pods carry all these labels.
     fn selected(&self, labels: &serde_json::Map<String, Json>) -> Vec<(&'b BuiltObject, &'b Json)> {
-        let Some((first, value)) = labels.iter().next() else { return Vec::new() };
-        let candidates = value.as_str().and_then(|value| self.by_label.get(&(first.as_str(), value)));
-        candidates
+        carrying(&self.by_label, labels, |position| &self.pods[position].1["metadata"]["labels"])
             .into_iter()
-            .flatten()
-            .map(|&position| self.pods[position])
-            .filter(|(_, template)| {
-                labels.iter().all(|(key, value)| template["metadata"]["labels"].get(key) == Some(value))
-            })
+            .map(|position| self.pods[position])
             .collect()
     }
 
@@ -288,11 +322,10 @@ fn selects(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
     };
     let elsewhere = !spec["namespaceSelector"].is_null();
     let found = if object.id.kind == "ServiceMonitor" {
-        index.build.objects.iter().any(|other| {
-            other.id.kind == "Service"
-                && (elsewhere || other.id.namespace == object.id.namespace)
-                && labels.iter().all(|(key, value)| other.value["metadata"]["labels"].get(key) == Some(value))
-        })
+        let objects = &index.build.objects;
+        carrying(&index.services, labels, |position| &objects[position].value["metadata"]["labels"])
+            .into_iter()
+            .any(|position| elsewhere || objects[position].id.namespace == object.id.namespace)
     } else {
         index.selected(labels).iter().any(|(pod, _)| elsewhere || pod.id.namespace == object.id.namespace)
     };
@@ -375,12 +408,7 @@ fn custom(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
     if !index.build.kinds.is_custom(&object.id.group, &object.id.kind) {
         return;
     }
-    let definition = index.build.objects.iter().find(|other| {
-        other.id.kind == "CustomResourceDefinition"
-            && other.value["spec"]["group"].as_str() == Some(&object.id.group)
-            && other.value["spec"]["names"]["kind"].as_str() == Some(&object.id.kind)
-    });
-    if let Some(definition) = definition {
+    if let Some(definition) = index.definitions.get(&(object.id.group.as_str(), object.id.kind.as_str())) {
         if definition.phase == object.phase {
             let message = format!("{} comes in the same phase as its definition", show_id(&object.id));
             let problem = note("KR038", message).at(object.at.clone());

@@ -1,5 +1,7 @@
 //! Argo CD: phases become sync waves.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 use slipway_manifest::object::{annotation, set_annotation};
 use slipway_problem::Problems;
@@ -61,7 +63,7 @@ impl Build {
                         problems.push(warning("KO011", message).at(object.at.clone()));
                     }
                 }
-                (None, Some(wave)) => set_annotation(&mut object.value, WAVE, wave),
+                (None, Some(wave)) => set_annotation(Arc::make_mut(&mut object.value), WAVE, wave),
                 (None, None) => {}
             }
         }

@@ -73,7 +73,7 @@ impl Emit {
 impl Build {
     /// All objects as one YAML stream.
     pub fn stream(&self, emit: Emit) -> String {
-        emit.stream(self.objects.iter().map(|object| &object.value))
+        emit.stream(self.objects.iter().map(|object| &*object.value))
     }
 
     /// All objects as a JSON `List`.

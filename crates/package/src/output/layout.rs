@@ -83,7 +83,7 @@ impl Build {
     fn by_kind(&self, objects: &[&BuiltObject], prefix: &str, emit: Emit) -> Vec<OutFile> {
         let mut files: BTreeMap<String, Vec<&Json>> = BTreeMap::new();
         for object in objects {
-            files.entry(self.kind_file(object)).or_default().push(&object.value);
+            files.entry(self.kind_file(object)).or_default().push(&*object.value);
         }
         files
             .into_iter()
@@ -144,7 +144,7 @@ fn by_resource(objects: &[&BuiltObject], emit: Emit) -> Vec<OutFile> {
             let count = used.entry(stem.clone()).or_insert(0);
             *count += 1;
             let path = if *count == 1 { format!("{stem}.yaml") } else { format!("{stem}-{count}.yaml") };
-            OutFile { path, text: emit.stream([&object.value]) }
+            OutFile { path, text: emit.stream([&*object.value]) }
         })
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -151,7 +151,7 @@ fn imported_manifests_build_to_themselves() {
         .map(slipway_yaml::Node::to_json)
         .map(sorted)
         .collect();
-    let mut after: Vec<String> = build.objects.iter().map(|object| sorted(object.value.clone())).collect();
+    let mut after: Vec<String> = build.objects.iter().map(|object| sorted((*object.value).clone())).collect();
     before.sort();
     after.sort();
     assert_eq!(before, after);

@@ -19,7 +19,7 @@ use super::flags::{CapabilityFlags, ValueFlags};
 use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
-use crate::source::{self, Kind};
+use crate::source::Kind;
 use crate::term::show;
 use crate::term::style::{BOLD, DIM, paint};
 
@@ -113,12 +113,17 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         [name, source] => (Some(name.as_str()), source.as_str()),
         _ => bail!("render takes a source, or a name and a source"),
     };
-    match source::kind(Path::new(path)) {
-        Kind::Chart => chart(args, name, path, session),
-        Kind::Kustomization => super::kustomize::print(Path::new(path)),
+    // Archives on standard input and charts elsewhere are no paths.
+    if path == "-" || path.contains("://") {
+        return chart(args, name, path, session);
+    }
+    let source = crate::source::Source::detect(Path::new(path))?;
+    match source.kind {
+        Kind::Chart => chart(args, name, &source.path.to_string_lossy(), session),
+        Kind::Kustomization => super::kustomize::print(&source.path),
         Kind::Package => {
-            let ValueFlags { values, set, set_string, .. } = &args.values;
-            super::package::print(Path::new(path), values, set, set_string, session)
+            let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
+            super::package::print(&source.path, values, [set, set_string, set_json], session)
         }
     }
 }

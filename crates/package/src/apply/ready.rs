@@ -1,0 +1,111 @@
+//! Paths and operations with their references put in, once for all objects.
+
+use super::realize::{NoValue, Realize};
+use crate::kpatch::{Anchor, Children, Op, Step, StepKind, Term};
+use crate::val::Pos;
+
+/// A field below an element and the text it must have.
+pub(super) type ReadyTerm = (Vec<String>, String);
+
+/// A step with its references put in.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadyStep {
+    pub(super) kind: ReadyKind,
+    pub(super) pos: Pos,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum ReadyKind {
+    Key(String),
+    Index(usize),
+    All,
+    Match(Vec<ReadyTerm>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum ReadyAnchor {
+    Index(usize),
+    Match(Vec<ReadyTerm>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum ReadyOp {
+    Set,
+    Replace,
+    Append,
+    Before(ReadyAnchor),
+    After(ReadyAnchor),
+    Delete,
+    DeleteAnchor(ReadyAnchor),
+    DeleteNamed(String),
+}
+
+/// A path and an operation with their references put in.
+#[derive(Clone, Debug)]
+pub(crate) struct Ready {
+    pub(crate) steps: Vec<ReadyStep>,
+    pub(super) op: ReadyOp,
+}
+
+fn ready_terms(terms: &[Term], realize: &Realize<'_>, pos: Pos) -> Result<Vec<ReadyTerm>, NoValue> {
+    terms.iter().map(|term| Ok((term.field.clone(), realize.name(&term.value, pos)?))).collect()
+}
+
+fn ready_anchor(anchor: &Anchor, realize: &Realize<'_>, pos: Pos) -> Result<ReadyAnchor, NoValue> {
+    Ok(match anchor {
+        Anchor::Index(index) => ReadyAnchor::Index(*index),
+        Anchor::Match(terms) => ReadyAnchor::Match(ready_terms(terms, realize, pos)?),
+    })
+}
+
+impl Ready {
+    /// Puts the references of a path in, once for all objects.
+    pub(crate) fn new<'s>(
+        steps: impl IntoIterator<Item = &'s Step>,
+        op: &Op,
+        pos: Pos,
+        realize: &Realize<'_>,
+    ) -> Result<Self, NoValue> {
+        let mut ready = Vec::new();
+        for step in steps {
+            let kind = match &step.kind {
+                StepKind::Key(key) => ReadyKind::Key(realize.name(key, step.pos)?),
+                StepKind::Index(index) => ReadyKind::Index(*index),
+                StepKind::All => ReadyKind::All,
+                StepKind::Match(terms) => ReadyKind::Match(ready_terms(terms, realize, step.pos)?),
+            };
+            ready.push(ReadyStep { kind, pos: step.pos });
+        }
+        let op = match op {
+            Op::Set => ReadyOp::Set,
+            Op::Replace => ReadyOp::Replace,
+            Op::Append => ReadyOp::Append,
+            Op::Before(anchor) => ReadyOp::Before(ready_anchor(anchor, realize, pos)?),
+            Op::After(anchor) => ReadyOp::After(ready_anchor(anchor, realize, pos)?),
+            Op::Delete(None) => ReadyOp::Delete,
+            Op::Delete(Some(Children::Anchor(anchor))) => {
+                ReadyOp::DeleteAnchor(ready_anchor(anchor, realize, pos)?)
+            }
+            Op::Delete(Some(Children::Named(name))) => ReadyOp::DeleteNamed(realize.name(name, pos)?),
+        };
+        Ok(Self { steps: ready, op })
+    }
+
+    /// The first key of the path.
+    pub(crate) fn first_key(&self) -> Option<&str> {
+        match &self.steps.first()?.kind {
+            ReadyKind::Key(key) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Whether the path is exactly these keys.
+    pub(crate) fn is_path(&self, keys: &[&str]) -> bool {
+        self.steps.len() == keys.len()
+            && self
+                .steps
+                .iter()
+                .zip(keys)
+                .all(|(step, key)| matches!(&step.kind, ReadyKind::Key(own) if own == key))
+    }
+}

@@ -1,0 +1,112 @@
+//! `slipway package diff`: two packages, or one with two sets of parameters.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use slipway_manifest::ObjectId;
+use slipway_package::{Build, BuildDiff, Emit, show_segs};
+use slipway_problem::Problem;
+
+use super::flags::{CheckFlags, LoadFlags, ParameterFlags, Sides};
+use crate::cli::Output;
+use crate::exit::{Exit, UsageError};
+use crate::session::Session;
+use crate::term::style::{ADDED, DIM, REMOVED, paint};
+use crate::term::{diff, show};
+
+/// With parameters alone: what they change. With another package: both are built with them. With
+/// `--against`: those before it against those after it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The package's directory
+    #[arg(value_name = "PACKAGE")]
+    package: PathBuf,
+
+    /// Another package or another version of it
+    #[arg(value_name = "OTHER")]
+    other: Option<PathBuf>,
+
+    #[command(flatten)]
+    loading: LoadFlags,
+
+    #[command(flatten)]
+    sides: Sides,
+
+    #[command(flatten)]
+    checks: CheckFlags,
+
+    /// Show lines that differ instead of fields
+    #[arg(long)]
+    unified: bool,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let none = ParameterFlags::default();
+    let Sides { before, after } = &args.sides;
+    let (first, second) = match (&args.other, after) {
+        (_, Some(after)) => (before, after),
+        (Some(_), None) => (before, before),
+        (None, None) if args.sides.is_empty() => {
+            let problem = Problem::error("there is nothing to compare with")
+                .hint("name another package, or parameters with -f, --set and --against");
+            return Err(UsageError(problem.into()).into());
+        }
+        (None, None) => (&none, before),
+    };
+    let built = |package: &PathBuf, parameters: &ParameterFlags| -> anyhow::Result<Build> {
+        Ok(args.loading.load(package)?.build(&parameters.inputs(&args.checks)?)?)
+    };
+    let (old, new) =
+        (built(&args.package, first)?, built(args.other.as_ref().unwrap_or(&args.package), second)?);
+    let difference = old.diff(&new);
+    if args.unified && session.output() == Output::Table {
+        show::print(&diff::unified(&old.stream(Emit::default()), &new.stream(Emit::default())))?;
+    } else {
+        show::show(session.output(), &data(&difference), |_| text(&difference))?;
+    }
+    Ok(if difference.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+fn data(difference: &BuildDiff) -> Value {
+    let ids = |ids: &[ObjectId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let changed: Vec<Value> = difference
+        .changed
+        .iter()
+        .map(|(id, changes)| {
+            let fields: Vec<Value> = changes
+                .iter()
+                .map(|change| json!({"path": show_segs(&change.path), "old": change.old, "new": change.new}))
+                .collect();
+            json!({"object": id.to_string(), "fields": fields})
+        })
+        .collect();
+    json!({"added": ids(&difference.added), "removed": ids(&difference.removed), "changed": changed})
+}
+
+fn text(difference: &BuildDiff) -> String {
+    let mut text = String::new();
+    for id in &difference.removed {
+        let _ = writeln!(text, "{}", paint(REMOVED, format!("- {id}")));
+    }
+    for id in &difference.added {
+        let _ = writeln!(text, "{}", paint(ADDED, format!("+ {id}")));
+    }
+    for (id, changes) in &difference.changed {
+        let _ = writeln!(text, "~ {id}");
+        for change in changes {
+            let shown = |value: &Option<Value>| {
+                value.as_ref().map_or_else(|| "(none)".to_owned(), ToString::to_string)
+            };
+            let _ = writeln!(
+                text,
+                "    {}: {} {} {}",
+                show_segs(&change.path),
+                paint(REMOVED, shown(&change.old)),
+                paint(DIM, "->"),
+                paint(ADDED, shown(&change.new))
+            );
+        }
+    }
+    text
+}
