@@ -13,6 +13,8 @@ pub struct Policy {
     pub schedule: Schedule,
     /// How many metered nodes run at once; no limit if absent. Waiting for a retry takes no place.
     pub concurrency: Option<NonZeroUsize>,
+    /// How many nodes of each pool run at once, under the limit above; see [`NodePolicy::pool`].
+    pub pools: Vec<NonZeroUsize>,
     /// What becomes of running nodes when the run is cancelled.
     pub on_cancel: Running,
     /// How long a node that is told to stop (or exceeds its timeout) may take to do so before it is
@@ -32,6 +34,7 @@ impl Default for Policy {
         Self {
             schedule: Schedule::Eager,
             concurrency: None,
+            pools: Vec::new(),
             on_cancel: Running::Stop,
             grace: Duration::from_secs(30),
             timeout: None,
@@ -82,6 +85,9 @@ pub struct NodePolicy {
     pub on_failure: OnFailure,
     /// Whether it takes a place under [`Policy::concurrency`]. A node that only waits should not.
     pub metered: bool,
+    /// The pool of [`Policy::pools`] it takes a place in as well, if it is metered. A ready node whose
+    /// pool is full is passed over and holds nothing; a pool without a limit has none.
+    pub pool: Option<u32>,
     /// Of nodes that are ready, those of lower rank start first; then the stable order decides.
     pub rank: u32,
 }
@@ -93,6 +99,7 @@ impl Default for NodePolicy {
             retry: Retry::NEVER,
             on_failure: OnFailure::FailFast(Running::Finish),
             metered: true,
+            pool: None,
             rank: 0,
         }
     }

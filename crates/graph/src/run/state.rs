@@ -50,6 +50,24 @@ struct Node<E> {
     outcome: Option<Outcome<E>>,
 }
 
+/// Nodes that share a limit.
+struct Pool {
+    limit: usize,
+    busy: usize,
+    ready: BinaryHeap<Reverse<(u32, u32)>>,
+}
+
+impl Pool {
+    fn new(limit: usize) -> Self {
+        Self { limit, busy: 0, ready: BinaryHeap::new() }
+    }
+
+    /// The node it would start next, if it has a place for it.
+    fn next(&self) -> Option<Reverse<(u32, u32)>> {
+        self.ready.peek().filter(|_| self.busy < self.limit).copied()
+    }
+}
+
 pub(super) struct State<'a, E> {
     shape: &'a Shape,
     policy: &'a Policy,
@@ -58,8 +76,10 @@ pub(super) struct State<'a, E> {
     nodes: Vec<Node<E>>,
     outputs: Arc<Outputs>,
     /// Nodes that may start, by rank and position; those that take no place apart.
-    ready: BinaryHeap<Reverse<(u32, u32)>>,
+    ready: Pool,
     ready_unmetered: BinaryHeap<Reverse<(u32, u32)>>,
+    /// Nodes that may start within a limit of their own.
+    pools: Vec<Pool>,
     busy: usize,
     retries: BinaryHeap<Reverse<(Instant, u32)>>,
     /// Why nodes waiting for a retry failed.
@@ -97,7 +117,8 @@ impl<'a, E: Classify> State<'a, E> {
             observer,
             nodes: (0..shape.len() as u32).map(node).collect(),
             outputs: Arc::new((0..shape.len()).map(|_| std::sync::OnceLock::new()).collect()),
-            ready: BinaryHeap::new(),
+            ready: Pool::new(usize::MAX),
+            pools: policy.pools.iter().map(|&limit| Pool::new(limit.into())).collect(),
             ready_unmetered: BinaryHeap::new(),
             busy: 0,
             retries: BinaryHeap::new(),
@@ -155,7 +176,7 @@ impl<'a, E: Classify> State<'a, E> {
         let Ended { position, how } = ended;
         let at = position as usize;
         let (id, attempt) = (self.shape.ids[at].clone(), self.nodes[at].attempts);
-        self.busy -= usize::from(self.rules[at].metered);
+        self.leave(position);
         match how {
             How::Returned(Ok(Done::Succeeded(output))) => {
                 self.records.push(Record::Succeeded { id, attempt, output: output.clone() });
@@ -227,11 +248,15 @@ impl<'a, E: Classify> State<'a, E> {
         }
         let mut picked: Vec<_> = self.ready_unmetered.drain().collect();
         let limit = self.policy.concurrency.map_or(usize::MAX, usize::from);
-        while self.busy < limit
-            && let Some(next) = self.ready.pop()
-        {
+        while self.busy < limit {
+            let pools = std::iter::once(&mut self.ready).chain(&mut self.pools);
+            // The smallest key has the greatest `Reverse`.
+            let Some(pool) = pools.filter(|pool| pool.next().is_some()).max_by_key(|pool| pool.next()) else {
+                break;
+            };
+            pool.busy += 1;
             self.busy += 1;
-            picked.push(next);
+            picked.extend(pool.ready.pop());
         }
         picked.sort_unstable_by_key(|&Reverse(key)| key);
         for &Reverse((_, position)) in &picked {
@@ -264,7 +289,7 @@ impl<'a, E: Classify> State<'a, E> {
             let node = &mut self.nodes[position as usize];
             node.attempts -= 1;
             node.tried -= 1;
-            self.busy -= usize::from(self.rules[position as usize].metered);
+            self.leave(position);
         }
         self.journal_error.get_or_insert(error);
         self.stop(StopReason::Journal, Running::Finish);
@@ -421,8 +446,21 @@ impl<'a, E: Classify> State<'a, E> {
 
     fn enqueue(&mut self, position: u32) {
         let NodePolicy { rank, metered, .. } = self.rules[position as usize];
-        let queue = if metered { &mut self.ready } else { &mut self.ready_unmetered };
+        let queue = if metered { &mut self.pool(position).ready } else { &mut self.ready_unmetered };
         queue.push(Reverse((rank, position)));
+    }
+
+    fn pool(&mut self, position: u32) -> &mut Pool {
+        let pool = self.rules[position as usize].pool.and_then(|pool| self.pools.get_mut(pool as usize));
+        pool.unwrap_or(&mut self.ready)
+    }
+
+    /// Gives back the places of a node that no longer runs.
+    fn leave(&mut self, position: u32) {
+        if self.rules[position as usize].metered {
+            self.busy -= 1;
+            self.pool(position).busy -= 1;
+        }
     }
 
     /// Under [`Schedule::ByWave`], opens the next wave once all of the last one has ended.

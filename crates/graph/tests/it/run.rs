@@ -591,3 +591,57 @@ proptest! {
         }
     }
 }
+
+/// Nodes of the pool their first letter names.
+struct Pools;
+
+impl<'g> Worker<'g, &'g str> for Pools {
+    type Error = Infallible;
+
+    async fn work(&self, _: Context<'g, &'g str>) -> Result<Done, Infallible> {
+        sleep(secs(1)).await;
+        Ok(Done::OK)
+    }
+
+    fn policy(&self, node: NodeRef<'g, &'g str>, default: &NodePolicy) -> NodePolicy {
+        let pool = match node.id().as_bytes()[0] {
+            b'a' => Some(0),
+            b'b' => Some(1),
+            _ => None,
+        };
+        NodePolicy { pool, ..*default }
+    }
+}
+
+#[test]
+fn full_pools_are_passed_over() {
+    let mut builder = Graph::builder();
+    for id in ["a1", "a2", "a3", "b1", "b2", "c1"] {
+        builder.add(id, id, [""; 0]);
+    }
+    let graph = builder.build().expect("a graph");
+    for (places, expected) in [
+        (None, [(1, "a1 b1 b2 c1"), (2, "a2"), (3, "a3")].as_slice()),
+        (limit(2), &[(1, "a1 b1"), (2, "a2 b2"), (3, "a3 c1")]),
+    ] {
+        let pools = vec![NonZeroUsize::MIN, NonZeroUsize::MIN.saturating_add(1)];
+        let policy = Policy { concurrency: places, pools, ..Policy::default() };
+        let mut seconds = std::collections::BTreeMap::<u64, Vec<String>>::new();
+        virtual_time(async {
+            let began = Instant::now();
+            let run = Run::new(&graph, &Pools).policy(policy).observe(|event| {
+                if let RunEvent::NodeFinished { id, .. } = event {
+                    seconds.entry(began.elapsed().as_secs()).or_default().push(id.to_string());
+                }
+            });
+            assert!(run.run().await.expect("no journal").is_success());
+        });
+        for ids in seconds.values_mut() {
+            ids.sort();
+        }
+        let seconds: Vec<(u64, String)> = seconds.into_iter().map(|(at, ids)| (at, ids.join(" "))).collect();
+        let expected: Vec<(u64, String)> =
+            expected.iter().map(|(at, ids)| (*at, (*ids).to_owned())).collect();
+        assert_eq!(seconds, expected);
+    }
+}
