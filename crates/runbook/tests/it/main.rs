@@ -1,0 +1,3 @@
+//! Runbooks from the outside.
+
+mod substitution;
