@@ -98,7 +98,30 @@ pub const TARGETS: &[Target] = &[
             r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"w"},"spec":{"replicas":1,"replicas":2}}"#,
         ],
     },
+    Target {
+        name: "cel",
+        run: cel,
+        seeds: &[
+            "x.list.all(e, e.n > 1 && e.name.matches('^[a-z]+$')) || has(x.a) ? x.?b.orValue(1) : -2",
+            r#"{"a": [1, 2.5, 3u, b"\x00", r'\d']}.a.map(i, v, i).exists_one(k, k in [1])"#,
+            "timestamp('2024-01-01T00:00:00Z') + duration('1h') > x.t && \"%s %.2f\".format([x, 1.5]) != ''",
+            "quantity('1.5Gi').add(1).isLessThan(x.q) && ip('::1').family() == 6 && semver('1.2.3').major() == 1",
+            "cel.bind(a, lists.range(9).sortBy(e, -e), a.slice(1, 3).flatten()) == [] + x.list.distinct()",
+        ],
+    },
 ];
+
+fn cel(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let limits = slipway_cel::Limits { cost: 100_000, ..slipway_cel::Limits::default() };
+    let env =
+        slipway_cel::Library::ALL.iter().fold(slipway_cel::Env::new(), |env, library| env.library(*library));
+    let env = env.variable("x", slipway_cel::Type::Dyn).limits(limits);
+    let data = serde_json::json!({"list": [{"n": 1, "name": "a"}, 2, "t", null], "a": {"b": 1.5}});
+    if let Ok(program) = env.compile(&text) {
+        let _ = program.eval(&slipway_cel::Bindings::new().json("x", &data)).map(|value| value.to_json());
+    }
+}
 
 fn json(input: &[u8]) -> Option<Value> {
     serde_json::from_slice(input).ok()
