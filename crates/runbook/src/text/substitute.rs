@@ -43,6 +43,19 @@ impl Substituted {
         Location::in_text(self.file.as_str(), &self.source, self.origin(offset).offset)
     }
 
+    /// The text with something that cannot mean anything in the place of every value.
+    pub(crate) fn inert(&self) -> String {
+        let mut inert = String::with_capacity(self.source.len());
+        let mut at = 0;
+        for (number, reference) in self.references.iter().enumerate() {
+            inert.push_str(&self.source[at..reference.span.start]);
+            inert.push_str(&format!("inert-value-{number}"));
+            at = reference.span.end;
+        }
+        inert.push_str(&self.source[at..]);
+        inert
+    }
+
     /// Moves a problem found in the text to where the user wrote it. The excerpt comes from the source, so
     /// it cannot show a value.
     pub fn relocate(&self, mut problem: Problem, offset: usize) -> Problem {
