@@ -47,5 +47,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 
 /// Shows warnings on standard error.
 pub fn warn(found: Diagnostics) {
-    report::problems(&found.into_problems());
+    for problem in found.into_problems().iter() {
+        anstream::eprint!("{}", report::render(problem));
+    }
 }
