@@ -118,6 +118,8 @@ pub enum Command {
     Package(commands::package::Args),
     /// Build and edit kustomizations
     Kustomize(commands::kustomize::Args),
+    /// Bootstrap clusters from runbooks
+    Run(commands::run::Args),
     /// Run the embedded Kubernetes API server
     Sandbox(commands::sandbox::Args),
     /// Show or run a graph of nodes and needs

@@ -32,6 +32,11 @@ impl Session {
         self.settings.output.value
     }
 
+    /// Masks a value wherever something is shown.
+    pub fn keep_secret(&self, value: &str) {
+        self.redactor.register(value);
+    }
+
     /// Starts an event stream shown as the user asked for: JSON lines, a live view, or plain lines.
     pub fn events(&self) -> Events {
         let sink: Arc<dyn Sink> = match self.settings.log_format.value {

@@ -11,6 +11,7 @@ pub mod man;
 pub mod package;
 pub mod reference;
 pub mod render;
+pub mod run;
 pub mod sandbox;
 
 use crate::cli::Command;
@@ -25,6 +26,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::Chart(args) => chart::run(&args, session),
         Command::Package(args) => package::run(&args, session),
         Command::Kustomize(args) => kustomize::run(&args),
+        Command::Run(args) => run::run(&args, session),
         Command::Sandbox(args) => sandbox::run(&args, session),
         Command::Graph(args) => graph::run(&args, session),
         Command::Config(args) => config::run(&args, session),

@@ -1,0 +1,258 @@
+//! What a step's input is, as one digest: the same input, however it is written, gives the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use slipway_chart::Ignore;
+
+use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
+
+/// Fields whose content is the user's and stays as it is.
+const VERBATIM: &[&str] = &["values", "patch", "inline"];
+
+/// The digest of a step's input, or nothing if a file it names cannot be read: such a step always runs.
+/// `base` is the directory its paths start from.
+pub fn input(step: &Step, base: &Path) -> Option<String> {
+    let kind = step.action.kind();
+    let mut whole = Map::new();
+    whole.insert("type".into(), kind.into());
+    whole.insert("op".into(), operation(kind, &step.block));
+    let content = content(&step.action, base)?;
+    if !content.is_empty() {
+        whole.insert(
+            "content".into(),
+            content.into_iter().map(|(path, digest)| (path, digest.into())).collect::<Map<_, _>>().into(),
+        );
+    }
+    Some(digest(canonical(&Value::Object(whole)).as_bytes()))
+}
+
+/// The digest of a whole document.
+pub fn document(document: &Document) -> String {
+    digest(canonical(&without_nulls(&document.json)).as_bytes())
+}
+
+fn digest(bytes: &[u8]) -> String {
+    shown(&Sha256::digest(bytes))
+}
+
+fn shown(hash: &[u8]) -> String {
+    let mut text = String::from("sha256:");
+    for byte in hash {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A block without what says nothing.
+fn operation(kind: &str, block: &Value) -> Value {
+    let Value::Object(block) = block else { return Value::Object(Map::new()) };
+    let kept = block.iter().filter_map(|(key, value)| {
+        let value = if VERBATIM.contains(&key.as_str()) { value.clone() } else { without_nulls(value) };
+        let is_empty = match &value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(entries) => entries.is_empty(),
+            _ => false,
+        };
+        let is_default = is_default(kind, key, &value);
+        (!is_empty && !is_default).then(|| (key.clone(), value))
+    });
+    Value::Object(kept.collect())
+}
+
+/// Whether a field says what leaving it out says.
+fn is_default(kind: &str, key: &str, value: &Value) -> bool {
+    match (kind, key) {
+        ("helm" | "patch" | "job", "namespace") => value == "default",
+        ("patch", "type") => value == "strategic",
+        ("delete", "ignoreNotFound") => value == true,
+        (_, "createNamespace" | "atomic" | "wait" | "serverSide" | "allNamespaces") => value == false,
+        _ => false,
+    }
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let kept = entries.iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| {
+                let verbatim = VERBATIM.contains(&key.as_str());
+                (key.clone(), if verbatim { value.clone() } else { without_nulls(value) })
+            });
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        other => other.clone(),
+    }
+}
+
+/// JSON with sorted keys, no blanks, and whole numbers without a fraction.
+fn canonical(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, &mut out);
+    out
+}
+
+fn write(value: &Value, out: &mut String) {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
+                let _ = write!(out, "{}", float as i64);
+            }
+            _ => out.push_str(&number.to_string()),
+        },
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(entries) => {
+            let sorted: BTreeMap<&String, &Value> = entries.iter().collect();
+            out.push('{');
+            for (index, (key, value)) in sorted.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::String(key.clone()).to_string());
+                out.push(':');
+                write(value, out);
+            }
+            out.push('}');
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+/// The digests of the local files an action reads, by path as written.
+fn content(action: &Action, base: &Path) -> Option<BTreeMap<String, String>> {
+    let manifests: &[ManifestSource] = match action {
+        Action::Apply(apply) => &apply.manifests,
+        Action::Delete(Delete::Manifests { manifests, .. }) => manifests,
+        _ => &[],
+    };
+    let mut paths: Vec<(&String, Reading)> = Vec::new();
+    for source in manifests {
+        match source {
+            ManifestSource::File(path) => paths.push((path, Reading::File)),
+            ManifestSource::Kustomize(path) => paths.push((path, Reading::Kustomization)),
+            ManifestSource::Inline { .. } | ManifestSource::Url(_) => {}
+        }
+    }
+    if let Action::Helm(helm) = action {
+        if let ChartSource::Path(path) = &helm.chart {
+            paths.push((path, Reading::Chart));
+        }
+        for source in &helm.values_from {
+            if let ValuesSource::File(path) = source {
+                paths.push((path, Reading::File));
+            }
+        }
+    }
+    let mut digests = BTreeMap::new();
+    for (path, reading) in paths {
+        let place = base.join(path);
+        let found = match reading {
+            Reading::File => digest(&std::fs::read(&place).ok()?),
+            Reading::Chart if place.is_file() => digest(&std::fs::read(&place).ok()?),
+            Reading::Chart => chart(&place)?,
+            Reading::Kustomization => kustomization(&place)?,
+        };
+        digests.insert(path.clone(), found);
+    }
+    Some(digests)
+}
+
+enum Reading {
+    File,
+    Chart,
+    Kustomization,
+}
+
+/// Paths and contents of files, framed by their lengths.
+fn framed(mut files: Vec<(String, Vec<u8>)>) -> String {
+    files.sort();
+    let mut hash = Sha256::new();
+    for (path, bytes) in files {
+        for part in [path.as_bytes(), &bytes] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    shown(&hash.finalize())
+}
+
+fn chart(directory: &Path) -> Option<String> {
+    let ignore = match std::fs::read_to_string(directory.join(".helmignore")) {
+        Ok(rules) => Ignore::parse(&rules).ok()?,
+        Err(_) => Ignore::parse("").ok()?,
+    };
+    let files = walk(directory, &|path, is_directory| path == ".git" || ignore.ignores(path, is_directory))?;
+    Some(framed(files))
+}
+
+/// Every file the kustomization reads; the directory alone if it cannot be built.
+fn kustomization(directory: &Path) -> Option<String> {
+    let real = directory.canonicalize().ok()?;
+    match slipway_kustomize::build(directory, &Default::default()) {
+        Ok(build) => {
+            let mut files = Vec::new();
+            for path in build.files {
+                let bytes = std::fs::read(&path).ok()?;
+                files.push((relative(&real, &path), bytes));
+            }
+            Some(framed(files))
+        }
+        Err(_) => Some(framed(walk(directory, &|path, _| path == ".git")?)),
+    }
+}
+
+/// A path as seen from a directory, with `..` where it leads out.
+fn relative(directory: &Path, path: &Path) -> String {
+    let mut up = String::new();
+    let mut base: Option<&Path> = Some(directory);
+    while let Some(from) = base {
+        if let Ok(rest) = path.strip_prefix(from) {
+            return format!("{up}{}", rest.display());
+        }
+        up.push_str("../");
+        base = from.parent();
+    }
+    path.display().to_string()
+}
+
+/// Regular files under a directory, links followed and loops cut.
+fn walk(root: &Path, skip: &dyn Fn(&str, bool) -> bool) -> Option<Vec<(String, Vec<u8>)>> {
+    let mut files = Vec::new();
+    let mut open: Vec<(PathBuf, String)> = vec![(root.to_owned(), String::new())];
+    let mut entered: Vec<PathBuf> = Vec::new();
+    while let Some((directory, prefix)) = open.pop() {
+        let real = directory.canonicalize().ok()?;
+        if entered.contains(&real) {
+            continue;
+        }
+        entered.push(real);
+        for entry in std::fs::read_dir(&directory).ok()? {
+            let entry = entry.ok()?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+            let metadata = std::fs::metadata(entry.path()).ok()?;
+            if skip(&path, metadata.is_dir()) {
+                continue;
+            }
+            if metadata.is_dir() {
+                open.push((entry.path(), path));
+            } else if metadata.is_file() {
+                files.push((path, std::fs::read(entry.path()).ok()?));
+            }
+        }
+    }
+    Some(files)
+}

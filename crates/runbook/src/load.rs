@@ -1,0 +1,193 @@
+//! From the text of a file to a document, or to everything that is wrong with it.
+
+use slipway_problem::{Location, Problem, Problems, Severity};
+use slipway_yaml::{Node, Reader, Value};
+
+use crate::decode;
+use crate::diagnostic::{Diagnostic, Diagnostics, Findings};
+use crate::model::Document;
+use crate::text::{Substituted, substitute};
+use crate::variables::Variables;
+
+/// The longest text that is read.
+const LONGEST: usize = 8 << 20;
+
+/// How a document is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// `$${` stands for a literal `${`.
+    pub escape_dollar: bool,
+    /// A value must not change the structure of the document.
+    pub strict_variables: bool,
+    pub warnings_as_errors: bool,
+}
+
+/// A document that can be run.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub document: Document,
+    pub warnings: Diagnostics,
+    /// Everything that must not be shown: secret variables and what pipelines made of them.
+    pub secrets: Vec<String>,
+    pub text: Substituted,
+}
+
+/// Reads a document. `file` names it in messages.
+pub fn load(
+    file: &str,
+    source: &str,
+    variables: &Variables,
+    options: LoadOptions,
+) -> Result<Loaded, Diagnostics> {
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let mut problems = Problems::new();
+    if source.len() > LONGEST {
+        let message = format!("the file has {} bytes, {LONGEST} are allowed", source.len());
+        problems.push(Problem::error(message).at(Location::file(file)).code("E002"));
+        return Err(Diagnostics::from(problems));
+    }
+    let text = substitute(file, source, variables, options.escape_dollar, &mut problems);
+    let findings = Findings::new(&text);
+    findings.take(problems);
+    warn_about_references(&findings);
+
+    let mut syntax = Problems::new();
+    let documents = reader().gather(&text.text, file, &mut syntax);
+    take_syntax(&findings, syntax);
+    let mut documents = documents.iter().filter(|node| !node.is_null());
+    let root = documents.next();
+    if let Some(second) = documents.next() {
+        let problem = Problem::error("a file holds exactly one document");
+        findings.add(second, &Default::default(), "E004", problem);
+    }
+    let document = match root {
+        Some(root) => {
+            custom_tags(&findings, root);
+            if options.strict_variables {
+                same_structure(&findings, root);
+            }
+            decode::document(root, variables, &findings)
+        }
+        None => {
+            if !findings.has_errors() {
+                let problem = Problem::error("the document is empty").at(Location::file(file)).code("E005");
+                let hint = "start with `apiVersion: khook.io/v1` and `kind: Khook`";
+                findings.take(Problems::from(problem.hint(hint)));
+            }
+            None
+        }
+    };
+    let mut found = findings.finish();
+    if options.warnings_as_errors {
+        found.raise_warnings();
+    }
+    if found.has_errors() {
+        return Err(found);
+    }
+    let Some(document) = document else { return Err(found) };
+    let secrets =
+        variables.secrets().map(str::to_owned).chain(text.derived_secrets.iter().cloned()).collect();
+    Ok(Loaded { document, warnings: found, secrets, text })
+}
+
+fn reader() -> Reader {
+    Reader::new().max_depth(100).max_nodes(1_000_000)
+}
+
+/// The reader's problems have no codes: a key set twice and a bomb are told apart by what they say.
+fn take_syntax(findings: &Findings<'_>, problems: Problems) {
+    for problem in problems {
+        let code = match problem.message.as_str() {
+            message if message.ends_with("is set twice") => "E006",
+            message
+                if message.contains("allowed")
+                    && (message.contains("nodes") || message.contains("levels")) =>
+            {
+                "E010"
+            }
+            message if message.contains("max depth") => "E010",
+            message if message.contains("cannot be a key") || message.contains("is not of type") => "E011",
+            _ => "E003",
+        };
+        findings.take_substituted(Problems::from(problem), code);
+    }
+}
+
+fn warn_about_references(findings: &Findings<'_>) {
+    let text = findings.text();
+    let mut warnings = Problems::new();
+    for reference in text.references.iter().filter(|reference| reference.in_comment) {
+        let place = Location::in_text(text.file.as_str(), &text.source, reference.span.start);
+        let message = format!("the reference to `{}` seems to stand in a comment", reference.name);
+        warnings.push(Problem::warning(message).code("W010").in_text(place, &text.source));
+    }
+    findings.take(warnings);
+}
+
+/// Tags other than YAML's own mean nothing here.
+fn custom_tags(findings: &Findings<'_>, root: &Node) {
+    let mut open = vec![root];
+    while let Some(node) = open.pop() {
+        if let Some(tag) = node.tag()
+            && !tag.starts_with("tag:yaml.org,2002:")
+            && tag != "!"
+        {
+            findings.add(
+                node,
+                &Default::default(),
+                "E011",
+                Problem::error(format!("the tag `{tag}` is not known")),
+            );
+        }
+        match &node.value {
+            Value::Seq(items) => open.extend(items),
+            Value::Map(entries) => open.extend(entries.iter().flat_map(|(key, value)| [key, value])),
+            _ => {}
+        }
+    }
+}
+
+/// Reads the document once more with something inert in the place of every value: whatever then differs
+/// in kind was made by a value.
+fn same_structure(findings: &Findings<'_>, root: &Node) {
+    let text = findings.text();
+    let inert = text.inert();
+    let mut problems = Problems::new();
+    let Some(other) = reader().gather_one(&inert, "", &mut problems) else { return };
+    let mut open = vec![(root, &other)];
+    while let Some((given, inert)) = open.pop() {
+        let differs = match (&given.value, &inert.value) {
+            (Value::Seq(a), Value::Seq(b)) => {
+                open.extend(a.iter().zip(b));
+                a.len() != b.len()
+            }
+            (Value::Map(a), Value::Map(b)) => {
+                open.extend(a.iter().zip(b.iter()).map(|((_, a), (_, b))| (a, b)));
+                a.len() != b.len()
+            }
+            (Value::Seq(_) | Value::Map(_), _) | (_, Value::Seq(_) | Value::Map(_)) => true,
+            _ => false,
+        };
+        if differs {
+            let problem = Problem::error("a variable's value changes the structure of the document");
+            let problem = problem.hint("quote the reference, or put it through `toJson`");
+            findings.add(given, &Default::default(), "E107", problem);
+        }
+    }
+}
+
+impl From<Problems> for Diagnostics {
+    fn from(problems: Problems) -> Self {
+        problems.into_iter().map(|problem| Diagnostic { problem, path: String::new(), step: None }).collect()
+    }
+}
+
+impl Diagnostics {
+    fn raise_warnings(&mut self) {
+        for found in self.iter_mut() {
+            if found.problem.severity == Severity::Warning {
+                found.problem.severity = Severity::Error;
+            }
+        }
+    }
+}

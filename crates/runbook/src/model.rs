@@ -1,0 +1,228 @@
+//! A runbook after every rule was checked.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use slipway_problem::Location;
+
+/// A whole document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    pub name: String,
+    pub state: Option<State>,
+    pub steps: Vec<Step>,
+    /// The document as JSON, for its hash.
+    pub json: Value,
+}
+
+/// Where the record of what was done is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    pub namespace: String,
+    pub name: String,
+}
+
+/// One node of the graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub name: String,
+    pub at: Location,
+    pub needs: Vec<String>,
+    pub when: Option<When>,
+    pub timeout: Duration,
+    pub retries: u32,
+    pub retry_delay: Duration,
+    pub on_error: OnError,
+    pub action: Action,
+    /// The action's block as JSON, for the step's hash.
+    pub block: Value,
+}
+
+/// The condition of a step and what came out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct When {
+    pub expression: String,
+    pub holds: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    #[default]
+    Fail,
+    Continue,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Helm(Helm),
+    Apply(Apply),
+    Delete(Delete),
+    Patch(Patch),
+    Wait(Wait),
+    Rollout(Rollout),
+    Job(Job),
+}
+
+impl Action {
+    /// The key of the block.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Helm(_) => "helm",
+            Self::Apply(_) => "apply",
+            Self::Delete(_) => "delete",
+            Self::Patch(_) => "patch",
+            Self::Wait(_) => "wait",
+            Self::Rollout(_) => "rollout",
+            Self::Job(_) => "job",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Helm {
+    pub chart: ChartSource,
+    pub release: String,
+    pub namespace: String,
+    pub create_namespace: bool,
+    pub atomic: bool,
+    pub wait: bool,
+    pub skip_if_installed: bool,
+    pub values: Map<String, Value>,
+    pub values_from: Vec<ValuesSource>,
+}
+
+/// Where a chart comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChartSource {
+    Repo { url: String, name: String, version: Option<String>, auth: Option<Auth> },
+    Oci { reference: String, version: Option<String>, auth: Option<Auth> },
+    Path(String),
+}
+
+/// Credentials; never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Auth {
+    pub username: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Auth(***)")
+    }
+}
+
+impl std::fmt::Display for ChartSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Repo { name, version, .. } => {
+                write!(f, "{name}@{}", version.as_deref().unwrap_or("latest"))
+            }
+            Self::Oci { reference, version: Some(version), .. } => write!(f, "{reference}:{version}"),
+            Self::Oci { reference, .. } => f.write_str(reference),
+            Self::Path(path) => f.write_str(path),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValuesSource {
+    File(String),
+    Url(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apply {
+    pub manifests: Vec<ManifestSource>,
+    pub namespace: Option<String>,
+    pub create_namespace: bool,
+    pub skip_if_exists: bool,
+    pub server_side: bool,
+    /// In the grammar of [`Wait::until`], without `delete`.
+    pub wait_for: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ManifestSource {
+    Inline { text: String, at: Location },
+    File(String),
+    Url(String),
+    Kustomize(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delete {
+    Manifests { manifests: Vec<ManifestSource>, namespace: Option<String>, ignore_not_found: bool },
+    Resource { selection: Selection, ignore_not_found: bool },
+    Release { release: String, namespace: String, ignore_not_found: bool },
+}
+
+/// Objects named on the command line's way: a type, or a type and a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    pub kind: String,
+    pub name: Option<String>,
+    /// None means the namespace `default`.
+    pub namespace: Option<String>,
+    pub all_namespaces: bool,
+    pub selector: Option<String>,
+    pub field_selector: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patch {
+    pub kind: String,
+    pub name: String,
+    pub namespace: String,
+    pub how: PatchType,
+    pub body: Value,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatchType {
+    #[default]
+    Strategic,
+    Merge,
+    Json,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// `condition=…`, `jsonpath=…` or `delete`.
+    pub until: String,
+    pub on: Selection,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rollout {
+    pub what: RolloutVerb,
+    pub kind: WorkloadKind,
+    pub name: String,
+    pub namespace: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolloutVerb {
+    Restart,
+    Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkloadKind {
+    Deployment,
+    DaemonSet,
+    StatefulSet,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub image: String,
+    pub command: Vec<String>,
+    pub args: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub namespace: String,
+    pub create_namespace: bool,
+    pub service_account: Option<String>,
+    pub skip_if_succeeded: bool,
+}

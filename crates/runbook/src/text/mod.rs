@@ -1,0 +1,10 @@
+//! The text of a document before it is YAML: references, pipelines, and where every piece came from.
+
+mod pipeline;
+mod scan;
+mod segments;
+mod substitute;
+
+pub use scan::Reference;
+pub use segments::Origin;
+pub use substitute::{Substituted, substitute};

@@ -1,0 +1,64 @@
+//! Which piece of the source every piece of the output came from.
+
+use std::ops::Range;
+
+/// A run of output.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) out: Range<usize>,
+    pub(super) source: Range<usize>,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Copied,
+    /// Put in for the reference of this number.
+    Value(usize),
+    /// Stands for the reference of this number, which has no value.
+    Placeholder(usize),
+}
+
+/// Where a piece of output was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The place in the source: of the text itself, or of the reference that brought it.
+    pub offset: usize,
+    /// The reference, if the piece is a variable's value.
+    pub reference: Option<usize>,
+}
+
+/// All runs, in order and without gaps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Segments(Vec<Segment>);
+
+impl Segments {
+    pub(super) fn push(&mut self, segment: Segment) {
+        self.0.push(segment);
+    }
+
+    pub(super) fn origin(&self, offset: usize) -> Origin {
+        let index = self.0.partition_point(|segment| segment.out.end <= offset);
+        match self.0.get(index) {
+            Some(segment) => match segment.kind {
+                Kind::Copied => {
+                    let into = offset.saturating_sub(segment.out.start);
+                    Origin { offset: segment.source.start + into.min(segment.source.len()), reference: None }
+                }
+                Kind::Value(reference) | Kind::Placeholder(reference) => {
+                    Origin { offset: segment.source.start, reference: Some(reference) }
+                }
+            },
+            // The end of the text.
+            None => Origin { offset: self.0.last().map_or(0, |last| last.source.end), reference: None },
+        }
+    }
+
+    /// Whether a span of the output holds something that has no value.
+    pub(super) fn touches_placeholder(&self, span: &Range<usize>) -> bool {
+        let first = self.0.partition_point(|segment| segment.out.end <= span.start);
+        let inside =
+            self.0[first..].iter().take_while(|segment| segment.out.start < span.end.max(span.start + 1));
+        inside.into_iter().any(|segment| matches!(segment.kind, Kind::Placeholder(_)))
+    }
+}

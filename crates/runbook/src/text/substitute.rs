@@ -1,0 +1,181 @@
+//! Putting values into the text.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use slipway_problem::{Location, Problem, Problems, nearest};
+
+use super::pipeline::{self, PipelineError};
+use super::scan::{Piece, Reference, scan};
+use super::segments::{Kind, Origin, Segment, Segments};
+use crate::variables::Variables;
+
+/// Occurrences of one missing name that are reported.
+const MOST_OCCURRENCES: usize = 20;
+
+/// A document's text with its variables in place.
+#[derive(Clone, Debug)]
+pub struct Substituted {
+    pub file: String,
+    pub source: String,
+    pub text: String,
+    /// Every reference, in the order of the source.
+    pub references: Vec<Reference>,
+    /// What pipelines made of secret values: as secret as those.
+    pub derived_secrets: Vec<String>,
+    segments: Segments,
+}
+
+impl Substituted {
+    /// Where a byte of the text was written.
+    pub fn origin(&self, offset: usize) -> Origin {
+        self.segments.origin(offset)
+    }
+
+    /// Whether a span of the text holds a reference without a value. What is said about such a span
+    /// says nothing about the document.
+    pub fn is_unknown(&self, span: Range<usize>) -> bool {
+        self.segments.touches_placeholder(&span)
+    }
+
+    /// The place in the source of a place in the text.
+    pub fn locate(&self, offset: usize) -> Location {
+        Location::in_text(self.file.as_str(), &self.source, self.origin(offset).offset)
+    }
+
+    /// The text with something that cannot mean anything in the place of every value.
+    pub(crate) fn inert(&self) -> String {
+        let mut inert = String::with_capacity(self.source.len());
+        let mut at = 0;
+        for (number, reference) in self.references.iter().enumerate() {
+            inert.push_str(&self.source[at..reference.span.start]);
+            inert.push_str(&format!("inert-value-{number}"));
+            at = reference.span.end;
+        }
+        inert.push_str(&self.source[at..]);
+        inert
+    }
+
+    /// Moves a problem found in the text to where the user wrote it. The excerpt comes from the source, so
+    /// it cannot show a value.
+    pub fn relocate(&self, mut problem: Problem, offset: usize) -> Problem {
+        let origin = self.origin(offset);
+        let location = Location::in_text(self.file.as_str(), &self.source, origin.offset);
+        if let Some(reference) = origin.reference.and_then(|index| self.references.get(index)) {
+            problem.message.push_str(&format!(" (the value of `{}`)", reference.name));
+        }
+        problem.in_text(location, &self.source)
+    }
+}
+
+/// Replaces every reference. What has no value is a problem and leaves a placeholder, so that the rest
+/// of the document can be checked all the same.
+pub fn substitute(
+    file: &str,
+    source: &str,
+    variables: &Variables,
+    escape_dollar: bool,
+    problems: &mut Problems,
+) -> Substituted {
+    let mut done = Substituted {
+        file: file.to_owned(),
+        source: source.to_owned(),
+        text: String::with_capacity(source.len()),
+        references: Vec::new(),
+        derived_secrets: Vec::new(),
+        segments: Segments::default(),
+    };
+    let mut missing: BTreeMap<String, Vec<Reference>> = BTreeMap::new();
+    for piece in scan(source, escape_dollar) {
+        let start = done.text.len();
+        let (span, kind) = match piece {
+            Piece::Copied(range) => {
+                done.text.push_str(&source[range.clone()]);
+                (range, Kind::Copied)
+            }
+            Piece::Escaped(range) => {
+                done.text.push_str("${");
+                (range, Kind::Copied)
+            }
+            Piece::Reference(reference) => {
+                let number = done.references.len();
+                let span = reference.span.clone();
+                let value = match variables.get(&reference.name) {
+                    Some(variable) => Some((variable.value.as_str(), variable.secret)),
+                    None => reference.default.as_deref().map(|value| (value, false)),
+                };
+                if value.is_none() {
+                    missing.entry(reference.name.clone()).or_default().push(reference.clone());
+                }
+                let result = match (value, &reference.pipeline) {
+                    (Some((value, _)), None) => Ok(Some(value.to_owned())),
+                    (Some((value, _)), Some((_, pipeline))) => pipeline::run(value, pipeline).map(Some),
+                    (None, Some((_, pipeline))) => pipeline::check(pipeline).map(|()| None),
+                    (None, None) => Ok(None),
+                };
+                let kind = match result {
+                    Ok(Some(text)) => {
+                        if reference.pipeline.is_some() && value.is_some_and(|(_, secret)| secret) {
+                            done.derived_secrets.push(text.clone());
+                        }
+                        done.text.push_str(&text);
+                        Kind::Value(number)
+                    }
+                    other => {
+                        if let Err(error) = other {
+                            problems.push(complaint(file, source, &reference, error));
+                        }
+                        done.text.push_str(&format!("unknown-value-{number}"));
+                        Kind::Placeholder(number)
+                    }
+                };
+                done.references.push(reference);
+                (span, kind)
+            }
+        };
+        done.segments.push(Segment { out: start..done.text.len(), source: span, kind });
+    }
+    for (name, references) in &missing {
+        for reference in references.iter().take(MOST_OCCURRENCES) {
+            problems.push(no_value(file, source, name, reference, variables));
+        }
+    }
+    done
+}
+
+fn complaint(file: &str, source: &str, reference: &Reference, error: PipelineError) -> Problem {
+    let at = reference
+        .pipeline
+        .as_ref()
+        .map_or(reference.span.start, |(at, text)| at + (text.len() - text.trim_start().len()));
+    let place = Location::in_text(file, source, at);
+    let (code, message, hint) = match error {
+        PipelineError::Syntax(message) => {
+            ("E101", format!("the pipeline is not understood: {message}"), None)
+        }
+        PipelineError::Function { message, hint } => ("E102", message, hint),
+        PipelineError::Evaluation(message) => {
+            ("E103", format!("the pipeline of `{}` fails: {message}", reference.name), None)
+        }
+    };
+    let mut problem = Problem::error(message).code(code).in_text(place, source);
+    problem.hint = hint;
+    problem
+}
+
+fn no_value(file: &str, source: &str, name: &str, reference: &Reference, variables: &Variables) -> Problem {
+    let place = Location::in_text(file, source, reference.span.start);
+    let problem =
+        Problem::error(format!("`{name}` has no value and no default")).code("E100").in_text(place, source);
+    let looks_like_shell = matches!(name, "HOME" | "PATH" | "PWD" | "USER" | "_")
+        || name.bytes().all(|byte| !byte.is_ascii_uppercase());
+    if let Some(near) = nearest(name, variables.names()) {
+        problem.hint(format!("did you mean `{near}`?"))
+    } else if reference.in_comment {
+        problem.hint("it stands in a comment, where references count as well")
+    } else if looks_like_shell {
+        problem.hint(format!("to keep it for a shell, write `${{_:-$}}{{{name}}}`"))
+    } else {
+        problem.hint(format!("give it with `--set {name}=…` or `KHOOK_VAR_{name}`"))
+    }
+}

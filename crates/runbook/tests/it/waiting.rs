@@ -1,0 +1,67 @@
+//! What a wait is for, on one sample object.
+
+use serde_json::json;
+use slipway_runbook::until;
+
+#[test]
+fn truth_table() {
+    let object = json!({
+        "metadata": { "generation": 3, "annotations": { "a.b/c": "v" } },
+        "status": {
+            "observedGeneration": 2, "phase": "Running", "ready": 0, "ok": false, "ips": [], "ports": [80, 443],
+            "note": "",
+            "conditions": [
+                { "type": "Ready", "status": "True" },
+                { "type": "Synced", "status": "False", "observedGeneration": 3 },
+            ],
+        },
+    });
+    for (text, met) in [
+        ("condition=Ready", false),
+        ("condition=synced=false", true),
+        ("condition=Missing", false),
+        ("jsonpath=status.phase=Running", true),
+        ("jsonpath={status.phase}", true),
+        (r#"jsonpath={.status.phase}="Running""#, true),
+        ("jsonpath={.status.ready}", true),
+        ("jsonpath={.status.ready}=0", true),
+        ("jsonpath={.status.ok}", true),
+        ("jsonpath={.status.note}", false),
+        ("jsonpath={.status.ips}", false),
+        ("jsonpath={.status.ips[0]}", false),
+        ("jsonpath={.status.ports[-1]}=443", true),
+        ("jsonpath={.status.ports[*]}=80", true),
+        ("jsonpath={.status.ports[0:1]}=443", false),
+        ("jsonpath={.status.ports}=80", false),
+        (r"jsonpath={.metadata.annotations.a\.b/c}=v", true),
+        (r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}=True"#, true),
+        ("jsonpath={.status.conditions[?(@.type=='Nope')].status}=True", false),
+        ("jsonpath={..type}=Synced", true),
+        ("delete", false),
+    ] {
+        let until = until::parse(text).unwrap_or_else(|error| panic!("{text}: {}", error.message));
+        assert_eq!(until.is_met(&object), met, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_target() {
+    for text in [
+        "",
+        "ready",
+        "create",
+        "Delete",
+        "condition=",
+        "condition==True",
+        "condition=Ready=",
+        "jsonpath=",
+        "jsonpath={",
+        "jsonpath={}",
+        "jsonpath={.a}x",
+        "jsonpath={.status.phase}{.status.note}",
+        "jsonpath={.status.phase}=",
+        r#"jsonpath=.status.conditions[?(@.type=="Ready")].status=True"#,
+    ] {
+        assert!(until::parse(text).is_err(), "{text}");
+    }
+}

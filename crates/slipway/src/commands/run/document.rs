@@ -1,0 +1,100 @@
+//! The flags that say which runbook, and with which variables.
+
+use std::path::PathBuf;
+
+use slipway_problem::Problems;
+use slipway_runbook::{Diagnostics, Inputs, LoadOptions, Loaded, Variables};
+
+use crate::exit::UsageError;
+use crate::files;
+use crate::session::Session;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Runbook options")]
+pub struct Flags {
+    /// The runbook; `-` for standard input
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+
+    /// Give a variable a value; repeat for more
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+
+    /// Take variables from a YAML file; repeat for more, later ones win
+    #[arg(long, value_name = "FILE")]
+    var_file: Vec<PathBuf>,
+
+    /// Environment variables that start with this are variables
+    #[arg(long, value_name = "PREFIX", default_value = "KHOOK_VAR_")]
+    var_prefix: String,
+
+    /// Environment variables that start with this are secret variables
+    #[arg(long, value_name = "PREFIX", default_value = "KHOOK_SECRET_")]
+    secret_prefix: String,
+
+    /// Refuse values that change the structure of the document
+    #[arg(long)]
+    strict_vars: bool,
+
+    /// Read `$${` as a literal `${`
+    #[arg(long)]
+    escape_dollar: bool,
+
+    /// Treat warnings as errors
+    #[arg(long)]
+    warnings_as_errors: bool,
+}
+
+/// What came of reading a runbook.
+pub struct Read {
+    pub name: String,
+    pub result: Result<Loaded, Diagnostics>,
+}
+
+impl Flags {
+    /// Reads the runbook; every secret is registered before anything can be shown.
+    pub fn read(&self, session: &Session) -> anyhow::Result<Read> {
+        let text = files::read_text(&self.file).map_err(|problem| UsageError(problem.code("E001").into()))?;
+        let mut problems = Problems::new();
+        let mut var_files = Vec::new();
+        for path in &self.var_file {
+            let read = files::read_text(path).map_err(|problem| problem.code("E104"));
+            var_files.extend(problems.take(read).map(|file| (file.name, file.text)));
+        }
+        if self.var_prefix == self.secret_prefix {
+            let message = "--var-prefix and --secret-prefix are the same";
+            problems.push(slipway_problem::Problem::error(message).code("E106"));
+        }
+        let inputs = Inputs {
+            set: self.set.clone(),
+            files: var_files,
+            environment: std::env::vars().collect(),
+            prefix: self.var_prefix.clone(),
+            secret_prefix: self.secret_prefix.clone(),
+        };
+        let variables = problems.take(Variables::gather(&inputs)).unwrap_or_default();
+        if problems.has_errors() {
+            return Err(UsageError(problems).into());
+        }
+        for secret in variables.secrets() {
+            session.keep_secret(secret);
+        }
+        let options = LoadOptions {
+            escape_dollar: self.escape_dollar,
+            strict_variables: self.strict_vars,
+            warnings_as_errors: self.warnings_as_errors,
+        };
+        let result = slipway_runbook::load(&text.name, &text.text, &variables, options);
+        if let Ok(loaded) = &result {
+            for secret in &loaded.secrets {
+                session.keep_secret(secret);
+            }
+        }
+        Ok(Read { name: text.name, result })
+    }
+
+    /// Reads the runbook and stops if anything is wrong with it.
+    pub fn load(&self, session: &Session) -> anyhow::Result<Loaded> {
+        Ok(self.read(session)?.result.map_err(|found| UsageError(found.into_problems()))?)
+    }
+}

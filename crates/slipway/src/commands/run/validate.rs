@@ -1,0 +1,53 @@
+//! `slipway run validate`.
+
+use serde_json::json;
+use slipway_runbook::{Diagnostic, Diagnostics};
+
+use super::document;
+use crate::exit::{Exit, UsageError};
+use crate::session::Session;
+use crate::term::{report, show};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    document: document::Flags,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let read = args.document.read(session)?;
+    let (document, found) = match &read.result {
+        Ok(loaded) => (Some(&loaded.document), &loaded.warnings),
+        Err(found) => (None, found),
+    };
+    if session.output() != crate::cli::Output::Table {
+        let list = |found: &mut dyn Iterator<Item = &Diagnostic>| {
+            found.map(|found| json!(found)).collect::<Vec<_>>()
+        };
+        let value = json!({
+            "file": read.name,
+            "valid": document.is_some(),
+            "name": document.map(|document| document.name.as_str()),
+            "steps": document.map(|document| document.steps.len()),
+            "errors": list(&mut found.errors()),
+            "warnings": list(&mut found.warnings()),
+        });
+        show::show(session.output(), &value, |_| String::new())?;
+        return Ok(if document.is_some() { Exit::Done } else { Exit::Usage });
+    }
+    match read.result {
+        Ok(loaded) => {
+            warn(loaded.warnings);
+            show::print(&format!("{}: valid ({} steps)\n", read.name, loaded.document.steps.len()))?;
+            Ok(Exit::Done)
+        }
+        Err(found) => Err(UsageError(found.into_problems()).into()),
+    }
+}
+
+/// Shows warnings on standard error.
+pub fn warn(found: Diagnostics) {
+    for problem in found.into_problems().iter() {
+        anstream::eprint!("{}", report::render(problem));
+    }
+}
