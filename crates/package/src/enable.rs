@@ -141,6 +141,55 @@ fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
     }
 }
 
+/// The graph of requirements. The graph kernel names its cycles; enabled or not, a cycle is a mistake.
+/// What is on a cycle loses its requirements, so that the run goes on and shows the other mistakes too.
+fn acyclic<'p>(
+    patches: &'p [Patch],
+    by_id: &HashMap<&'p str, usize>,
+    requires: &mut BTreeMap<usize, Vec<usize>>,
+    problems: &mut Problems,
+) -> Graph<usize> {
+    let mut members: Vec<usize> = by_id.values().copied().collect();
+    members.sort_unstable();
+    loop {
+        let mut builder = Graph::builder();
+        for &index in &members {
+            let needs: Vec<&str> =
+                requires.get(&index).into_iter().flatten().map(|&other| patches[other].id.as_str()).collect();
+            builder.add(patches[index].id.as_str(), index, needs);
+        }
+        let defects = match builder.try_build() {
+            Ok(graph) => return graph,
+            Err(defects) => defects,
+        };
+        let before = requires.len();
+        for defect in defects {
+            let Defect::Cycle { path, .. } = defect else { continue };
+            let mut names: Vec<&str> = path.iter().map(slipway_graph::Id::as_str).collect();
+            for index in names.iter().filter_map(|name| by_id.get(name)) {
+                requires.remove(index);
+            }
+            let first = names.first().copied().unwrap_or_default();
+            let at = by_id
+                .get(first)
+                .and_then(|&index| {
+                    patches[index].requires.iter().find(|(id, _)| names.contains(&id.as_str()))
+                })
+                .map(|(_, at)| at.clone());
+            names.push(first);
+            let problem = error("KD020", format!("circular dependency: {}", names.join(" -> ")));
+            problems.push(match at {
+                Some(at) => problem.at(at),
+                None => problem,
+            });
+        }
+        if requires.len() == before {
+            // No cycle was named: nothing can be ordered by requirements.
+            requires.clear();
+        }
+    }
+}
+
 fn decide_set(
     patches: &[Patch],
     members: &[usize],
@@ -201,37 +250,7 @@ fn decide_set(
             }
         }
     }
-    // The graph kernel names the cycles; enabled or not, a cycle is a mistake.
-    let mut builder = Graph::builder();
-    for &index in members {
-        let needs: Vec<&str> =
-            requires.get(&index).into_iter().flatten().map(|&other| patches[other].id.as_str()).collect();
-        builder.add(patches[index].id.as_str(), index, needs);
-    }
-    let graph = match builder.try_build() {
-        Ok(graph) => graph,
-        Err(defects) => {
-            for defect in defects {
-                if let Defect::Cycle { path, .. } = defect {
-                    let mut names: Vec<&str> = path.iter().map(slipway_graph::Id::as_str).collect();
-                    let first = names.first().copied().unwrap_or_default();
-                    let at = by_id
-                        .get(first)
-                        .and_then(|&index| {
-                            patches[index].requires.iter().find(|(id, _)| names.contains(&id.as_str()))
-                        })
-                        .map(|(_, at)| at.clone());
-                    names.push(first);
-                    let problem = error("KD020", format!("circular dependency: {}", names.join(" -> ")));
-                    problems.push(match at {
-                        Some(at) => problem.at(at),
-                        None => problem,
-                    });
-                }
-            }
-            return;
-        }
-    };
+    let graph = acyclic(patches, &by_id, &mut requires, problems);
     close(patches, members, &requires, params, decision, problems);
     for &(a, b) in &conflicts {
         if decision.states[a].is_on() && decision.states[b].is_on() {

@@ -39,7 +39,8 @@ impl Files {
     }
 
     /// Reads the parts of a package that mean something: `parameters.yaml`, `resources/`, `patches/`,
-    /// `schemas/` and `tests/`. Nothing outside `root` is read: a link that leads out is a problem.
+    /// `schemas/` and `tests/`. Nothing outside `root` is read: a link that leads out is an error of the
+    /// package, reported with its others.
     pub fn read(root: &Path) -> Result<Self, Problems> {
         let shown = root.display().to_string();
         let canonical = fs::canonicalize(root).map_err(|why| {
@@ -48,7 +49,8 @@ impl Files {
         let mut walk = Walk { root: canonical, bytes: 0, files: Files::default() };
         walk.directory(root, "", 0);
         let files = walk.files;
-        if files.problems.has_errors() { Err(files.problems) } else { Ok(files) }
+        // What could be read is looked at as well, so that one run shows every mistake.
+        if files.files.is_empty() && files.problems.has_errors() { Err(files.problems) } else { Ok(files) }
     }
 
     /// The bytes of a file.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use slipway_kustomize::edit::{self, ImageEdit};
-use slipway_kustomize::{BuildOptions, build};
+use slipway_kustomize::{BuildOptions, Quirks, build};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::exit::Exit;
@@ -80,11 +80,30 @@ struct BuildArgs {
     /// The directory of the kustomization
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
+
+    /// Patches and replacements that match nothing are errors
+    #[arg(long)]
+    strict: bool,
+
+    /// Do what was meant where kustomize surprises, instead of the same and a warning
+    #[arg(long)]
+    fix_quirks: bool,
+
+    /// Refuse directories outside of this one
+    #[arg(long, value_name = "DIR")]
+    within: Option<PathBuf>,
+}
+
+impl BuildArgs {
+    fn options(&self) -> BuildOptions {
+        let quirks = if self.fix_quirks { Quirks::Fixed } else { Quirks::AsKustomize };
+        BuildOptions { quirks, within: self.within.clone(), strict: self.strict }
+    }
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::Build(args) => print(&args.directory),
+        Command::Build(args) => print(&args.directory, &args.options()),
         Command::Edit(Edit::Set(Set::Image { images, target })) => change(target, |mut text, file| {
             for image in images {
                 text = edit::set_image(&text, file, &ImageEdit::parse(image)?)?;
@@ -126,8 +145,8 @@ fn change(
 }
 
 /// Builds the kustomization in a directory and prints what it becomes.
-pub fn print(directory: &Path) -> anyhow::Result<Exit> {
-    let built = build(directory, &BuildOptions::default())?;
+pub fn print(directory: &Path, options: &BuildOptions) -> anyhow::Result<Exit> {
+    let built = build(directory, options)?;
     for warning in &built.warnings {
         anstream::eprint!("{}", report::render(warning));
     }

@@ -13,6 +13,7 @@ use slipway_chart::{
     Chart, LoadOptions, Notices, Program, RenderOptions, Rendered, SeededHost, Source, UserValues,
 };
 use slipway_gotmpl::{Host, NoHost};
+use slipway_kustomize::BuildOptions;
 use slipway_problem::Problem;
 
 use super::flags::{CapabilityFlags, ValueFlags};
@@ -120,7 +121,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let source = crate::source::Source::detect(Path::new(path))?;
     match source.kind {
         Kind::Chart => chart(args, name, &source.path.to_string_lossy(), session),
-        Kind::Kustomization => super::kustomize::print(&source.path),
+        Kind::Kustomization => super::kustomize::print(&source.path, &BuildOptions::default()),
         Kind::Package => {
             let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
             super::package::print(&source.path, values, [set, set_string, set_json], session)

@@ -79,3 +79,68 @@ fn the_command_line_itself() {
         assert!(ran.err.starts_with("error:"), "{args:?}: {}", ran.err);
     }
 }
+
+/// Everything that can be wrong with a package, at once: one run names it all and writes nothing.
+#[test]
+#[cfg(unix)]
+fn every_mistake_of_a_package_at_once() {
+    let place = Place::new();
+    let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 1\n  \
+        selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    \
+        spec: {containers: [{name: app, image: app}]}\n";
+    let mut bomb =
+        String::from("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\na0: &a0 [x, x, x, x]\n");
+    for level in 1..16 {
+        bomb.push_str(&format!("a{level}: &a{level} [{}]\n", format!("*a{},", level - 1).repeat(9)));
+    }
+    for (name, text) in [
+        (
+            "parameters.yaml",
+            "kurel: {name: bad, version: 1.0.0, appVersion: \"1\"}\nreplicas: three\ntag: \"1\"\na: \"${b}\"\n\
+             b: \"${a}\"\ndatabase: db\nurl: \"${databse}\"\n",
+        ),
+        ("resources/web.yaml", web),
+        ("resources/web-again.yaml", web),
+        (
+            "resources/api.yaml",
+            "apiVersion: v1\nkind: Service\nmetadata: {name: api}\nspec: {ports: [{port: 80}]}\n",
+        ),
+        ("resources/bomb.yaml", &bomb),
+        ("patches/00-base.kpatch", "[service.api]\nspec.ports.0.port: \"${replicas}\"\n"),
+        ("patches/05-selector.kpatch", "[deployment.wbe]\nmetadata.labels.a: b\n"),
+        ("patches/07-variable.kpatch", "metadata.labels.a: \"${tga}\"\n"),
+        ("patches/10-one.kpatch", "metadata.labels.a: b\n"),
+        ("patches/10-one.yaml", "conflicts: [20-two.kpatch]\n"),
+        ("patches/20-two.kpatch", "metadata.labels.a: c\n"),
+        ("patches/30-three.kpatch", "metadata.labels.d: e\n"),
+        ("patches/30-three.yaml", "requires: [40-four.kpatch]\n"),
+        ("patches/40-four.kpatch", "metadata.labels.f: g\n"),
+        ("patches/40-four.yaml", "requires: [30-three.kpatch]\n"),
+    ] {
+        place.write(&format!("bad.kurel/{name}"), text);
+    }
+    place.write("secret.yaml", web);
+    std::os::unix::fs::symlink("../../secret.yaml", place.path().join("bad.kurel/resources/out.yaml"))
+        .unwrap();
+    let ran = place.run(&["package", "build", "bad.kurel", "--output-dir", "out"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+    assert!(!place.path().join("out").exists(), "nothing is written");
+    for (code, at, says) in [
+        ("KV020", "parameters.yaml:7:6", "did you mean `database`?"),
+        ("KV024", "parameters.yaml:4:4", "circular reference: a -> b -> a"),
+        ("KR013", "resources/bomb.yaml:", ""),
+        ("KR020", "resources/web.yaml:1:1", "two Deployments named `web`"),
+        ("KR010", "resources/out.yaml", "leads out of the package"),
+        ("KX033", "patches/00-base.kpatch:2:", "three"),
+        ("KX002", "patches/05-selector.kpatch:1:", "did you mean `web`?"),
+        ("KV020", "patches/07-variable.kpatch:1:", "did you mean `tag`?"),
+        ("KD022", "patches/10-one", "conflicts with"),
+        ("KD020", "patches/30-three.yaml:1:", "30-three.kpatch -> 40-four.kpatch -> 30-three.kpatch"),
+    ] {
+        assert!(
+            ran.err.contains(&format!("[{code}]")) && ran.err.contains(at) && ran.err.contains(says),
+            "{code} {at} {says}: {}",
+            ran.err
+        );
+    }
+}

@@ -97,3 +97,92 @@ fn a_package_is_started_built_tested_and_explained() {
     assert!(told.contains("parameters.yaml:"), "{told}");
     assert!(place.run(&["package", "schema", &demo]).ok().contains("json-schema.org/draft-07"));
 }
+
+#[test]
+fn a_package_becomes_what_gitops_tools_take() {
+    let place = Place::new();
+    let shop = example("packages/shop.kurel");
+    let read = |path: &str| std::fs::read_to_string(place.path().join(path)).unwrap();
+    let flux = ["--format", "flux", "--flux-source", "GitRepository/fleet/infra", "--output-dir", "flux"];
+    place.run(&[&["package", "build", &shop][..], &flux].concat()).ok();
+    let main = read("flux/flux/shop-main.yaml");
+    assert!(main.contains("dependsOn:\n  - name: shop-pre-install"), "{main}");
+    assert!(
+        main.contains("healthChecks:") && main.contains("timeout: 5m") && main.contains("namespace: infra")
+    );
+    assert!(read("flux/post-install/kustomization.yaml").contains("# comes after main"));
+    let argo =
+        ["--format", "argo", "--argocd-app", "https://example.com/x.git,deploy", "--output-dir", "argo"];
+    place.run(&[&["package", "build", &shop][..], &argo].concat()).ok();
+    assert!(read("argo/post-install/jobs.yaml").contains("argocd.argoproj.io/sync-wave: \"10\""));
+    assert!(read("argo/argocd/shop.yaml").contains("kind: Application"));
+    place.run(&["package", "build", &shop, "--format", "files", "--output-dir", "files"]).ok();
+    assert!(read("files/deployment-shop-web.yaml").contains("ghcr.io/acme/shop:2.4"));
+    let stream = place.run(&["package", "build", &shop, "--kind", "job", "--set", "image.tag=9"]).ok();
+    assert!(stream.starts_with("apiVersion: batch/v1\nkind: Job\n") && stream.contains("acme/shop:9"));
+
+    let without_place = place.run(&["package", "build", &shop, "--format", "flux"]);
+    assert!(
+        without_place.code == Some(64) && without_place.err.contains("--output-dir"),
+        "{without_place:?}"
+    );
+    let without_source = place.run(&["package", "build", &shop, "--format", "flux", "--output-dir", "no"]);
+    assert!(without_source.code == Some(1) && without_source.err.contains("KO010"), "{without_source:?}");
+    assert!(!place.path().join("no").exists());
+    let not_ours = place.write("own/README.md", "x").run(&["package", "build", &shop, "--output-dir", "own"]);
+    assert!(not_ours.code == Some(1) && not_ours.err.contains("KO001"), "{not_ours:?}");
+}
+
+#[test]
+fn packages_are_compared_with_parameters_on_both_sides() {
+    let place = Place::new();
+    let demo = example("packages/demo.kurel");
+    place.write("dev.yaml", "replicas: 1\n").write("prod.yaml", "replicas: 3\nmonitoring: {enabled: true}\n");
+    let diff = |args: &[&str]| {
+        let ran = place.run(&[&["package", "diff", &demo][..], args].concat());
+        (ran.code, ran.out)
+    };
+    let sides = ["-f", "dev.yaml", "--set", "port=1", "--against", "-f", "prod.yaml", "--set", "port=1"];
+    let (code, text) = diff(&sides);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("spec.replicas: 1 -> 3") && !text.contains("value:"), "{text}");
+    let (code, text) = diff(&["--set", "replicas=5"]);
+    assert!(code == Some(1) && text.contains("spec.replicas: 2 -> 5"), "{text}");
+    let same = ["-f", "dev.yaml", "--against", "--set", "replicas=1"];
+    assert_eq!(diff(&same), (Some(0), String::new()));
+    assert_eq!(diff(&[&demo, "-f", "prod.yaml"]), (Some(0), String::new()), "both sides get them");
+    let (_, json) = diff(&["--set", "replicas=5", "-o", "json"]);
+    assert!(json.contains("\"path\": \"spec.replicas\"") && json.contains("\"new\": 5"), "{json}");
+    assert_eq!(diff(&[]).0, Some(64));
+}
+
+#[test]
+fn parameters_and_patches_are_followed_both_ways() {
+    let place = Place::new();
+    let demo = example("packages/demo.kurel");
+    let params = place.run(&["package", "params", &demo, "--set", "replicas=4"]).ok();
+    assert!(params.contains("--set") && params.contains("image.tag") && params.contains("kurel.appVersion"));
+    let traced = place.run(&["package", "trace", &demo, "--param", "replicas"]).ok();
+    assert!(traced.contains("spec.replicas") && traced.contains("patches/00-base.kpatch:"), "{traced}");
+    let traced = place.run(&["package", "trace", &demo, "--patch", "00-base.kpatch"]).ok();
+    assert!(traced.contains("metadata.labels"), "{traced}");
+    let unknown = place.run(&["package", "trace", &demo, "--patch", "00-bse.kpatch"]);
+    assert!(unknown.code == Some(1) && unknown.err.contains("00-base.kpatch"), "{unknown:?}");
+    place.run(&["package", "patches", &demo, "--conflicts"]).ok();
+}
+
+#[test]
+fn a_path_that_is_no_source_is_explained() {
+    let place = Place::new();
+    place.write("both/Chart.yaml", "").write("both/kustomization.yaml", "resources: []\nnamePrefix: a-\n");
+    let both = place.run(&["render", "both"]);
+    assert!(
+        both.code == Some(1) && both.err.contains("a chart (Chart.yaml) and a kustomization"),
+        "{both:?}"
+    );
+    place.run(&["render", "both/kustomization.yaml"]).ok();
+    let missing = place.run(&["render", "bth"]);
+    assert!(missing.code == Some(1) && missing.err.contains("did you mean `./both`?"), "{missing:?}");
+    let nothing = place.run(&["render", "."]);
+    assert!(nothing.code == Some(1) && nothing.err.contains("did you mean `./both`?"), "{nothing:?}");
+}

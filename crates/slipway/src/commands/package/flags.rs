@@ -12,7 +12,7 @@ use crate::files;
 #[derive(Clone, Debug, clap::Args)]
 pub struct PackageFlags {
     /// The package's directory
-    #[arg(value_name = "PACKAGE", default_value = ".")]
+    #[arg(value_name = "PACKAGE")]
     pub package: PathBuf,
 
     #[command(flatten)]
