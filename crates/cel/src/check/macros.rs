@@ -125,7 +125,8 @@ impl Checker<'_> {
         (self.node(offset, step, &ty), ty)
     }
 
-    fn condition(&mut self, expr: &Expr) -> Node {
+    /// A part that must be true or false.
+    pub(super) fn condition(&mut self, expr: &Expr) -> Node {
         let (node, ty) = self.expr(expr);
         let bare = match self.params.shallow(&ty) {
             Type::Nullable(inner) => self.params.shallow(&inner),

@@ -67,27 +67,7 @@ impl Checker<'_> {
     }
 
     pub(super) fn logic(&mut self, kind: Logic, terms: &[Expr], offset: u32) -> Checked {
-        let mut nodes = Vec::with_capacity(terms.len());
-        let mut before = Type::Bool;
-        let name = if kind == Logic::And { "_&&_" } else { "_||_" };
-        for (at, term) in terms.iter().enumerate() {
-            let (node, ty) = self.expr(term);
-            let bare = self.bare(&ty);
-            let fits = bare.is_dyn() || matches!(bare, Type::Bool | Type::Param(_));
-            if at == 0 {
-                before = ty;
-            } else {
-                let first = self.bare(&before);
-                let first_fits = first.is_dyn() || matches!(first, Type::Bool | Type::Param(_));
-                if !fits || !first_fits {
-                    let place = if terms.len() == 2 { offset } else { term.offset };
-                    let types = [before.clone(), ty];
-                    self.no_overload(place, name, false, &types);
-                }
-                before = Type::Bool;
-            }
-            nodes.push(node);
-        }
+        let nodes = terms.iter().map(|term| self.condition(term)).collect();
         let step = if kind == Logic::And { Step::And(nodes) } else { Step::Or(nodes) };
         (self.node(offset, step, &Type::Bool), Type::Bool)
     }

@@ -101,14 +101,14 @@ impl Checker<'_> {
     }
 
     pub(super) fn has(&mut self, args: &[Expr], offset: u32) -> Checked {
-        let [Expr { kind: Kind::Select { operand, field, optional: false }, offset: at, .. }] = args else {
+        let [Expr { kind: Kind::Select { operand, field, optional: false }, .. }] = args else {
             let place = args.first().map_or(offset, |arg| arg.offset);
             let error = self.fail(CelErrorKind::Syntax, place, "invalid argument to has() macro");
             error.hint = Some("`has(a.b)` asks whether `a` has the field `b`".to_owned());
             return self.wrong(offset);
         };
         let (node, ty) = self.expr(operand);
-        self.access(node, &ty, field, Access::Test, *at)
+        self.access(node, &ty, field, Access::Test, offset)
     }
 
     pub(super) fn index(&mut self, operand: &Expr, index: &Expr, optional: bool, offset: u32) -> Checked {

@@ -25,7 +25,7 @@ impl<'a> Run<'_, 'a> {
         match operand {
             Value::Map(map) => map.field(field).ok_or_else(|| self.missing(map, field)),
             Value::Optional(_) => self.select_optional(operand, field),
-            _ => Err(EvalError::no_overload()),
+            _ => Err(EvalError::no_such_key(field)),
         }
     }
 
@@ -48,7 +48,7 @@ impl<'a> Run<'_, 'a> {
             Value::Map(map) => Ok(Value::Bool(map.field(field).is_some())),
             Value::Optional(None) => Ok(Value::Bool(false)),
             Value::Optional(Some(inner)) => self.has(inner, field),
-            _ => Err(EvalError::no_overload()),
+            _ => Ok(Value::Bool(false)),
         }
     }
 
@@ -84,7 +84,9 @@ fn element<'a>(list: &List<'a>, index: &Value<'a>) -> Result<Option<Value<'a>>, 
         Value::Double(number) if number.trunc() == *number && number.abs() < 9e15 => {
             usize::try_from(*number as i64).ok()
         }
-        Value::Double(_) => return Err(EvalError::invalid(format!("unsupported index value: {index}"))),
+        Value::Double(_) => {
+            return Err(EvalError::invalid(format!("unsupported index value {index} in list")));
+        }
         other => {
             return Err(EvalError::invalid(format!(
                 "unsupported index type '{}' in list",

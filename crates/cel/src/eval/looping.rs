@@ -149,7 +149,7 @@ impl<'a> Run<'_, 'a> {
                         .iter()
                         .any(|key| key.type_name() != first.type_name() || compare(key, key).is_none())
                 {
-                    return Err(EvalError::invalid("list elements must have the same comparable type"));
+                    return Err(EvalError::invalid("list elements must have the same type"));
                 }
                 let mut pairs: Vec<_> = progress.keys.into_iter().zip(progress.values).collect();
                 pairs.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(std::cmp::Ordering::Equal));

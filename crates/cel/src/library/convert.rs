@@ -4,7 +4,7 @@ use super::{Answer, Functions, parse_duration, parse_timestamp};
 use crate::error::EvalError;
 use crate::eval::Meter;
 use crate::types::Type;
-use crate::value::{Value, duration_text, go_float};
+use crate::value::{Value, double_text, duration_text};
 
 pub(super) fn add(functions: &mut Functions) {
     for from in [Type::Int, Type::Uint, Type::Double, Type::String, Type::Timestamp] {
@@ -80,8 +80,9 @@ fn to_double<'a>(_: &Meter<'_>, args: &[Value<'a>]) -> Answer<'a> {
         [Value::Uint(number)] => *number as f64,
         [Value::Double(number)] => *number,
         [Value::String(text)] => match text.parse::<f64>() {
-            Ok(number) => number,
-            Err(_) => return fails("string", "double"),
+            // Only words make an infinity; a number too large is none.
+            Ok(number) if number.is_finite() || !text.bytes().any(|b| b.is_ascii_digit()) => number,
+            _ => return fails("string", "double"),
         },
         _ => return Err(EvalError::no_overload()),
     }))
@@ -93,7 +94,7 @@ fn to_string<'a>(meter: &Meter<'_>, args: &[Value<'a>]) -> Answer<'a> {
         [Value::Bool(truth)] => Value::string(truth.to_string()),
         [Value::Int(number)] => Value::string(number.to_string()),
         [Value::Uint(number)] => Value::string(number.to_string()),
-        [Value::Double(number)] => Value::string(go_float(*number)),
+        [Value::Double(number)] => Value::string(double_text(*number)),
         [Value::Timestamp(time)] => Value::string(time.to_string()),
         [Value::Duration(duration)] => Value::string(duration_text(*duration)),
         [Value::Bytes(bytes)] => {

@@ -67,6 +67,7 @@ fn clause(
         ('d', Value::Int(number)) => write!(out, "{number}"),
         ('d', Value::Uint(number)) => write!(out, "{number}"),
         ('d', Value::Double(number)) if !number.is_finite() => write!(out, "{}", special(*number)),
+        ('d', Value::Double(number)) => write!(out, "{}", go_float(*number)),
         ('d', _) => return wrong("decimal"),
         ('f' | 'e', Value::Double(number)) if !number.is_finite() => write!(out, "{}", special(*number)),
         ('f', value) => match as_double(value) {

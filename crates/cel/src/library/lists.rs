@@ -29,6 +29,9 @@ pub(super) fn add(functions: &mut Functions) {
         [Value::Int(count)] if *count > LONGEST => {
             Err(EvalError::invalid("lists.range() size exceeds limit"))
         }
+        [Value::Int(count)] if *count < 0 => {
+            Err(EvalError::invalid(format!("lists.range: size must be non-negative, got {count}")))
+        }
         [Value::Int(count)] => {
             meter.charge(u64::try_from(*count).unwrap_or(0))?;
             Ok(Value::list((0..*count).map(Value::Int).collect::<Vec<_>>()))
@@ -101,7 +104,7 @@ fn sort<'a>(meter: &Meter<'_>, args: &[Value<'a>]) -> Answer<'a> {
         let fits =
             |value: &Value<'_>| value.type_name() == first.type_name() && compare(value, value).is_some();
         if !values.iter().all(fits) {
-            return Err(EvalError::invalid("list elements must have the same comparable type"));
+            return Err(EvalError::invalid("list elements must have the same type"));
         }
     }
     values.sort_by(|a, b| compare(a, b).unwrap_or(Ordering::Equal));

@@ -87,6 +87,10 @@ fn index_of<'a>(meter: &Meter<'_>, args: &[Value<'a>], last: bool) -> Answer<'a>
         _ => return Err(EvalError::no_overload()),
     };
     meter.charge_bytes(text.len())?;
+    // From beyond the end there is nothing to find.
+    if from.is_some_and(|from| from >= 0 && place(text, from).is_none()) {
+        return Ok(Value::Int(-1));
+    }
     let found = match (last, from) {
         (false, None) => text.find(&**part),
         (true, None) => text.rfind(&**part),

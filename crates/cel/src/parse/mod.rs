@@ -337,7 +337,7 @@ impl Parser {
 
     fn name(&mut self, name: Arc<str>, offset: u32) -> Parsed {
         if RESERVED.contains(&name.trim_start_matches('.')) {
-            let message = format!("Syntax error: reserved identifier: {name}");
+            let message = format!("reserved identifier: {name}");
             return Err(CelError::new(CelErrorKind::Syntax, offset as usize, message));
         }
         let call = self.offset();

@@ -17,7 +17,7 @@ pub(crate) use equal::{compare, compare_numbers, equal};
 pub use list::List;
 pub(crate) use map::Entries;
 pub use map::{Key, Map};
-pub(crate) use show::{duration_text, go_float};
+pub(crate) use show::{double_text, duration_text, go_float};
 pub use text::Str;
 
 use crate::types::Type;

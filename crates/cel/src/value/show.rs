@@ -2,8 +2,17 @@
 
 use jiff::SignedDuration;
 
-/// A double as Go prints it shortest: an exponent below -4 and from 21 on is written out.
+/// A double as formatting prints it: an exponent is written out below -4 and from 21 on.
 pub(crate) fn go_float(number: f64) -> String {
+    shortest(number, 21)
+}
+
+/// A double as conversion to text prints it: an exponent is written out below -4 and from 6 on.
+pub(crate) fn double_text(number: f64) -> String {
+    shortest(number, 6)
+}
+
+fn shortest(number: f64, largest: i32) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
     }
@@ -13,7 +22,7 @@ pub(crate) fn go_float(number: f64) -> String {
     let scientific = format!("{number:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let power: i32 = exponent.parse().unwrap_or(0);
-    if number == 0.0 || (-4..21).contains(&power) {
+    if number == 0.0 || (-4..largest).contains(&power) {
         return format!("{number}");
     }
     let sign = if power < 0 { '-' } else { '+' };
