@@ -11,6 +11,7 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/cli.md", &["reference", "cli"]),
     ("docs/reference/config.schema.json", &["reference", "config-schema"]),
     ("docs/reference/graph.schema.json", &["reference", "graph-schema"]),
+    ("docs/reference/runbook.schema.json", &["run", "schema"]),
 ];
 
 /// Writes every generated page.

@@ -1,5 +1,6 @@
 //! From the text of a file to a document, or to everything that is wrong with it.
 
+use slipway_event::Redactor;
 use slipway_problem::{Location, Problem, Problems, Severity};
 use slipway_yaml::{Node, Reader, Value};
 
@@ -27,17 +28,17 @@ pub struct LoadOptions {
 pub struct Loaded {
     pub document: Document,
     pub warnings: Diagnostics,
-    /// Everything that must not be shown: secret variables and what pipelines made of them.
-    pub secrets: Vec<String>,
     pub text: Substituted,
 }
 
-/// Reads a document. `file` names it in messages.
+/// Reads a document. `file` names it in messages. Secret variables and what pipelines make of them are
+/// registered with the redactor, and no finding shows one.
 pub fn load(
     file: &str,
     source: &str,
     variables: &Variables,
     options: LoadOptions,
+    redactor: &Redactor,
 ) -> Result<Loaded, Diagnostics> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let mut problems = Problems::new();
@@ -47,6 +48,9 @@ pub fn load(
         return Err(Diagnostics::from(problems));
     }
     let text = substitute(file, source, variables, options.escape_dollar, &mut problems);
+    for secret in variables.secrets().chain(text.derived_secrets.iter().map(String::as_str)) {
+        redactor.register(secret);
+    }
     let findings = Findings::new(&text);
     findings.take(problems);
     warn_about_references(&findings);
@@ -78,6 +82,7 @@ pub fn load(
         }
     };
     let mut found = findings.finish();
+    found.redact(redactor);
     if options.warnings_as_errors {
         found.raise_warnings();
     }
@@ -85,9 +90,7 @@ pub fn load(
         return Err(found);
     }
     let Some(document) = document else { return Err(found) };
-    let secrets =
-        variables.secrets().map(str::to_owned).chain(text.derived_secrets.iter().cloned()).collect();
-    Ok(Loaded { document, warnings: found, secrets, text })
+    Ok(Loaded { document, warnings: found, text })
 }
 
 fn reader() -> Reader {
@@ -183,6 +186,15 @@ impl From<Problems> for Diagnostics {
 }
 
 impl Diagnostics {
+    fn redact(&mut self, redactor: &Redactor) {
+        for found in self.iter_mut() {
+            redactor.redact_in_place(&mut found.problem.message);
+            if let Some(hint) = &mut found.problem.hint {
+                redactor.redact_in_place(hint);
+            }
+        }
+    }
+
     fn raise_warnings(&mut self) {
         for found in self.iter_mut() {
             if found.problem.severity == Severity::Warning {

@@ -32,9 +32,9 @@ impl Session {
         self.settings.output.value
     }
 
-    /// Masks a value wherever something is shown.
-    pub fn keep_secret(&self, value: &str) {
-        self.redactor.register(value);
+    /// Masks registered values wherever something is shown.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// Starts an event stream shown as the user asked for: JSON lines, a live view, or plain lines.

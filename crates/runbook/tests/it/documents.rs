@@ -1,11 +1,12 @@
 //! Documents are read whole: everything wrong at once, where the user wrote it.
 
+use slipway_event::Redactor;
 use slipway_runbook::{Action, ChartSource, Diagnostics, Inputs, LoadOptions, Loaded, Variables, load};
 
 fn read_with(source: &str, set: &[&str], options: LoadOptions) -> Result<Loaded, Diagnostics> {
     let inputs = Inputs { set: set.iter().map(|&flag| flag.to_owned()).collect(), ..Inputs::default() };
     let variables = Variables::gather(&inputs).expect("good flags");
-    load("f.yaml", source, &variables, options)
+    load("f.yaml", source, &variables, options, &Redactor::new())
 }
 
 fn read(source: &str) -> Result<Loaded, Diagnostics> {

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use slipway_event::Redactor;
 use slipway_runbook::{LoadOptions, Variables, hash, load};
 
 fn digest_in(step: &str, base: &Path) -> Option<String> {
     let source = format!("apiVersion: khook.io/v1\nkind: Khook\nmetadata: {{name: a}}\nsteps:\n{step}");
-    let loaded = load("f.yaml", &source, &Variables::default(), LoadOptions::default());
+    let loaded = load("f.yaml", &source, &Variables::default(), LoadOptions::default(), &Redactor::new());
     let loaded = loaded.unwrap_or_else(|found| panic!("{step}: {}", found.into_problems()));
     hash::input(&loaded.document.steps[0], base)
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod config;
 mod graph;
 mod run;
+mod runbook;
 mod sandbox;
 mod shell;
 mod sources;

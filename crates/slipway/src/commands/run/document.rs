@@ -52,7 +52,7 @@ pub struct Read {
 }
 
 impl Flags {
-    /// Reads the runbook; every secret is registered before anything can be shown.
+    /// Reads the runbook.
     pub fn read(&self, session: &Session) -> anyhow::Result<Read> {
         let text = files::read_text(&self.file).map_err(|problem| UsageError(problem.code("E001").into()))?;
         let mut problems = Problems::new();
@@ -76,20 +76,12 @@ impl Flags {
         if problems.has_errors() {
             return Err(UsageError(problems).into());
         }
-        for secret in variables.secrets() {
-            session.keep_secret(secret);
-        }
         let options = LoadOptions {
             escape_dollar: self.escape_dollar,
             strict_variables: self.strict_vars,
             warnings_as_errors: self.warnings_as_errors,
         };
-        let result = slipway_runbook::load(&text.name, &text.text, &variables, options);
-        if let Ok(loaded) = &result {
-            for secret in &loaded.secrets {
-                session.keep_secret(secret);
-            }
-        }
+        let result = slipway_runbook::load(&text.name, &text.text, &variables, options, session.redactor());
         Ok(Read { name: text.name, result })
     }
 
