@@ -9,6 +9,7 @@ use slipway_manifest::field_error::{FieldError, FieldErrorKind};
 use slipway_manifest::schema::{Resource, Schema, Subresource, TypeRef};
 
 use crate::core::Core;
+use crate::crd_rules::Rules;
 use crate::resource::Served;
 use crate::status::Cause;
 use crate::store::{Draft, Expect, Key, Object};
@@ -30,6 +31,7 @@ pub(crate) struct Custom {
     selectable: Vec<String>,
     schema: Value,
     resource: CustomResource,
+    rules: Rules,
 }
 
 /// Where a custom resource keeps what `/scale` shows.
@@ -102,6 +104,11 @@ impl Custom {
                 .filter_map(|f| text(&f["jsonPath"]))
                 .collect(),
             schema: version["schema"]["openAPIV3Schema"].clone(),
+            rules: if resource.has_rules() {
+                Rules::of(&version["schema"]["openAPIV3Schema"])
+            } else {
+                Rules::default()
+            },
             resource,
         }
     }
@@ -156,7 +163,7 @@ impl Custom {
         }
     }
 
-    pub(crate) fn validate(&self, object: &Value, _old: Option<&Value>, out: &mut Vec<Cause>) {
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
         if let Ok(errors) = self.resource.validate(object) {
             for error in &errors {
                 let cause = cause(error);
@@ -169,6 +176,11 @@ impl Custom {
                     ));
                 }
                 out.push(cause);
+            }
+            if self.resource.has_rules()
+                && let Ok(broken) = self.resource.check_rules(object, old, &errors, &self.rules)
+            {
+                out.extend(broken.iter().map(cause));
             }
         }
     }
@@ -221,6 +233,7 @@ pub(crate) fn validate_definition(kind: (&str, &str), object: &Value, out: &mut 
         return;
     }
     out.extend(check_definition(object).iter().map(cause));
+    crate::crd_rules::check_definition(object, out);
 }
 
 /// A field's problem as a status lists it.

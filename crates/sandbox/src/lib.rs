@@ -18,6 +18,7 @@ mod controllers;
 mod convert;
 mod core;
 mod crd;
+mod crd_rules;
 mod cron;
 mod delete;
 mod discovery;

@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 use slipway_manifest::apply;
 use slipway_manifest::fields::{Path, Set};
 
+use crate::admit::policy::Attempt;
 use crate::admit::prepare::Part;
-use crate::admit::{admission, default, gate, immutable, meta, prepare, quota, rules, validate, warn};
+use crate::admit::{
+    admission, default, gate, immutable, meta, policy, prepare, quota, rules, validate, warn,
+};
 use crate::auth::User;
 use crate::core::Core;
 use crate::resource::Served;
@@ -254,12 +257,19 @@ impl Core {
             None => {
                 validate::check(kind, &object, None, &mut causes);
                 crate::crd::validate_definition(kind, &object, &mut causes);
+                policy::validate(kind, &object, &mut causes);
                 warn::about(kind, &object, warnings);
             }
         }
         if !causes.is_empty() {
             self.undo_allocation(served, &Key::new(&namespace, &name));
             return Err(Status::invalid(served.named_kind(), &name, causes));
+        }
+        let attempt =
+            Attempt { served, subresource: "", operation: "CREATE", old: None, new: Some(&object), author };
+        if let Err(status) = policy::check(self, &attempt, warnings) {
+            self.undo_allocation(served, &Key::new(&namespace, &name));
+            return Err(status);
         }
         quota::check(self, served, &namespace, &object, author.dry_run)?;
         Ok(object)
@@ -448,6 +458,7 @@ impl Core {
                 validate::check(kind, &new, Some(was), &mut causes);
                 immutable::check(kind, &new, was, &mut causes);
                 crate::crd::validate_definition(kind, &new, &mut causes);
+                policy::validate(kind, &new, &mut causes);
                 warn::about(kind, &new, &mut warnings);
             }
             None => {}
@@ -455,6 +466,15 @@ impl Core {
         if !causes.is_empty() {
             return Err(refuse(Status::invalid(served.named_kind(), name, causes)));
         }
+        let attempt = Attempt {
+            served,
+            subresource: if author.scale { "scale" } else { subresource_of(part) },
+            operation: "UPDATE",
+            old: Some(was),
+            new: Some(&new),
+            author,
+        };
+        policy::check(self, &attempt, &mut warnings).map_err(refuse)?;
         let deleting = was["metadata"]["deletionTimestamp"].is_string();
         let held = new["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
         let namespace_held =

@@ -6,6 +6,7 @@ pub(crate) mod default;
 pub(crate) mod gate;
 pub(crate) mod immutable;
 pub(crate) mod meta;
+pub(crate) mod policy;
 pub(crate) mod prepare;
 pub(crate) mod quota;
 pub(crate) mod rules;

@@ -13,6 +13,7 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     let victims: Vec<_> =
         request.core.store.list(&served.table, namespace).into_iter().filter(|o| filter.matches(o)).collect();
     for object in &victims {
+        request.check_deletion(&served, object, options.dry_run)?;
         // Gone meanwhile is gone.
         if let Err(status) = request.core.delete(&served, &object.key, &options)
             && status.code != 404

@@ -11,7 +11,11 @@ use super::Request;
 pub(super) fn handle(request: &Request) -> Result<Reply> {
     let options = options(request)?;
     let served = request.storage();
-    Ok(match request.core.delete(&served, &request.key(), &options)? {
+    let warnings = match request.core.store.get(&served.table, &request.key()) {
+        Some(object) => request.check_deletion(&served, &object, options.dry_run)?,
+        None => Vec::new(),
+    };
+    let reply = match request.core.delete(&served, &request.key(), &options)? {
         Deleted::Gone { uid, rev } => {
             Reply::value(200, deleted(request.served.named(), &request.path.name, &uid)).wrote(rev)
         }
@@ -21,7 +25,8 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
             request.object_reply(200, &object).wrote(Some(rev))
         }
         Deleted::PendingShown(value) => request.value_reply(200, value),
-    })
+    };
+    Ok(reply.with_warnings(warnings))
 }
 
 /// Options from the body, which may be empty, JSON, YAML or protobuf.

@@ -111,6 +111,29 @@ impl Request {
         Ok(Author { manager, dry_run, scale: false, user: Some(self.user.clone()) })
     }
 
+    /// Asks the policies whether an object may go.
+    pub(crate) fn check_deletion(
+        &self,
+        served: &Served,
+        object: &Object,
+        dry_run: bool,
+    ) -> Result<Vec<String>> {
+        let live = self.core.whole(served, object);
+        let author =
+            Author { manager: self.agent.clone(), dry_run, scale: false, user: Some(self.user.clone()) };
+        let attempt = crate::admit::policy::Attempt {
+            served,
+            subresource: "",
+            operation: "DELETE",
+            old: Some(&live),
+            new: None,
+            author: &author,
+        };
+        let mut warnings = Vec::new();
+        crate::admit::policy::check(&self.core, &attempt, &mut warnings)?;
+        Ok(warnings)
+    }
+
     /// How long the request must take because its object says so.
     pub(crate) fn latency(&self, verb: &str) -> Option<std::time::Duration> {
         use crate::admit::gate::latency;

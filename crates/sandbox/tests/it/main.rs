@@ -10,6 +10,7 @@ mod durable;
 mod faults;
 mod kinds;
 mod lists;
+mod policies;
 mod steer;
 mod watches;
 mod workloads;

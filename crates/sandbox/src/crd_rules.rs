@@ -1,0 +1,157 @@
+//! `x-kubernetes-validations`: compiled when a definition is served, run when its objects are written.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use slipway_cel::{Bindings, CelError, Env, Program, Type, Value as Cel};
+use slipway_manifest::crd::{Rule, RuleCheck, RuleFailure};
+
+use crate::status::Cause;
+
+/// Schemas nested deeper were refused with their definition.
+const DEEPEST: usize = 128;
+
+/// The compiled rules of one version of a definition, by their text.
+#[derive(Debug, Default)]
+pub(crate) struct Rules(HashMap<(String, bool), Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    ty: Type,
+    rule: Option<Program>,
+    message: HashMap<String, Program>,
+}
+
+impl Rules {
+    /// Compiles every rule of a schema. What does not compile was refused with its definition.
+    pub(crate) fn of(schema: &Value) -> Rules {
+        let mut rules = Rules::default();
+        visit(schema, &mut String::new(), 0, &mut |node, depth, _| {
+            let ty = type_of(node, depth);
+            for rule in node["x-kubernetes-validations"].as_array().into_iter().flatten() {
+                rules.add(rule, &ty);
+            }
+        });
+        rules
+    }
+
+    fn add(&mut self, rule: &Value, ty: &Type) {
+        let text = rule["rule"].as_str().unwrap_or("").to_owned();
+        let optional = rule["optionalOldSelf"] == true;
+        let known = self.0.entry((text.clone(), optional)).or_insert_with(|| Compiled {
+            ty: ty.clone(),
+            rule: env(ty, optional).compile_as(&text, &Type::Bool).ok(),
+            message: HashMap::new(),
+        });
+        // The same words about values of different types: only the values know which.
+        if known.ty != *ty && known.ty != Type::Dyn {
+            known.ty = Type::Dyn;
+            known.rule = env(&Type::Dyn, optional).compile_as(&text, &Type::Bool).ok();
+            known.message.clear();
+        }
+        if let Some(message) = rule["messageExpression"].as_str().filter(|m| !m.is_empty())
+            && let Ok(program) = env(&known.ty, optional).compile_as(message, &Type::String)
+        {
+            known.message.insert(message.to_owned(), program);
+        }
+    }
+}
+
+impl RuleCheck for Rules {
+    fn check(&self, rule: &Rule, value: &Value, old: Option<&Value>) -> Result<(), RuleFailure> {
+        let Some(compiled) = self.0.get(&(rule.rule.clone(), rule.optional_old_self)) else { return Ok(()) };
+        let Some(program) = &compiled.rule else { return Ok(()) };
+        let transition = program.references().iter().any(|r| r.variable == "oldSelf");
+        if transition && old.is_none() && !rule.optional_old_self {
+            return Ok(());
+        }
+        // What was let in before and did not change is let be.
+        if !transition && old == Some(value) {
+            return Ok(());
+        }
+        let mut bindings = Bindings::new().json("self", value);
+        bindings = match (old, rule.optional_old_self) {
+            (Some(old), true) => bindings.value("oldSelf", Cel::some(Cel::from_json(old))),
+            (None, true) => bindings.value("oldSelf", Cel::Optional(None)),
+            (Some(old), false) => bindings.json("oldSelf", old),
+            (None, false) => bindings,
+        };
+        match program.eval_bool(&bindings) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let said =
+                    compiled.message.get(&rule.message_expression).and_then(|m| m.eval(&bindings).ok());
+                let said = said.and_then(|m| m.as_str().map(|m| m.trim().to_owned()));
+                Err(RuleFailure { message: said.filter(|m| !m.is_empty() && !m.contains('\n')) })
+            }
+            Err(error) => {
+                let rule = if rule.message.is_empty() { &rule.rule } else { &rule.message };
+                Err(RuleFailure { message: Some(format!("{} evaluating rule: {rule}", error.message)) })
+            }
+        }
+    }
+}
+
+fn env(ty: &Type, optional: bool) -> Env {
+    let old = if optional { Type::optional(ty.clone()) } else { ty.clone() };
+    Env::kubernetes().variable("self", ty.clone()).variable("oldSelf", old)
+}
+
+fn type_of(node: &Value, depth: usize) -> Type {
+    if depth == 0 { Type::from_resource_schema(node) } else { Type::from_json_schema(node) }
+}
+
+/// Calls `f` with every node of a schema, how deep it is and its path.
+fn visit(node: &Value, path: &mut String, depth: usize, f: &mut dyn FnMut(&Value, usize, &str)) {
+    if depth > DEEPEST {
+        return;
+    }
+    f(node, depth, path);
+    let length = path.len();
+    for (name, property) in node["properties"].as_object().into_iter().flatten() {
+        path.push_str(&format!(".properties[{name}]"));
+        visit(property, path, depth + 1, f);
+        path.truncate(length);
+    }
+    for member in ["items", "additionalProperties"] {
+        if let Some(inner) = node.get(member).filter(|inner| inner.is_object()) {
+            path.push('.');
+            path.push_str(member);
+            visit(inner, path, depth + 1, f);
+            path.truncate(length);
+        }
+    }
+}
+
+/// Finds the rules of a definition that do not compile.
+pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
+    let versions = definition["spec"]["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    for (index, version) in versions.iter().enumerate() {
+        let schema = &version["schema"]["openAPIV3Schema"];
+        let mut path = if versions.len() == 1 {
+            "spec.validation.openAPIV3Schema".to_owned()
+        } else {
+            format!("spec.versions[{index}].schema.openAPIV3Schema")
+        };
+        visit(schema, &mut path, 0, &mut |node, depth, path| {
+            let Some(rules) = node["x-kubernetes-validations"].as_array() else { return };
+            let ty = type_of(node, depth);
+            for (index, rule) in rules.iter().enumerate() {
+                let env = env(&ty, rule["optionalOldSelf"] == true);
+                for (member, wanted) in [("rule", Type::Bool), ("messageExpression", Type::String)] {
+                    let Some(text) = rule[member].as_str().filter(|text| !text.is_empty()) else { continue };
+                    if let Err(errors) = env.compile_as(text, &wanted) {
+                        let field = format!("{path}.x-kubernetes-validations[{index}].{member}");
+                        out.push(Cause::invalid(field, rule, &failed(&errors, text)));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// `compilation failed: ERROR: <input>:1:5: …`
+pub(crate) fn failed(errors: &[CelError], text: &str) -> String {
+    let errors: Vec<String> = errors.iter().map(|error| error.render(text)).collect();
+    format!("compilation failed: {}", errors.join("\n"))
+}

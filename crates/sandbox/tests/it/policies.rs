@@ -1,0 +1,213 @@
+//! CEL: rules of custom resources, and admission policies.
+
+use serde_json::{Value, json};
+
+use crate::client::{CONFIG_MAPS, Client, MERGE, bare, config_map};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const GIZMOS: &str = "/apis/example.com/v1/namespaces/default/gizmos";
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+
+fn definition(spec: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gizmos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": spec},
+            }}}],
+        },
+    })
+}
+
+fn gizmo(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Gizmo", "metadata": {"name": name}, "spec": spec})
+}
+
+#[tokio::test]
+async fn rules_of_custom_resources_hold() {
+    let (_sandbox, client) = bare();
+    let spec = json!({
+        "type": "object",
+        "properties": {
+            "min": {"type": "integer"}, "max": {"type": "integer"},
+            "imm": {"type": "string", "x-kubernetes-validations": [
+                {"rule": "self == oldSelf", "message": "imm is immutable"},
+            ]},
+            "once": {"type": "string", "x-kubernetes-validations": [
+                {"rule": "!oldSelf.hasValue() || self == oldSelf.value()", "optionalOldSelf": true},
+            ]},
+        },
+        "x-kubernetes-validations": [
+            {"rule": "self.min <= self.max", "messageExpression": "'min ' + string(self.min) + ' is over max'",
+             "fieldPath": ".min", "reason": "FieldValueForbidden"},
+            {"rule": "!has(self.imm) || self.imm.size() < 4", "message": "imm is too long"},
+        ],
+    });
+    let made = client.post(DEFINITIONS, &definition(spec)).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    let message = async |spec: Value| client.post(GIZMOS, &gizmo("g", spec)).await.body["message"].clone();
+    assert_eq!(
+        message(json!({"min": 3, "max": 2})).await,
+        "Gizmo.example.com \"g\" is invalid: spec.min: Forbidden: min 3 is over max"
+    );
+    assert_eq!(
+        message(json!({"min": 1, "max": 2, "imm": "long"})).await,
+        "Gizmo.example.com \"g\" is invalid: spec: Invalid value: imm is too long"
+    );
+    let created =
+        client.post(GIZMOS, &gizmo("g", json!({"min": 1, "max": 2, "imm": "a", "once": "x"}))).await;
+    assert_eq!(created.code, 201, "{}", created.text);
+    let path = format!("{GIZMOS}/g");
+    let changed = client.patch(&path, MERGE, &json!({"spec": {"imm": "b"}})).await;
+    assert_eq!(
+        changed.body["message"],
+        "Gizmo.example.com \"g\" is invalid: spec.imm: Invalid value: \"b\": imm is immutable"
+    );
+    assert_eq!(client.patch(&path, MERGE, &json!({"spec": {"once": "y"}})).await.code, 422);
+    assert_eq!(client.patch(&path, MERGE, &json!({"spec": {"max": 3}})).await.code, 200);
+}
+
+#[tokio::test]
+async fn rules_that_do_not_compile_are_refused_with_their_definition() {
+    let (_sandbox, client) = bare();
+    let rules = json!([{"rule": "self.nothing == 1"}, {"rule": "self.a +"}, {"rule": "self.a > 1"}]);
+    let spec = json!({
+        "type": "object", "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": rules,
+    });
+    let refused = client.post(DEFINITIONS, &definition(spec)).await;
+    assert_eq!(refused.code, 422);
+    let fields: Vec<&str> = refused.body["details"]["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| cause["field"].as_str().unwrap())
+        .collect();
+    let at = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations";
+    assert_eq!(fields, [format!("{at}[0].rule"), format!("{at}[1].rule")]);
+    assert!(refused.text.contains("compilation failed: ERROR: <input>:1:"), "{}", refused.text);
+}
+
+fn policy(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    if spec["matchConstraints"].is_null() {
+        spec["matchConstraints"] = json!({"resourceRules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"],
+        }]});
+    }
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+           "metadata": {"name": name}, "spec": spec})
+}
+
+async fn bind(client: &Client, name: &str, more: Value) {
+    let mut spec = json!({"policyName": name, "validationActions": ["Deny"]});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name},
+        "kind": "ValidatingAdmissionPolicyBinding", "spec": spec});
+    let answer = client.post(&format!("{ADMISSION}/validatingadmissionpolicybindings"), &binding).await;
+    assert_eq!(answer.code, 201, "{}", answer.text);
+}
+
+async fn enact(client: &Client, name: &str, spec: Value, binding: Value) {
+    let answer = client.post(&format!("{ADMISSION}/validatingadmissionpolicies"), &policy(name, spec)).await;
+    assert_eq!(answer.code, 201, "{}", answer.text);
+    bind(client, name, binding).await;
+}
+
+#[tokio::test]
+async fn policies_deny_create_update_and_delete() {
+    let (_sandbox, client) = bare();
+    enact(
+        &client,
+        "sizes",
+        json!({
+            "matchConditions": [{"name": "ours", "expression": "request.namespace == 'default'"}],
+            "variables": [{"name": "keys", "expression": "object.data.size()"}],
+            "validations": [
+                {"expression": "request.operation == 'DELETE' || variables.keys <= 1",
+                 "messageExpression": "'has ' + string(variables.keys) + ' keys'"},
+                {"expression": "request.operation != 'DELETE' || !has(oldObject.metadata.labels)",
+                 "message": "labelled", "reason": "Forbidden"},
+            ],
+        }),
+        json!({}),
+    )
+    .await;
+    let mut big = config_map("big");
+    big["data"] = json!({"a": "1", "b": "2"});
+    let refused = client.post(CONFIG_MAPS, &big).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")));
+    assert_eq!(
+        refused.body["message"],
+        "configmaps \"big\" is forbidden: ValidatingAdmissionPolicy 'sizes' with binding 'sizes' denied \
+         request: has 2 keys"
+    );
+    assert_eq!(client.post("/api/v1/namespaces/kube-public/configmaps", &big).await.code, 201, "elsewhere");
+    assert_eq!(client.post(CONFIG_MAPS, &config_map("x")).await.code, 201);
+    let path = format!("{CONFIG_MAPS}/x");
+    assert_eq!(client.patch(&path, MERGE, &json!({"data": {"b": "2"}})).await.code, 422);
+    assert_eq!(client.patch(&path, MERGE, &json!({"metadata": {"labels": {"a": "b"}}})).await.code, 200);
+    assert_eq!(client.delete(&path).await.code, 403);
+    assert_eq!(client.patch(&path, MERGE, &json!({"metadata": {"labels": null}})).await.code, 200);
+    assert_eq!(client.delete(&path).await.code, 200);
+}
+
+#[tokio::test]
+async fn policies_warn_take_parameters_and_fail_as_they_say() {
+    let (_sandbox, client) = bare();
+    enact(
+        &client,
+        "warned",
+        json!({"validations": [{"expression": "object.metadata.name != 'odd'", "message": "odd"}]}),
+        json!({"validationActions": ["Warn"]}),
+    )
+    .await;
+    let warned = client.post(CONFIG_MAPS, &config_map("odd")).await;
+    assert_eq!(warned.code, 201);
+    let warning = warned.headers["warning"].to_str().unwrap();
+    assert!(warning.contains("Validation failed for ValidatingAdmissionPolicy 'warned'"), "{warning}");
+
+    client.post(CONFIG_MAPS, &config_map("limits")).await;
+    let secrets = json!({"resourceRules": [{
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"],
+    }]});
+    enact(
+        &client,
+        "limited",
+        json!({
+            "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "matchConstraints": secrets,
+            "validations": [{"expression": "object.metadata.name.size() <= int(params.data.a)"}],
+        }),
+        json!({"paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"},
+               "matchResources": {"objectSelector": {"matchLabels": {"checked": "yes"}}}}),
+    )
+    .await;
+    let secret = |name: &str, checked: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": {"checked": checked}}});
+    let path = "/api/v1/namespaces/default/secrets";
+    assert_eq!(client.post(path, &secret("long", "no")).await.code, 201);
+    assert_eq!(client.post(path, &secret("a", "yes")).await.code, 201);
+    let refused = client.post(path, &secret("longer", "yes")).await;
+    assert!(refused.text.contains("failed expression: object.metadata.name.size()"), "{}", refused.text);
+
+    let services = json!({"resourceRules": [{
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["serviceaccounts"],
+    }]});
+    let broken = json!([{"expression": "object.metadata.labels.a == 'b'"}]);
+    for (failure, code) in [("Fail", 422), ("Ignore", 201)] {
+        let name = failure.to_lowercase();
+        let spec = json!({"failurePolicy": failure, "matchConstraints": services, "validations": broken});
+        enact(&client, &name, spec, json!({})).await;
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
+        let answer = client.post("/api/v1/namespaces/default/serviceaccounts", &account).await;
+        assert_eq!(answer.code, code, "{failure}: {}", answer.text);
+        client.delete(&format!("{ADMISSION}/validatingadmissionpolicybindings/{name}")).await;
+    }
+    let wrong = policy("wrong", json!({"validations": [{"expression": "object.a +"}]}));
+    let refused = client.post(&format!("{ADMISSION}/validatingadmissionpolicies"), &wrong).await;
+    assert_eq!(refused.code, 422);
+    assert!(refused.text.contains("spec.validations[0].expression"), "{}", refused.text);
+}
