@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod exit;
 mod files;
+mod helm;
 mod interrupt;
 mod logs;
 mod reference;
