@@ -381,12 +381,16 @@ fn words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
 }
 
 fn is_word_rune(rune: char) -> bool {
-    is_letter(rune) && !is_connector(rune) && !is_punct(rune) && !is_upper(rune) && !is_digit(rune)
+    // Bad bytes go with the word they stand in.
+    (is_lower(rune) || rune == char::REPLACEMENT_CHARACTER)
+        && !is_connector(rune)
+        && !is_punct(rune)
+        && !is_digit(rune)
 }
 
-/// What is none of the other kinds: `$`, `=`, `+`.
+/// What is none of the other kinds: `$`, `=`, letters without case.
 fn is_symbol(rune: char) -> bool {
-    !is_letter(rune) && !is_connector(rune) && !is_punct(rune) && !is_upper(rune) && !is_digit(rune)
+    !is_word_rune(rune) && !is_connector(rune) && !is_punct(rune) && !is_upper(rune) && !is_digit(rune)
 }
 
 /// Words in lower case joined by `connector` (`snakecase`, `kebabcase`).
