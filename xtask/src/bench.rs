@@ -100,9 +100,15 @@ fn charts(effort: Effort) -> Result<Vec<Value>> {
         theirs.arg("template").args(rendering.words());
         let mut ours = Command::new(&slipway);
         ours.arg("render").args(rendering.words());
-        rows.push(side_by_side(&rendering.name(), ("helm", &mut theirs), ("slipway", &mut ours), effort)?);
+        let mut row = side_by_side(&rendering.name(), ("helm", &mut theirs), ("slipway", &mut ours), effort)?;
+        row["helm MB"] = json!(peak_memory(&theirs));
+        row["slipway MB"] = json!(peak_memory(&ours));
+        rows.push(row);
     }
-    Ok(with_median(rows))
+    let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
+    let mut rows = with_median(rows);
+    rows.extend(example("slipway-chart", "chart_bench", effort, size)?);
+    Ok(rows)
 }
 
 /// `slipway kustomize build` beside `kustomize build` on a kustomization of many resources.
@@ -169,6 +175,15 @@ fn side_by_side(
         format!("{our_name} ms"): our_time,
         "times faster": their_time / our_time,
     }))
+}
+
+/// The most memory a command holds, in megabytes, where GNU time can tell.
+fn peak_memory(command: &Command) -> Option<f64> {
+    let mut timed = Command::new("/usr/bin/time");
+    timed.args(["-f", "%M"]).arg(command.get_program()).args(command.get_args());
+    let output = timed.stdin(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(said.trim().lines().last()?.trim().parse::<f64>().ok()? / 1024.0)
 }
 
 fn milliseconds(command: &mut Command) -> Result<f64> {

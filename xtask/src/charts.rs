@@ -35,6 +35,12 @@ pub fn renderings() -> Result<Vec<Rendering>> {
     let mut roots =
         vec![shell::root().join("examples/charts"), shell::root().join("crates/chart/tests/fixtures")];
     roots.extend(std::env::var_os("SLIPWAY_CORPUS").map(PathBuf::from));
+    renderings_in(&roots)
+}
+
+/// Every chart under some directories, with its defaults, other flags, its own `conformance.args`, and
+/// each values file chart authors test with (`ci/*.yaml`).
+pub fn renderings_in(roots: &[PathBuf]) -> Result<Vec<Rendering>> {
     let mut charts = Vec::new();
     for root in roots.iter().filter(|root| root.is_dir()) {
         find(root, &mut charts)?;
@@ -46,6 +52,15 @@ pub fn renderings() -> Result<Vec<Rendering>> {
         if let Ok(text) = fs::read_to_string(chart.join("conformance.args")) {
             lines.extend(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
         }
+        let mut tried: Vec<PathBuf> = fs::read_dir(chart.join("ci"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|kind| kind == "yaml"))
+            .collect();
+        tried.sort();
+        lines.extend(tried.iter().map(|path| format!("-f {}", path.display())));
         for line in lines {
             let args =
                 line.split_whitespace().map(|word| word.replace("CHART", &chart.display().to_string()));

@@ -15,6 +15,10 @@ use crate::version;
 
 /// Where dependencies come from that are not beside the chart.
 pub trait Fetch {
+    /// The address meant by what Chart.yaml says, which may be the name of a known repository.
+    fn address(&self, repository: &str) -> Result<String, Error> {
+        Ok(repository.to_owned())
+    }
     /// The newest version at `repository` that satisfies `constraint`.
     fn resolve(&self, repository: &str, name: &str, constraint: &str) -> Result<Option<String>, Error>;
     /// The archive of one version.
@@ -148,10 +152,11 @@ pub struct UpdateOptions {
 /// Resolves the declared dependencies anew, puts them into `charts/` and writes Chart.lock. Gives the
 /// lines Helm prints.
 pub fn update(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Result<Vec<String>, Error> {
-    let chart = Chart::load(directory, &LoadOptions::default())?;
+    let mut chart = Chart::load(directory, &LoadOptions::default())?;
     if chart.metadata.dependencies.is_empty() {
         return Ok(Vec::new());
     }
+    resolve_names(&mut chart, fetch)?;
     let locked = resolve(&chart, directory, fetch)?;
     let lines = bring_in(&chart, directory, &locked, fetch)?;
     let lock = Lock {
@@ -168,12 +173,18 @@ pub fn update(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> R
 
 /// Puts what Chart.lock names into `charts/`; without a lock it is an update.
 pub fn build(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Result<Vec<String>, Error> {
-    let chart = Chart::load(directory, &LoadOptions::default())?;
-    let Some(lock) = &chart.lock else { return update(directory, fetch, options) };
+    let mut chart = Chart::load(directory, &LoadOptions::default())?;
+    if chart.lock.is_none() {
+        return update(directory, fetch, options);
+    }
     if chart.metadata.dependencies.is_empty() {
         return Ok(Vec::new());
     }
-    if !in_sync(&chart) {
+    // Helm 2 signed what the file says, Helm 3 what it means.
+    let was_in_sync = in_sync(&chart);
+    resolve_names(&mut chart, fetch)?;
+    let lock = chart.lock.clone().unwrap_or_default();
+    if !was_in_sync && !in_sync(&chart) {
         let (lock, file) = if chart.metadata.api_version == "v1" {
             ("requirements.lock", "requirements.yaml")
         } else {
@@ -184,6 +195,14 @@ pub fn build(directory: &Path, fetch: &dyn Fetch, options: &UpdateOptions) -> Re
         )));
     }
     bring_in(&chart, directory, &lock.dependencies, fetch)
+}
+
+/// Puts addresses where Chart.yaml names repositories, so that Chart.lock means the same elsewhere.
+fn resolve_names(chart: &mut Chart, fetch: &dyn Fetch) -> Result<(), Error> {
+    for dependency in &mut chart.metadata.dependencies {
+        dependency.repository = fetch.address(&dependency.repository)?;
+    }
+    Ok(())
 }
 
 fn resolve(chart: &Chart, directory: &Path, fetch: &dyn Fetch) -> Result<Vec<Dependency>, Error> {

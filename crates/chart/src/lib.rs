@@ -22,6 +22,7 @@ mod metadata;
 #[cfg(feature = "net")]
 pub mod net;
 mod package;
+pub mod provenance;
 mod render;
 pub mod repo;
 pub mod secret;
@@ -31,7 +32,7 @@ mod version;
 
 pub use create::create;
 pub use error::{Error, Notice, Notices};
-pub use load::{Chart, Crd, File, Ignore, Limits, LoadOptions, Source};
+pub use load::{Chart, Crd, File, Ignore, Limits, LoadOptions, Source, unpack};
 pub use metadata::{Dependency, Lock, Maintainer, Metadata};
 pub use package::{Package, PackageOptions, package};
 pub use render::{

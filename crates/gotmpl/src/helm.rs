@@ -38,6 +38,10 @@ impl FuncMap {
         map.add("lookup", &[Ty::String; 4], Ty::Map, |ctx, args| {
             ctx.host().lookup(&args.text(0), &args.text(1), &args.text(2), &args.text(3))
         });
+        // Not Helm's: charts written for werf and Nelm have it.
+        map.add("werf_secret_file", &[Ty::String], Ty::String, |ctx, args| {
+            ctx.host().secret_file(&args.text(0))
+        });
         map.add("getHostByName", &[Ty::String], Ty::String, |ctx, args| {
             Ok(ctx.host().resolve(&args.text(0)).unwrap_or_default().into())
         });

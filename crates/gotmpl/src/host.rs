@@ -19,6 +19,11 @@ pub trait Host {
         None
     }
 
+    /// The decrypted content of a secret file of the chart, for werf's `werf_secret_file`.
+    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
+        Err(FuncError::new(format!("secret file {path:?} cannot be read: there is no secret key")))
+    }
+
     /// The time `now` gives.
     fn now(&self) -> SystemTime {
         SystemTime::now()

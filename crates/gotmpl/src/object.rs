@@ -35,6 +35,12 @@ pub trait Object: Any {
         None
     }
 
+    /// Why Go refuses to call a method that is there: what it returns does not fit a template.
+    fn uncallable(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
+
     /// The signature of a method; those with pointer receivers only when `addressable`.
     fn method(&self, name: &str, addressable: bool) -> Option<Signature> {
         let _ = (name, addressable);

@@ -116,8 +116,10 @@ pub enum Command {
     Render(Box<commands::render::Args>),
     /// Look charts over for mistakes
     Lint(commands::lint::Args),
-    /// Create, show and pack charts
-    Chart(commands::chart::Args),
+    /// Create, show, pack, fetch and publish charts
+    Chart(Box<commands::chart::Args>),
+    /// Chart repositories
+    Repo(commands::repo::Args),
     /// Build, check and explain Kurel packages
     Package(commands::package::Args),
     /// Build and edit kustomizations

@@ -6,6 +6,7 @@ mod config;
 mod connect;
 mod exit;
 mod files;
+mod helm;
 mod interrupt;
 mod logs;
 mod reference;

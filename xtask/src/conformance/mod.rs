@@ -1,5 +1,6 @@
 //! `cargo xtask conformance`: the same questions to us and to the real programs.
 
+mod charts;
 mod helm;
 mod kustomize;
 mod package;
@@ -28,6 +29,7 @@ enum When {
 
 const SUITES: &[Suite] = &[
     Suite { name: "helm", run: helm::run, when: When::Always },
+    Suite { name: "charts", run: charts::run, when: When::Named },
     Suite { name: "kustomize", run: kustomize::run, when: When::Always },
     Suite { name: "package", run: package::run, when: When::Always },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },

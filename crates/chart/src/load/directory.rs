@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{File, Ignore, Limits, strip_bom};
 use crate::error::{Notice, Notices};
+use crate::gopath;
 
 /// Directories nested deeper than this are a symbolic-link loop or an attack.
 const DEEPEST: usize = 128;
@@ -94,7 +95,12 @@ fn resolve(path: &Path) -> Result<PathBuf, String> {
     fs::canonicalize(path).map_err(|error| {
         let target = fs::read_link(path).unwrap_or_default();
         let target = path.parent().map(|parent| parent.join(&target)).unwrap_or(target);
-        format!("error evaluating symlink {}: {}", path.display(), go_io("lstat", &target, &error))
+        let target = PathBuf::from(gopath::clean(&target.to_string_lossy()));
+        // Go walks the path and names the first part that is not there.
+        let mut parts: Vec<&Path> = target.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
+        parts.reverse();
+        let missing = parts.into_iter().find(|part| fs::symlink_metadata(part).is_err()).unwrap_or(&target);
+        format!("error evaluating symlink {}: {}", path.display(), go_io("lstat", missing, &error))
     })
 }
 

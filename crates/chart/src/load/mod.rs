@@ -169,6 +169,12 @@ pub struct Crd {
     pub file: File,
 }
 
+/// Every file of a packed chart by its name in the chart, within the usual limits; nothing in a name
+/// leads out of the chart.
+pub fn unpack(bytes: &[u8]) -> Result<Vec<File>, Error> {
+    archive::read(bytes, &Limits::default()).map_err(Error::Load)
+}
+
 struct Loader<'l> {
     limits: &'l Limits,
     notices: &'l mut Notices,

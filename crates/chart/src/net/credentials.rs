@@ -7,6 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 
+/// The name of a login whose password is an identity token, as Docker writes it.
+pub(super) const IDENTITY_TOKEN: &str = "<token>";
+
 /// A name and password, or a token.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
@@ -23,7 +26,8 @@ impl std::fmt::Debug for Login {
 /// Logins by host, and the programs that know others.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    logins: BTreeMap<String, Login>,
+    /// Entries as the file has them, so that what is not touched is written back unchanged.
+    auths: Map<String, Value>,
     helpers: BTreeMap<String, String>,
     default_helper: Option<String>,
     /// What else the file says, kept when it is written again.
@@ -41,11 +45,7 @@ impl Credentials {
             serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
         let mut credentials = Self::default();
         if let Some(Value::Object(auths)) = rest.remove("auths") {
-            for (host, entry) in auths {
-                if let Some(login) = read_login(&entry) {
-                    credentials.logins.insert(host_of(&host), login);
-                }
-            }
+            credentials.auths = auths;
         }
         if let Some(Value::Object(helpers)) = rest.get("credHelpers") {
             for (host, helper) in helpers {
@@ -60,8 +60,9 @@ impl Credentials {
     }
 
     /// The login for a host.
-    pub fn login(&self, host: &str) -> Option<&Login> {
-        self.logins.get(&host_of(host))
+    pub fn login(&self, host: &str) -> Option<Login> {
+        let host = host_of(host);
+        self.auths.iter().filter(|(key, _)| host_of(key) == host).find_map(|(_, entry)| read_login(entry))
     }
 
     /// The `docker-credential-…` program to ask for a host, if its login is not here. Running it is the
@@ -71,27 +72,25 @@ impl Credentials {
     }
 
     /// Remembers a login.
-    pub fn insert(&mut self, host: &str, login: Login) {
-        self.logins.insert(host_of(host), login);
+    pub fn insert(&mut self, host: &str, login: &Login) {
+        let pair = format!("{}:{}", login.username, login.password);
+        let entry = json!({"auth": base64::engine::general_purpose::STANDARD.encode(pair)});
+        self.remove(host);
+        self.auths.insert(host_of(host), entry);
     }
 
     /// Forgets a login; tells whether there was one.
     pub fn remove(&mut self, host: &str) -> bool {
-        self.logins.remove(&host_of(host)).is_some()
+        let before = self.auths.len();
+        let host = host_of(host);
+        self.auths.retain(|key, _| host_of(key) != host);
+        self.auths.len() < before
     }
 
     /// The written form.
     pub fn to_json(&self) -> String {
-        let auths: Map<String, Value> = self
-            .logins
-            .iter()
-            .map(|(host, login)| {
-                let pair = format!("{}:{}", login.username, login.password);
-                (host.clone(), json!({"auth": base64::engine::general_purpose::STANDARD.encode(pair)}))
-            })
-            .collect();
         let mut all = self.rest.clone();
-        all.insert("auths".into(), Value::Object(auths));
+        all.insert("auths".into(), Value::Object(self.auths.clone()));
         serde_json::to_string_pretty(&all).unwrap_or_default()
     }
 }
@@ -99,7 +98,7 @@ impl Credentials {
 fn read_login(entry: &Value) -> Option<Login> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     if let Some(token) = text("identitytoken") {
-        return Some(Login { username: "<token>".into(), password: token.to_owned() });
+        return Some(Login { username: IDENTITY_TOKEN.into(), password: token.to_owned() });
     }
     if let (Some(username), Some(password)) = (text("username"), text("password")) {
         return Some(Login { username: username.to_owned(), password: password.to_owned() });
@@ -131,15 +130,15 @@ mod tests {
         let mut credentials = Credentials::parse(text).unwrap();
         let login =
             |username: &str, password: &str| Login { username: username.into(), password: password.into() };
-        assert_eq!(credentials.login("registry-1.docker.io"), Some(&login("u", "p")));
-        assert_eq!(credentials.login("r.example:5000"), Some(&login("a", "b")));
+        assert_eq!(credentials.login("registry-1.docker.io"), Some(login("u", "p")));
+        assert_eq!(credentials.login("r.example:5000"), Some(login("a", "b")));
         assert_eq!(credentials.login("empty.example"), None);
         assert_eq!(credentials.helper("gcr.io"), Some("gcloud"));
         assert_eq!(credentials.helper("x"), Some("desktop"));
-        credentials.insert("new.example", login("n", "m"));
+        credentials.insert("new.example", &login("n", "m"));
         assert!(credentials.remove("r.example:5000"));
         let again = Credentials::parse(credentials.to_json().as_bytes()).unwrap();
-        assert_eq!(again.login("new.example"), Some(&login("n", "m")));
+        assert_eq!(again.login("new.example"), Some(login("n", "m")));
         assert_eq!(again.login("r.example:5000"), None);
         assert!(credentials.to_json().contains("\"other\": 1"));
         assert!(Credentials::parse(b"[").is_err());

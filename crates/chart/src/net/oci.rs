@@ -11,7 +11,7 @@ use crate::deps::{go_json, sha256_hex};
 use crate::error::Error;
 use crate::metadata::Metadata;
 
-use super::credentials::{Credentials, Login};
+use super::credentials::{Credentials, IDENTITY_TOKEN, Login};
 use super::http::{Client, basic, body, header};
 
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
@@ -66,7 +66,8 @@ impl Reference {
         Ok(Self { host: host.to_owned(), repository: repository.to_owned(), tag, digest })
     }
 
-    fn name(&self) -> &str {
+    /// The chart's name: the last part of the path.
+    pub fn name(&self) -> &str {
         self.repository.rsplit('/').next().unwrap_or(&self.repository)
     }
 }
@@ -111,7 +112,7 @@ pub(super) fn choose(tags: &[String], wanted: &str) -> Option<String> {
 struct Session<'s> {
     client: &'s Client,
     reference: &'s Reference,
-    login: Option<&'s Login>,
+    login: Option<Login>,
     /// The `Authorization` header that worked.
     authorization: Option<HeaderValue>,
     actions: &'static str,
@@ -120,7 +121,7 @@ struct Session<'s> {
 impl<'s> Session<'s> {
     fn new(
         client: &'s Client,
-        credentials: &'s Credentials,
+        credentials: &Credentials,
         reference: &'s Reference,
         actions: &'static str,
     ) -> Self {
@@ -171,7 +172,7 @@ impl<'s> Session<'s> {
         let denied = || Error::Publish(format!("{} asks for a login: log in first", self.reference.host));
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
         if scheme.eq_ignore_ascii_case("basic") {
-            return basic(self.login.ok_or_else(denied)?);
+            return basic(self.login.as_ref().ok_or_else(denied)?);
         }
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(denied());
@@ -182,18 +183,29 @@ impl<'s> Session<'s> {
         let realm = get("realm").ok_or_else(denied)?;
         let mut url = url::Url::parse(realm).map_err(|error| Error::Publish(format!("{realm}: {error}")))?;
         let scope = format!("repository:{}:{}", self.reference.repository, self.actions);
-        {
-            let mut query = url.query_pairs_mut();
-            if let Some(service) = get("service") {
-                query.append_pair("service", service);
-            }
-            query.append_pair("scope", get("scope").unwrap_or(&scope));
+        let mut query = Vec::new();
+        if !self.reference.repository.is_empty() {
+            query.push(("scope", get("scope").unwrap_or(&scope)));
         }
+        query.extend(get("service").map(|service| ("service", service)));
+        let identity = self.login.as_ref().filter(|login| login.username == IDENTITY_TOKEN);
         let mut headers = HeaderMap::new();
-        if let Some(login) = self.login {
-            headers.insert(AUTHORIZATION, basic(login)?);
-        }
-        let response = self.client.send(Method::GET, url.as_str(), headers, None).await?;
+        let response = if let Some(login) = identity {
+            query.extend([
+                ("grant_type", "refresh_token"),
+                ("client_id", "slipway"),
+                ("refresh_token", &login.password),
+            ]);
+            let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+            self.client.send(Method::POST, url.as_str(), headers, Some(form.into_bytes())).await?
+        } else {
+            url.query_pairs_mut().extend_pairs(query);
+            if let Some(login) = &self.login {
+                headers.insert(AUTHORIZATION, basic(login)?);
+            }
+            self.client.send(Method::GET, url.as_str(), headers, None).await?
+        };
         if !response.status().is_success() {
             return Err(denied());
         }
@@ -290,6 +302,24 @@ pub async fn tags(
 fn next_page(link: &str) -> Option<String> {
     let (target, rest) = link.split_once('>')?;
     rest.contains("next").then(|| target.trim_start_matches('<').to_owned())
+}
+
+/// Asks a registry whether it knows a login.
+pub async fn check_login(client: &Client, host: &str, login: &Login) -> Result<(), Error> {
+    let reference = Reference { host: host.to_owned(), repository: String::new(), tag: None, digest: None };
+    let mut session = Session {
+        client,
+        reference: &reference,
+        login: Some(login.clone()),
+        authorization: None,
+        actions: "",
+    };
+    let url = session.url("").trim_end_matches('/').to_owned() + "/";
+    let response = session.send(Method::GET, &url, HeaderMap::new(), None).await?;
+    match response.status() {
+        status if status.is_success() => Ok(()),
+        status => fail(format!("login to {host} failed: {status}")),
+    }
 }
 
 /// Fetches a chart by tag or digest; every digest is checked.

@@ -26,6 +26,10 @@ impl Host for SeededHost {
         self.now
     }
 
+    fn is_seeded(&self) -> bool {
+        true
+    }
+
     fn fill_random(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(32) {
             let block = self.blocks.get();

@@ -1,13 +1,16 @@
 //! `index.yaml`: what a repository offers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use slipway_gotmpl::semver::{Constraints, Version};
 
 use crate::codec;
 use crate::decode::{self, Fields};
+use crate::deps::{go_json, sha256_hex};
 use crate::error::{Error, Notice, Notices};
+use crate::load::{Chart, LoadOptions, go_io};
 use crate::metadata::Metadata;
 
 /// The charts of a repository, newest versions first.
@@ -117,38 +120,77 @@ impl Index {
         }
     }
 
-    /// The charts whose name, description or keywords contain `term`: newest of each, or all.
-    pub fn search(&self, term: &str, all_versions: bool, development: bool) -> Vec<(&str, &Entry)> {
-        let term = term.to_lowercase();
-        let mut found = Vec::new();
-        for (name, versions) in &self.entries {
-            let offered = versions.iter().filter(|entry| {
-                development
-                    || Version::parse(&entry.metadata.version)
-                        .is_ok_and(|version| version.prerelease.is_empty())
-            });
-            let limit = if all_versions { usize::MAX } else { 1 };
-            for entry in offered.take(limit) {
-                let metadata = &entry.metadata;
-                let text =
-                    format!("{name}\u{0b}{}\u{0b}{}", metadata.description, metadata.keywords.join(" "));
-                if text.to_lowercase().contains(&term) {
-                    found.push((name.as_str(), entry));
-                }
+    /// Describes the archives of a directory and of those directly inside it; what is no chart is left out.
+    pub fn of_directory(directory: &Path, base: &str, now: &str) -> Result<Self, Error> {
+        let mut index = Self { generated: now.to_owned(), ..Self::default() };
+        let mut folders = vec![String::new()];
+        folders.extend(names(directory, Path::is_dir)?);
+        for folder in folders {
+            let inside = directory.join(&folder);
+            for name in names(&inside, |path| path.extension().is_some_and(|kind| kind == "tgz"))? {
+                let path = inside.join(&name);
+                let Ok(chart) = Chart::load(path.as_path(), &LoadOptions::default()) else { continue };
+                let bytes =
+                    std::fs::read(&path).map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
+                let parts = [base.trim_end_matches('/'), &folder, &name];
+                let url: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                index.add(Entry {
+                    metadata: chart.metadata,
+                    urls: vec![url.join("/")],
+                    created: now.to_owned(),
+                    digest: sha256_hex(&bytes),
+                    removed: false,
+                });
             }
         }
-        found
+        index.sort();
+        Ok(index)
     }
 
-    /// The written form: keys sorted, as Helm writes it.
-    pub fn to_yaml(&self) -> String {
+    fn add(&mut self, entry: Entry) {
+        let versions = self.entries.entry(entry.metadata.name.clone()).or_default();
+        if !versions.iter().any(|known| known.metadata.version == entry.metadata.version) {
+            versions.push(entry);
+        }
+    }
+
+    /// Takes over what another index has and this one has not.
+    pub fn merge(&mut self, other: Self) {
+        other.entries.into_values().flatten().for_each(|entry| self.add(entry));
+        self.sort();
+    }
+
+    fn to_json(&self) -> Value {
         let entries: Map<String, Value> = self
             .entries
             .iter()
             .map(|(name, versions)| (name.clone(), versions.iter().map(Entry::to_json).collect()))
             .collect();
-        codec::write(&json!({"apiVersion": "v1", "entries": entries, "generated": self.generated}))
+        json!({"apiVersion": "v1", "entries": entries, "generated": self.generated})
     }
+
+    /// The written form in JSON.
+    pub fn to_json_text(&self) -> String {
+        go_json(&self.to_json())
+    }
+
+    /// The written form: keys sorted, as Helm writes it.
+    pub fn to_yaml(&self) -> String {
+        codec::write(&self.to_json())
+    }
+}
+
+/// The names in a directory whose path pleases, sorted.
+fn names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String>, Error> {
+    let entries =
+        std::fs::read_dir(directory).map_err(|error| Error::Publish(go_io("open", directory, &error)))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter(|entry| pleases(&entry.path()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Ok(names)
 }
 
 impl Entry {
@@ -258,8 +300,6 @@ mod tests {
         assert_eq!(index.find("nope", "").unwrap_err().to_string(), "no chart name found");
         let all: Vec<_> = index.entries["foo"].iter().map(|entry| entry.metadata.version.as_str()).collect();
         assert_eq!(all, ["1.0.0-rc1", "0.10.0", "0.2.0", "0.1.0"]);
-        assert_eq!(index.search("FO", false, false).len(), 1);
-        assert_eq!(index.search("foo", true, true).len(), 4);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 mod config;
 mod index;
+mod search;
 
 pub use config::{Repositories, Repository};
 #[cfg(feature = "net")]
 pub(crate) use index::absolute;
 pub use index::{Entry, Index};
+pub use search::{Hit, SearchOptions, search};

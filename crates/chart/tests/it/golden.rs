@@ -43,3 +43,34 @@ fn output_and_errors_are_helms() {
     }
     assert!(wrong.is_empty(), "{} cases differ\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Every text of our own charts' templates.
+fn templates(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            templates(&path, text);
+        } else if path.components().any(|part| part.as_os_str() == "templates") {
+            text.push_str(&std::fs::read_to_string(&path).unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn every_function_and_action_has_a_golden() {
+    let mut text = String::new();
+    templates(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"), &mut text);
+    let words: std::collections::BTreeSet<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let functions = slipway_gotmpl::FuncMap::helm(&slipway_gotmpl::sprig::functions());
+    // Templates have no value that can be called, and Helm has no secret files.
+    let without = ["call", "werf_secret_file"];
+    let actions = ["if", "else", "with", "range", "break", "continue", "define", "template", "block", "end"];
+    let missing: Vec<&str> = functions
+        .names()
+        .into_iter()
+        .chain(actions)
+        .filter(|name| !words.contains(name) && !without.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "no fixture uses {missing:?}");
+}

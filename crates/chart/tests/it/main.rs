@@ -2,8 +2,10 @@
 
 mod args;
 mod golden;
+mod hostile;
 mod lint;
 #[cfg(feature = "net")]
 mod net;
+mod provenance;
 mod strvals;
 mod tools;

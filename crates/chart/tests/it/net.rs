@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use slipway_chart::deps::{self, UpdateOptions};
-use slipway_chart::net::{Client, ClientOptions, Credentials, Fetcher, Login, Reference, pull, push, tags};
-use slipway_chart::repo::{Repositories, Repository};
+use slipway_chart::net::{
+    Access, Client, ClientOptions, Credentials, Home, Login, Provenance, Reference, Remote, pull, push, tags,
+};
+use slipway_chart::repo::{Index, Repository, SearchOptions, search};
 use slipway_chart::{Chart, File, LoadOptions, Notices, PackageOptions, package};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -126,7 +128,7 @@ async fn a_chart_goes_to_a_registry_and_back() {
         async move { push(&client, &credentials, &parent, &metadata, &bytes, None, "2024-01-01T00:00:00Z").await }
     };
     assert!(send(credentials.clone()).await.unwrap_err().to_string().contains("log in first"));
-    credentials.insert(&host, Login { username: "u".into(), password: "p".into() });
+    credentials.insert(&host, &Login { username: "u".into(), password: "p".into() });
     let pushed = send(credentials.clone()).await.unwrap();
     assert_eq!(pushed.reference, format!("{host}/team/web:1.2.3_x"));
     let reference = Reference::parse(&format!("{parent}/web:1.2.3_x")).unwrap();
@@ -161,12 +163,124 @@ async fn dependencies_come_from_a_repository() {
     let folder = tempfile::tempdir().unwrap();
     let text = "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies:\n- {name: sub, version: ~0.2, repository: \"@local\"}\n";
     std::fs::write(folder.path().join("Chart.yaml"), text).unwrap();
-    let mut repositories = Repositories::default();
-    let url = format!("http://{host}/charts");
-    repositories.update(Repository { name: "local".into(), url, ..Repository::default() });
-    let client = Client::new(&ClientOptions::default()).unwrap();
-    let fetcher = Fetcher { client, repositories, credentials: Credentials::default() };
+    let remote = remote(folder.path(), Access::default());
+    add(&remote, "local", &format!("http://{host}/charts"));
+    let fetcher = remote.clone();
     let lines = deps::update(folder.path(), &fetcher, &UpdateOptions::default()).unwrap();
-    assert_eq!(lines, ["Saving 1 charts", "Downloading sub from repo @local", "Deleting outdated charts"]);
+    let told = format!("Downloading sub from repo http://{host}/charts");
+    assert_eq!(lines, ["Saving 1 charts", &told, "Deleting outdated charts"]);
+    let lock = std::fs::read_to_string(folder.path().join("Chart.lock")).unwrap();
+    assert!(lock.contains(&format!("repository: http://{host}/charts")), "{lock}");
+    deps::build(folder.path(), &fetcher, &UpdateOptions::default()).unwrap();
     assert_eq!(std::fs::read(folder.path().join("charts/sub-0.2.0.tgz")).unwrap(), packed.bytes);
+}
+
+/// A way to charts whose state lives in a folder of the test.
+fn remote(folder: &std::path::Path, access: Access) -> Remote {
+    let home = Home {
+        repositories: folder.join("repositories.yaml"),
+        cache: folder.join("cache"),
+        registry: folder.join("registry/config.json"),
+        docker: None,
+    };
+    Remote::new(home, access, Arc::new(|_, _| None))
+}
+
+fn add(remote: &Remote, name: &str, url: &str) {
+    let repository = Repository { name: name.into(), url: url.into(), ..Repository::default() };
+    remote
+        .home
+        .change_repositories(|repositories| {
+            repositories.update(repository);
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// A repository with four versions of `foo`, in a folder and over HTTP.
+async fn repository() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::default();
+    for version in ["0.1.0", "0.2.0", "0.10.0", "1.0.0-rc1"] {
+        let packed = package(&chart("foo", version), &PackageOptions::default()).unwrap();
+        std::fs::write(folder.path().join(&packed.file_name), &packed.bytes).unwrap();
+        store.lock().unwrap().insert(format!("/c/{}", packed.file_name), packed.bytes);
+    }
+    let index = Index::of_directory(folder.path(), "", "2024-01-01T00:00:00Z").unwrap();
+    store.lock().unwrap().insert("/c/index.yaml".into(), index.to_yaml().into_bytes());
+    let host = serve(store).await;
+    (folder, format!("http://{host}/c"))
+}
+
+#[tokio::test]
+async fn charts_are_found_by_the_names_users_give() {
+    let (folder, url) = repository().await;
+    let known = remote(folder.path(), Access::default());
+    add(&known, "loc", &url);
+    let none = known.locate("loc/foo", Provenance::No).await.unwrap_err().to_string();
+    assert!(none.starts_with("no cached repo found. (try 'helm repo update')"), "{none}");
+    let repositories = known.home.repositories().unwrap();
+    known.update(repositories.get("loc").unwrap()).await.unwrap();
+
+    let with = |version: &str, repo: &str| {
+        let access = Access { version: version.into(), repo: repo.into(), ..Access::default() };
+        remote(folder.path(), access)
+    };
+    let direct = format!("{url}/foo-0.2.0.tgz");
+    for (version, repo, name, expected) in [
+        ("", "", "loc/foo", Ok("foo-0.10.0.tgz")),
+        (">0.0.0-0", "", "loc/foo", Ok("foo-1.0.0-rc1.tgz")),
+        ("~0.1", "", "loc/foo", Ok("foo-0.1.0.tgz")),
+        ("<0.2", url.as_str(), "foo", Ok("foo-0.1.0.tgz")),
+        ("", "", direct.as_str(), Ok("foo-0.2.0.tgz")),
+        (
+            "9",
+            "",
+            "loc/foo",
+            Err(
+                "chart \"foo\" matching 9 not found in loc index. (try 'helm repo update'): no chart version found for foo-9",
+            ),
+        ),
+        (
+            "",
+            "",
+            "loc/nope",
+            Err(
+                "chart \"nope\" matching  not found in loc index. (try 'helm repo update'): no chart name found",
+            ),
+        ),
+        ("", "", "other/foo", Err("repo other not found")),
+        ("", "", "./nothing", Err("path \"./nothing\" not found")),
+        ("", "", "foo", Err("non-absolute URLs should be in form of repo_name/path_to_chart, got: foo")),
+    ] {
+        let found = with(version, repo).locate(name, Provenance::No).await;
+        let found = found
+            .map(|found| found.path.file_name().unwrap().to_string_lossy().into_owned())
+            .map_err(|error| error.to_string());
+        assert_eq!(found.as_deref().map_err(String::as_str), expected, "{name} {version}");
+    }
+    let missing = with("9", &url).locate("foo", Provenance::No).await.unwrap_err().to_string();
+    assert_eq!(missing, format!("chart \"foo\" version \"9\" not found in {url} repository"));
+
+    let indexes = [("loc".to_owned(), known.home.cached_index("loc").unwrap())];
+    let count = |options: SearchOptions| search(&indexes, &options).unwrap().len();
+    let options = SearchOptions { keyword: "FO".into(), ..SearchOptions::default() };
+    assert_eq!(count(options.clone()), 1);
+    assert_eq!(count(SearchOptions { versions: true, ..options.clone() }), 3);
+    assert_eq!(count(SearchOptions { versions: true, devel: true, ..options.clone() }), 4);
+    assert_eq!(count(SearchOptions { keyword: "f.*t>".into(), regexp: true, ..options }), 1);
+}
+
+#[tokio::test]
+async fn a_chart_that_is_not_what_the_index_promises_is_refused() {
+    let (folder, url) = repository().await;
+    let known = remote(folder.path(), Access::default());
+    add(&known, "loc", &url);
+    let mut index = Index::of_directory(folder.path(), "", "2024-01-01T00:00:00Z").unwrap();
+    for entry in index.entries.get_mut("foo").unwrap() {
+        entry.digest = "00".repeat(32);
+    }
+    known.home.store_index("loc", &index, index.to_yaml().as_bytes()).unwrap();
+    let error = known.locate("loc/foo", Provenance::No).await.unwrap_err().to_string();
+    assert!(error.contains("the repository's index promises"), "{error}");
 }

@@ -76,6 +76,9 @@ impl Renderer<'_> {
                     let callee = Callee::Method(Rc::clone(o), signature);
                     return self.call(s, dot, &callee, node, name, args, last);
                 }
+                if let Some(reason) = o.uncallable(name) {
+                    return Err(s.fail(reason));
+                }
                 match o.kind() {
                     Kind::Struct => {
                         if let Some(v) = o.field(name) {

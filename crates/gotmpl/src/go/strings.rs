@@ -335,6 +335,7 @@ enum Word {
     /// A run of anything else that is written in letters.
     Lower,
     Number,
+    Symbol,
 }
 
 fn is_connector(rune: char) -> bool {
@@ -367,8 +368,10 @@ fn words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
             }
         } else if is_digit(rune) {
             (Word::Number, run(at, &is_digit))
+        } else if is_word_rune(rune) {
+            (Word::Lower, run(at, &is_word_rune))
         } else {
-            (Word::Lower, run(at, &is_word_rune).max(at + 1))
+            (Word::Symbol, run(at, &is_symbol))
         };
         let offset = |index: usize| all.get(index).map_or(text.len(), |(offset, _)| *offset);
         out.push((kind, offset(at)..offset(end)));
@@ -378,7 +381,16 @@ fn words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
 }
 
 fn is_word_rune(rune: char) -> bool {
-    !is_connector(rune) && !is_punct(rune) && !is_upper(rune) && !is_digit(rune)
+    // Bad bytes go with the word they stand in.
+    (is_lower(rune) || rune == char::REPLACEMENT_CHARACTER)
+        && !is_connector(rune)
+        && !is_punct(rune)
+        && !is_digit(rune)
+}
+
+/// What is none of the other kinds: `$`, `=`, letters without case.
+fn is_symbol(rune: char) -> bool {
+    !is_word_rune(rune) && !is_connector(rune) && !is_punct(rune) && !is_upper(rune) && !is_digit(rune)
 }
 
 /// Words in lower case joined by `connector` (`snakecase`, `kebabcase`).
@@ -416,7 +428,7 @@ pub fn joined_words(text: &[u8], connector: char) -> Vec<u8> {
                 due = true;
             }
             Word::Lower if in_number_group && previous == Some(Word::Number) => due = true,
-            Word::Upper | Word::Capitalised | Word::Lower => {
+            Word::Upper | Word::Capitalised | Word::Lower | Word::Symbol => {
                 in_number_group = false;
                 if due {
                     push_rune(&mut out, connector);

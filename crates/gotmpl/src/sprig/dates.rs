@@ -171,6 +171,20 @@ impl Object for Time {
         "time.Time".into()
     }
 
+    fn uncallable(&self, name: &str) -> Option<String> {
+        let second = |kind: &str| {
+            Some(format!(
+                "invalid function signature for {name}: second return value should be error; is {kind}"
+            ))
+        };
+        match name {
+            "ISOWeek" | "Zone" => second("int"),
+            "ZoneBounds" => second("time.Time"),
+            "Clock" | "Date" => Some(format!("function {name} has 3 return values; should be 1 or 2")),
+            _ => None,
+        }
+    }
+
     fn method(&self, name: &str, _addressable: bool) -> Option<Signature> {
         Some(match name {
             "Year" | "Day" | "Hour" | "Minute" | "Second" | "Nanosecond" | "YearDay" => {

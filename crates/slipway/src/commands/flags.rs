@@ -1,15 +1,173 @@
 //! Flags several commands share, under Helm's names.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use slipway_chart::net::{Access, Downloaded, Login, Provenance, Remote, wait};
 use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
+
+use crate::helm;
+use crate::logs::Verbosity;
+use crate::session::Session;
+
+/// Where a chart comes from when its name is not a path: `REPO/NAME`, `oci://…`, an address, or a name
+/// with `--repo`.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Chart source")]
+pub struct SourceFlags {
+    /// Version or constraint of the chart; the newest release if not given
+    #[arg(long, value_name = "VERSION")]
+    pub version: Option<String>,
+
+    /// Versions not yet released as well
+    #[arg(long)]
+    pub devel: bool,
+
+    /// Check the chart's signature before using it
+    #[arg(long)]
+    pub verify: bool,
+
+    /// Public keys signatures are checked with [default: ~/.gnupg/pubring.gpg]
+    #[arg(long, value_name = "FILE")]
+    pub keyring: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub access: AccessFlags,
+}
+
+/// How to get in where a chart is kept.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Chart source")]
+pub struct AccessFlags {
+    /// Address of the repository to look in
+    #[arg(long, value_name = "URL")]
+    pub repo: Option<String>,
+
+    /// User name for the repository or registry
+    #[arg(long, value_name = "NAME")]
+    pub username: Option<String>,
+
+    /// Password for the repository or registry
+    #[arg(long, value_name = "TEXT")]
+    pub password: Option<String>,
+
+    /// Send the login to other hosts than the repository's as well
+    #[arg(long)]
+    pub pass_credentials: bool,
+
+    #[command(flatten)]
+    pub tls: TlsFlags,
+}
+
+/// How a connection is protected.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Chart source")]
+pub struct TlsFlags {
+    /// Certificates to trust
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+
+    /// Certificate to show
+    #[arg(long, value_name = "FILE")]
+    pub cert_file: Option<PathBuf>,
+
+    /// Key of the certificate to show
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+
+    /// Accept any certificate
+    #[arg(long)]
+    pub insecure_skip_tls_verify: bool,
+
+    /// Talk to registries without TLS
+    #[arg(long)]
+    pub plain_http: bool,
+}
+
+impl TlsFlags {
+    pub fn access(&self) -> Access {
+        Access {
+            ca_file: self.ca_file.clone(),
+            cert_file: self.cert_file.clone(),
+            key_file: self.key_file.clone(),
+            insecure_skip_tls_verify: self.insecure_skip_tls_verify,
+            plain_http: self.plain_http,
+            ..Access::default()
+        }
+    }
+}
+
+impl AccessFlags {
+    pub fn access(&self) -> Access {
+        let login = (self.username.is_some() || self.password.is_some()).then(|| Login {
+            username: self.username.clone().unwrap_or_default(),
+            password: self.password.clone().unwrap_or_default(),
+        });
+        Access {
+            repo: self.repo.clone().unwrap_or_default(),
+            login,
+            pass_credentials: self.pass_credentials,
+            ..self.tls.access()
+        }
+    }
+
+    pub fn remote(&self) -> Remote {
+        helm::remote(self.access())
+    }
+}
+
+impl SourceFlags {
+    pub fn remote(&self) -> Remote {
+        let version = match (&self.version, self.devel) {
+            (Some(version), _) => version.trim().to_owned(),
+            (None, true) => ">0.0.0-0".to_owned(),
+            (None, false) => String::new(),
+        };
+        helm::remote(Access { version, ..self.access.access() })
+    }
+
+    /// The public keys to check with.
+    pub fn keyring(&self) -> PathBuf {
+        self.keyring.clone().unwrap_or_else(default_keyring)
+    }
+
+    /// The chart's place on this machine, fetched and checked if need be.
+    pub fn locate(&self, name: &str, session: &Session) -> anyhow::Result<PathBuf> {
+        let provenance = if self.verify { Provenance::Must } else { Provenance::No };
+        // The usual case costs nothing: the chart is here.
+        if !self.verify && Path::new(name).exists() && self.access.repo.is_none() {
+            return Ok(PathBuf::from(name));
+        }
+        let remote = self.remote();
+        let found = wait(remote.locate(name, provenance))?;
+        notes(&found, session);
+        if self.verify {
+            super::chart::verify::check(&found.path, &self.keyring())?;
+        }
+        Ok(found.path)
+    }
+}
+
+pub fn default_keyring() -> PathBuf {
+    let folder =
+        std::env::var_os("GNUPGHOME").map_or_else(|| helm::user_home().join(".gnupg"), PathBuf::from);
+    folder.join("pubring.gpg")
+}
+
+/// Says on standard error what is worth knowing of a download.
+pub fn notes(found: &Downloaded, session: &Session) {
+    if session.verbosity > Verbosity::Quiet {
+        for note in &found.notes {
+            anstream::eprintln!("{note}");
+        }
+    }
+}
 
 /// Values given by the user.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Values")]
 pub struct ValueFlags {
-    /// Values file, `-` for standard input; repeat or separate with commas
+    /// Values file or address, `-` for standard input; repeat or separate with commas
     #[arg(short = 'f', long, value_name = "FILE", value_delimiter = ',')]
     pub values: Vec<String>,
 
@@ -37,6 +195,11 @@ pub struct ValueFlags {
 impl ValueFlags {
     /// Reads the files and keeps the rest, in Helm's order.
     pub fn collect(&self) -> Result<UserValues, Error> {
+        self.collect_with(&AccessFlags::default())
+    }
+
+    /// Reads the files, those at an address with the given flags.
+    pub fn collect_with(&self, access: &AccessFlags) -> Result<UserValues, Error> {
         let mut values = UserValues {
             set: self.set.clone(),
             set_string: self.set_string.clone(),
@@ -53,6 +216,8 @@ impl ValueFlags {
                     .read_to_end(&mut content)
                     .map_err(|error| Error::Values(format!("cannot read standard input: {error}")))?;
                 values.files.push((file.clone(), content));
+            } else if file.starts_with("https://") || file.starts_with("http://") {
+                values.files.push((file.clone(), wait(access.remote().get(file))?));
             } else {
                 values.read_file(Path::new(file))?;
             }

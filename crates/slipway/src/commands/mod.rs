@@ -5,12 +5,14 @@ pub mod completions;
 pub mod config;
 pub mod flags;
 pub mod graph;
+pub mod host;
 pub mod kustomize;
 pub mod lint;
 pub mod man;
 pub mod package;
 pub mod reference;
 pub mod render;
+pub mod repo;
 pub mod run;
 pub mod sandbox;
 
@@ -24,6 +26,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::Render(args) => render::run(&args, session),
         Command::Lint(args) => lint::run(&args, session),
         Command::Chart(args) => chart::run(&args, session),
+        Command::Repo(args) => repo::run(&args, session),
         Command::Package(args) => package::run(&args, session),
         Command::Kustomize(args) => kustomize::run(&args),
         Command::Run(args) => run::run(&args, session),

@@ -9,14 +9,17 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use slipway_chart::explain::{self, Explanation, Query};
+use slipway_chart::secret::{self, SecretFiles};
 use slipway_chart::{
-    Chart, LoadOptions, Notices, Program, RenderOptions, Rendered, SeededHost, Source, UserValues,
+    Chart, LoadOptions, Notice, Notices, Program, RenderOptions, Rendered, Source, UserValues,
 };
-use slipway_gotmpl::{Host, NoHost};
+use slipway_gotmpl::Host;
 use slipway_kustomize::BuildOptions;
 use slipway_problem::Problem;
 
-use super::flags::{CapabilityFlags, ValueFlags};
+use super::chart::secret::KeyFlag;
+use super::flags::{CapabilityFlags, SourceFlags, ValueFlags};
+use super::host::RenderHost;
 use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
@@ -38,6 +41,23 @@ pub struct Args {
 
     #[command(flatten)]
     capabilities: CapabilityFlags,
+
+    #[command(flatten)]
+    source: SourceFlags,
+
+    #[command(flatten)]
+    secrets: SecretFlags,
+
+    #[command(flatten)]
+    ignored: IgnoredFlags,
+
+    /// Bring in missing dependencies first
+    #[arg(long)]
+    dependency_update: bool,
+
+    /// Let `getHostByName` ask the name service
+    #[arg(long)]
+    enable_dns: bool,
 
     /// Say which template line and which value produced a field: `Deployment/web:spec.replicas`
     #[arg(long, value_name = "[OBJECT:]FIELD")]
@@ -108,6 +128,54 @@ pub struct Args {
     debug: bool,
 }
 
+/// Encrypted values and files of werf and Nelm.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Secrets")]
+struct SecretFlags {
+    /// Encrypted values file besides the chart's secret-values.yaml; `--set` wins over it
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    secret_values: Vec<PathBuf>,
+
+    /// Leave encrypted values and files encrypted
+    #[arg(long)]
+    no_decrypt_secrets: bool,
+
+    #[command(flatten)]
+    key: KeyFlag,
+}
+
+/// Flags of `helm template` that change nothing of what it prints.
+#[derive(Debug, Default, clap::Args)]
+struct IgnoredFlags {
+    #[arg(long, hide = true)]
+    atomic: bool,
+    #[arg(long, hide = true)]
+    create_namespace: bool,
+    #[arg(long, hide = true)]
+    description: Option<String>,
+    #[arg(long, hide = true)]
+    disable_openapi_validation: bool,
+    #[arg(long, hide = true)]
+    force: bool,
+    #[arg(long, hide = true)]
+    hide_notes: bool,
+    #[arg(short = 'l', long, hide = true)]
+    labels: Vec<String>,
+    #[arg(long, hide = true)]
+    replace: bool,
+    #[arg(long, hide = true)]
+    take_ownership: bool,
+    #[arg(long, hide = true)]
+    timeout: Option<String>,
+    #[arg(long, hide = true)]
+    wait: bool,
+    #[arg(long, hide = true)]
+    wait_for_jobs: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "client",
+        value_parser = ["client", "none", "true", "false"])]
+    dry_run: Option<String>,
+}
+
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let (name, path) = match args.words.as_slice() {
         [source] => (None, source.as_str()),
@@ -115,7 +183,8 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         _ => bail!("render takes a source, or a name and a source"),
     };
     // Archives on standard input and charts elsewhere are no paths.
-    if path == "-" || path.contains("://") {
+    let in_repository = path.contains('/') && !path.starts_with(['.', '/']) && !Path::new(path).exists();
+    if path == "-" || path.contains("://") || args.source.repo.is_some() || in_repository {
         return chart(args, name, path, session);
     }
     let source = crate::source::Source::detect(Path::new(path))?;
@@ -130,19 +199,17 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 }
 
 fn chart(args: &Args, name: Option<&str>, path: &str, session: &Session) -> anyhow::Result<Exit> {
-    let user = args.values.collect()?;
+    let mut user = args.values.collect_with(&args.source.access)?;
     let mut notices = Notices::new();
-    let loaded = load(path, &mut notices);
+    let loaded = load(args, path, session, &mut notices);
     let result = loaded.and_then(|chart| {
-        let host: Box<dyn Host> = match args.seed {
-            Some(seed) => Box::new(SeededHost::new(seed, SEEDED_TIME)),
-            None => Box::new(NoHost),
-        };
-        let options = options(args, name, path, &*host, session)?;
+        let mut host = RenderHost::new(args.seed, args.enable_dns);
+        decrypt(&args.secrets, &chart, &mut user, &mut host, &mut notices)?;
+        let options = options(args, name, path, &host, session)?;
         let program = Program::new(chart);
         match &args.explain {
-            Some(query) => explain_field(&program, &user, &options, &*host, query, session.output()),
-            None => print(args, &program, &user, &options, &*host, &mut notices),
+            Some(query) => explain_field(&program, &user, &options, &host, query, session.output()),
+            None => print(args, &program, &user, &options, &host, &mut notices),
         }
     });
     if session.verbosity > crate::logs::Verbosity::Quiet {
@@ -153,17 +220,67 @@ fn chart(args: &Args, name: Option<&str>, path: &str, session: &Session) -> anyh
     result.map(|()| Exit::Done)
 }
 
-/// What the clock says in a seeded rendering.
-const SEEDED_TIME: u64 = 1_700_000_000;
-
-fn load(path: &str, notices: &mut Notices) -> anyhow::Result<Chart> {
+fn load(args: &Args, path: &str, session: &Session, notices: &mut Notices) -> anyhow::Result<Chart> {
     if path == "-" {
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)
             .context("read standard input")?;
         return Ok(Chart::load_with(Source::Archive(&bytes), &LoadOptions::default(), notices)?);
     }
-    Ok(Chart::load_with(Path::new(path), &LoadOptions::default(), notices)?)
+    let path = args.source.locate(path, session)?;
+    if args.dependency_update && path.is_dir() {
+        super::chart::update_dependencies(&path, &args.source.access)?;
+    }
+    Ok(Chart::load_with(path.as_path(), &LoadOptions::default(), notices)?)
+}
+
+/// Puts encrypted values among the user's and makes secret files readable. The chart's own
+/// `secret-values.yaml` stands under `-f`, files the user names above it, `--set` over all.
+fn decrypt(
+    flags: &SecretFlags,
+    chart: &Chart,
+    user: &mut UserValues,
+    host: &mut RenderHost,
+    notices: &mut Notices,
+) -> anyhow::Result<()> {
+    let own = chart.files.iter().find(|file| file.name == "secret-values.yaml");
+    let has_files = chart.files.iter().any(|file| file.name.starts_with("secret/"));
+    if own.is_none() && !has_files && flags.secret_values.is_empty() {
+        return Ok(());
+    }
+    let key = if flags.no_decrypt_secrets { None } else { flags.key.find()? };
+    let Some(key) = key else {
+        if !flags.no_decrypt_secrets && !flags.secret_values.is_empty() {
+            bail!(
+                Problem::error("there is no secret key to decrypt --secret-values with")
+                    .hint("set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are")
+            );
+        }
+        for path in &flags.secret_values {
+            user.read_file(path)?;
+        }
+        if !flags.no_decrypt_secrets && own.is_some() {
+            notices.push(Notice("secret-values.yaml is left out: there is no secret key".into()));
+        }
+        return Ok(());
+    };
+    let plain = |name: &str, bytes: &[u8]| -> anyhow::Result<(String, Vec<u8>)> {
+        let failed = || format!("decrypt {name}");
+        let text = std::str::from_utf8(bytes).with_context(failed)?;
+        let values = secret::decrypt_to_map(text, &key).with_context(failed)?;
+        Ok((name.to_owned(), serde_json::to_vec(&values)?))
+    };
+    if let Some(own) = own {
+        user.files.insert(0, plain(&own.name, &own.data)?);
+    }
+    for path in &flags.secret_values {
+        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+        user.files.push(plain(&path.display().to_string(), &bytes)?);
+    }
+    if has_files {
+        host.secret_files = Some(SecretFiles::of(chart, &key)?);
+    }
+    Ok(())
 }
 
 fn options(

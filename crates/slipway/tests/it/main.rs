@@ -1,6 +1,7 @@
 //! Whole commands, as a user runs them.
 
 mod bad_input;
+mod charts;
 mod config;
 mod graph;
 mod run;

@@ -1,0 +1,104 @@
+//! Signed charts: `.prov` files as Helm writes and checks them.
+//!
+//! The signature is OpenPGP's "cleartext" kind. Only what charts need of OpenPGP is here, on the key
+//! provider the rest of the tree uses: version 4 keys, RSA and Ed25519.
+
+mod key;
+mod packet;
+mod signature;
+
+use crate::codec;
+use crate::deps::sha256_hex;
+use crate::error::Error;
+use crate::metadata::Metadata;
+use packet::fail;
+use serde_json::json;
+
+pub use key::Identity;
+
+/// Keys to check signatures with or to sign with.
+#[derive(Clone, Debug)]
+pub struct Keyring(Vec<Identity>);
+
+/// What a good signature says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// `Name <address>` of whoever signed.
+    pub signed_by: Vec<String>,
+    /// Of the key, in upper-case hexadecimal.
+    pub fingerprint: String,
+    /// Of the archive, `sha256:…`.
+    pub hash: String,
+}
+
+impl Keyring {
+    /// Reads a keyring: GnuPG's older `.gpg` files or an export, binary or armoured.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        key::keyring(bytes).map(Self)
+    }
+
+    /// Signs a packed chart with the key whose name contains `name`; gives the content of the `.prov`.
+    pub fn sign(
+        &self,
+        name: &str,
+        passphrase: &[u8],
+        metadata: &Metadata,
+        file_name: &str,
+        archive: &[u8],
+        now: u64,
+    ) -> Result<String, Error> {
+        let named: Vec<&Identity> =
+            self.0.iter().filter(|identity| identity.names.iter().any(|one| one.contains(name))).collect();
+        let identity = match named.as_slice() {
+            [one] => *one,
+            [] => return fail(format!("private key not found: no key is named {name:?}")),
+            many => match many.iter().find(|identity| identity.names.iter().any(|one| one == name)) {
+                Some(exact) => *exact,
+                None => return fail(format!("the key name {name:?} fits more than one key")),
+            },
+        };
+        let Some(key) = identity.keys.first() else { return fail("the key cannot sign") };
+        let signer = key.unlock(passphrase)?;
+        let sums = json!({"files": {file_name: format!("sha256:{}", sha256_hex(archive))}});
+        let text = format!("{}\n...\n{}", codec::write(&metadata.to_json()), codec::write(&sums));
+        signature::clear_sign(&text, &signer, &key.fingerprint, now)
+    }
+
+    /// Checks a packed chart against its `.prov`.
+    pub fn verify(
+        &self,
+        file_name: &str,
+        archive: &[u8],
+        provenance: &str,
+        now: u64,
+    ) -> Result<Verified, Error> {
+        let (text, signature) = signature::clear_read(provenance)?;
+        let (identity, fingerprint) = signature::check(&text, &signature, &self.0, now)?;
+        let Some((_, sums)) = text.split_once("\n...\n") else {
+            return fail("message block must have at least two parts");
+        };
+        let sums = codec::read(sums.as_bytes()).map_err(Error::Publish)?;
+        let Some(promised) = sums.pointer("/files").and_then(|files| files.get(file_name)?.as_str()) else {
+            return fail(format!("provenance does not contain a SHA for a file named {file_name:?}"));
+        };
+        let found = format!("sha256:{}", sha256_hex(archive));
+        if found != promised {
+            return fail(format!("sha256 sum does not match for {file_name}: {promised:?} != {found:?}"));
+        }
+        Ok(Verified {
+            signed_by: identity.names.clone(),
+            fingerprint: crate::secret::to_hex(&fingerprint).to_uppercase(),
+            hash: found,
+        })
+    }
+}
+
+impl std::fmt::Display for Verified {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for name in &self.signed_by {
+            writeln!(f, "Signed by: {name}")?;
+        }
+        writeln!(f, "Using Key With Fingerprint: {}", self.fingerprint)?;
+        writeln!(f, "Chart Hash Verified: {}", self.hash)
+    }
+}

@@ -1,0 +1,125 @@
+//! Charts made to exhaust whoever renders them end in an error, within limits.
+
+use std::io::Write as _;
+
+use slipway_chart::{Chart, File, LoadOptions, Notices, RenderOptions, Source, render};
+
+const ABOUT: &str = "apiVersion: v2\nname: bad\nversion: 1.0.0\n";
+
+fn load(files: &[(&str, &str)]) -> Result<Chart, slipway_chart::Error> {
+    let files = [("Chart.yaml", ABOUT)].iter().chain(files);
+    let files = files.map(|(name, text)| File { name: (*name).into(), data: text.as_bytes().into() });
+    Chart::from_files(files.collect(), &LoadOptions::default(), &mut Notices::new())
+}
+
+/// What rendering says; the limits are small so that the test is fast, their order is the default's.
+fn said(files: &[(&str, &str)]) -> String {
+    let mut options = RenderOptions::default();
+    options.limits.steps = 200_000;
+    options.limits.value_bytes = 1 << 20;
+    options.limits.total_bytes = 16 << 20;
+    options.limits.template_depth = 1000;
+    let rendered = load(files)
+        .and_then(|chart| render(&chart, &serde_json::Map::new(), &options)?.to_template_output(&options));
+    match rendered {
+        Ok(output) => panic!("{files:?} gave {} bytes", output.len()),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn bombs_in_templates_end_in_an_error() {
+    let nested =
+        "{{ range until 5000 }}{{ range until 5000 }}{{ range until 5000 }}{{ end }}{{ end }}{{ end }}";
+    let doubled = format!("{{{{ $x := \"xxxxxxxx\" }}}}{}", "{{ $x = print $x $x }}".repeat(64));
+    let listed = format!("{{{{ $x := list 1 }}}}{}{{{{ len $x }}}}", "{{ $x = concat $x $x }}".repeat(64));
+    let held =
+        format!("{{{{ $x := dict }}}}{}{{{{ toYaml $x }}}}", "{{ $x = dict \"a\" $x \"b\" $x }}".repeat(64));
+    for template in [
+        "{{ define \"a\" }}{{ include \"a\" . }}{{ end }}{{ include \"a\" . }}",
+        "{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}",
+        "{{ define \"a\" }}{{ include \"b\" . }}{{ end }}{{ define \"b\" }}{{ include \"a\" . }}{{ end }}{{ include \"a\" . }}",
+        "{{ $t := \"{{ tpl .t . }}\" }}{{ tpl $t (dict \"t\" $t \"Template\" .Template) }}",
+        "{{ repeat 1000000000 \"x\" }}",
+        "{{ repeat 1000000 (repeat 1000000 \"x\") }}",
+        "{{ until 1000000000 }}",
+        "{{ untilStep 0 1000000000 1 }}",
+        "{{ range $i := until 1000000000 }}{{ $i }}{{ end }}",
+        "{{ seq 1 1000000000 }}",
+        "{{ indent 1000000000 \"x\" }}",
+        "{{ nindent 100000000 \"x\\nx\\nx\" }}",
+        "{{ printf \"%1000000d%1000000d%1000000d%1000000d%1000000d\" 1 2 3 4 5 }}",
+        "{{ randAlphaNum 1000000000 }}",
+        "{{ randBytes 1000000000 }}",
+        "{{ wrapWith 1 (repeat 20000 \"x\") (repeat 20000 \"a \") }}",
+        "{{ replace \"x\" (repeat 20000 \"y\") (repeat 20000 \"x\") }}",
+        "{{ join (repeat 20000 \"-\") (until 20000) }}",
+        "{{ regexReplaceAll \"x\" (repeat 20000 \"x\") (repeat 20000 \"y\") }}",
+        "{{ regexMatch \"((((a{1,100}){1,100}){1,100}){1,100})\" \"a\" | ternary (fail \"no\") (fail \"no\") }}",
+        "{{ mustRegexMatch \"(((((a{1,1000}){1,1000}){1,1000})))\" \"a\" }}",
+        "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ $d }}",
+        "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ mustToJson $d }}",
+        nested,
+        &doubled,
+        &listed,
+        &held,
+    ] {
+        let text = said(&[("templates/a.yaml", template)]);
+        assert!(text.contains("bad/templates/a.yaml"), "{template}: {text}");
+        assert!(text.len() < 200_000, "{template}: {} bytes", text.len());
+    }
+}
+
+#[test]
+fn bombs_in_files_end_in_an_error() {
+    let deep = format!("a: {}{}\n", "[".repeat(100_000), "]".repeat(100_000));
+    let bomb: String = std::iter::once("a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned())
+        .chain(('b'..='j').map(|name| {
+            let before = char::from(name as u8 - 1);
+            format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(","))
+        }))
+        .collect();
+    let schema = r##"{"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}"##;
+    for (name, text) in [
+        ("values.yaml", deep.as_str()),
+        ("values.yaml", &bomb),
+        ("Chart.yaml", &bomb),
+        ("values.schema.json", schema),
+        ("templates/a.yaml", &deep),
+        ("templates/a.yaml", &bomb),
+    ] {
+        let text = said(&[(name, text)]);
+        assert!(!text.is_empty() && text.len() < 10_000, "{name}: {text}");
+    }
+}
+
+/// A gzipped tar with one entry of that name and size.
+fn archive(name: &str, size: u64) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_cksum();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(header.as_bytes()).unwrap();
+    let zeros = vec![0; 1 << 16];
+    for _ in 0..size.div_ceil(1 << 16) {
+        gzip.write_all(&zeros).unwrap();
+    }
+    gzip.finish().unwrap()
+}
+
+#[test]
+fn archives_that_lead_astray_end_in_an_error() {
+    for (name, size, expected) in [
+        ("bad/../../etc/passwd", 1, "chart illegally references parent directory"),
+        ("bad//etc/passwd", 1, "chart illegally contains absolute paths"),
+        ("bad/zeros", 6 << 20, "is larger than the maximum file size"),
+        ("bad/charts/../../../x", 1, "chart illegally references parent directory"),
+    ] {
+        let bytes = archive(name, size);
+        let options = LoadOptions::default();
+        let error = Chart::load_with(Source::Archive(&bytes), &options, &mut Notices::new()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+    }
+}

@@ -1,0 +1,277 @@
+//! `slipway chart pull|push|search|registry`
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use slipway_chart::net::{self, Access, Login, Provenance, Reference, wait};
+use slipway_chart::repo::{self, Index, Repository, SearchOptions};
+use slipway_chart::{Chart, LoadOptions};
+
+use super::verify;
+use crate::cli::Output;
+use crate::commands::flags::{SourceFlags, TlsFlags, notes};
+use crate::commands::repo::password_from_stdin;
+use crate::exit::Exit;
+use crate::helm;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+
+#[derive(Debug, clap::Args)]
+pub struct Pull {
+    /// `REPO/NAME`, `oci://…`, an address, or a name with --repo
+    #[arg(value_name = "CHART", required = true)]
+    charts: Vec<String>,
+
+    /// Where to put the archive
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    destination: PathBuf,
+
+    /// Unpack the chart
+    #[arg(long)]
+    untar: bool,
+
+    /// Where to unpack it, under the destination
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    untardir: PathBuf,
+
+    /// Fetch the signature as well, without checking it
+    #[arg(long)]
+    prov: bool,
+
+    #[command(flatten)]
+    source: SourceFlags,
+}
+
+pub fn pull(args: &Pull, session: &Session) -> anyhow::Result<Exit> {
+    let remote = args.source.remote();
+    let provenance = match (args.source.verify, args.prov) {
+        (true, _) => Provenance::Must,
+        (false, true) => Provenance::IfThere,
+        (false, false) => Provenance::No,
+    };
+    for name in &args.charts {
+        let temporary = if args.untar { Some(tempfile::tempdir()?) } else { None };
+        let directory = temporary.as_ref().map_or(args.destination.as_path(), |folder| folder.path());
+        let found = wait(remote.download(name, directory, provenance))?;
+        notes(&found, session);
+        if args.source.verify {
+            show::print(&verify::check(&found.path, &args.source.keyring())?)?;
+        }
+        if args.untar {
+            let chart = Chart::load(found.path.as_path(), &LoadOptions::default())?;
+            let target = args.destination.join(&args.untardir);
+            unpack(&chart, &found.path, &target)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Unpacks an archive whose chart could be loaded, so that no name in it leads elsewhere.
+fn unpack(chart: &Chart, archive: &Path, target: &Path) -> anyhow::Result<()> {
+    let folder = target.join(chart.name());
+    if folder.exists() {
+        bail!("failed to untar: a file or directory with the name {} already exists", folder.display());
+    }
+    let bytes = fs::read(archive).with_context(|| format!("read {}", archive.display()))?;
+    for file in slipway_chart::unpack(&bytes)? {
+        let path = folder.join(&file.name);
+        let failed = || format!("write {}", path.display());
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).with_context(failed)?;
+        }
+        fs::write(&path, &file.data).with_context(failed)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Push {
+    /// A packed chart; its `.prov` beside it is pushed too
+    #[arg(value_name = "CHART.tgz")]
+    chart: PathBuf,
+
+    /// The registry and path: `oci://HOST/PATH`
+    #[arg(value_name = "REMOTE")]
+    remote: String,
+
+    #[command(flatten)]
+    tls: TlsFlags,
+}
+
+pub fn push(args: &Push) -> anyhow::Result<Exit> {
+    if !args.remote.starts_with("oci://") {
+        bail!("scheme prefix missing from remote (e.g. \"oci://\")");
+    }
+    let chart = Chart::load(args.chart.as_path(), &LoadOptions::default())?;
+    let bytes = fs::read(&args.chart).with_context(|| format!("read {}", args.chart.display()))?;
+    let provenance = fs::read(format!("{}.prov", args.chart.display())).ok();
+    let remote = helm::remote(args.tls.access());
+    let host = Reference::parse(&format!("{}/{}", args.remote.trim_end_matches('/'), chart.name()))?.host;
+    let credentials = remote.credentials(&host)?;
+    let client = remote.client(&Repository::default())?;
+    let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let pushed = wait(net::push(
+        &client,
+        &credentials,
+        &args.remote,
+        &chart.metadata,
+        &bytes,
+        provenance.as_deref(),
+        &created,
+    ))?;
+    show::print(&format!("Pushed: {}\nDigest: {}\n", pushed.reference, pushed.digest))?;
+    Ok(Exit::Done)
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Search {
+    /// Search the known repositories
+    Repo(SearchRepo),
+}
+
+#[derive(Debug, clap::Args)]
+pub struct SearchRepo {
+    /// What to look for in names, descriptions and keywords
+    #[arg(value_name = "KEYWORD")]
+    words: Vec<String>,
+    /// Every version instead of the newest
+    #[arg(short = 'l', long)]
+    versions: bool,
+    /// Versions not yet released as well
+    #[arg(long)]
+    devel: bool,
+    /// Version or constraint
+    #[arg(long, value_name = "VERSION", default_value = "")]
+    version: String,
+    /// The keyword is a regular expression
+    #[arg(short, long)]
+    regexp: bool,
+    /// Widest column of a table, 0 for any
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    max_col_width: usize,
+    /// Fail if nothing is found
+    #[arg(long)]
+    fail_on_no_result: bool,
+}
+
+pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<Exit> {
+    let home = helm::home();
+    let known = home.repositories()?.repositories;
+    if known.is_empty() {
+        bail!("no repositories configured");
+    }
+    let mut indexes: Vec<(String, Index)> = Vec::new();
+    for repository in known {
+        match home.cached_index(&repository.name) {
+            Ok(index) => indexes.push((repository.name, index)),
+            Err(_) => anstream::eprintln!(
+                "WARNING: Repo {:?} is corrupt or missing. Try 'slipway repo update'.",
+                repository.name
+            ),
+        }
+    }
+    let options = SearchOptions {
+        keyword: args.words.join(" "),
+        regexp: args.regexp,
+        versions: args.versions,
+        version: args.version.clone(),
+        devel: args.devel,
+    };
+    let hits = repo::search(&indexes, &options)?;
+    if hits.is_empty() {
+        if args.fail_on_no_result {
+            bail!("no results found");
+        }
+        if session.output() == Output::Table {
+            show::print("No results found\n")?;
+            return Ok(Exit::Done);
+        }
+    }
+    let data: Vec<_> = hits
+        .iter()
+        .map(|hit| {
+            let about = &hit.entry.metadata;
+            serde_json::json!({
+                "name": hit.name, "version": about.version, "app_version": about.app_version,
+                "description": about.description,
+            })
+        })
+        .collect();
+    let short = |text: &str| match args.max_col_width {
+        0 => text.to_owned(),
+        most if text.chars().count() <= most => text.to_owned(),
+        most => text.chars().take(most.saturating_sub(3)).chain("...".chars()).collect(),
+    };
+    show::show(session.output(), &data, |_| {
+        let mut table = Table::new(&["name", "chart version", "app version", "description"]);
+        for hit in &hits {
+            let about = &hit.entry.metadata;
+            table.row(
+                [&hit.name, &about.version, &about.app_version, &about.description].map(|one| short(one)),
+            );
+        }
+        table.render()
+    })?;
+    Ok(Exit::Done)
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Registry {
+    /// Log in to a registry
+    Login(LogIn),
+    /// Forget a registry's login
+    Logout {
+        #[arg(value_name = "HOST")]
+        host: String,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct LogIn {
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// User name
+    #[arg(short, long, value_name = "NAME")]
+    username: Option<String>,
+    /// Password or token; better given with --password-stdin
+    #[arg(short, long, value_name = "TEXT")]
+    password: Option<String>,
+    /// Read the password from standard input
+    #[arg(long, conflicts_with = "password")]
+    password_stdin: bool,
+    /// Accept any certificate
+    #[arg(long)]
+    insecure: bool,
+    #[command(flatten)]
+    tls: TlsFlags,
+}
+
+pub fn registry(command: &Registry) -> anyhow::Result<Exit> {
+    match command {
+        Registry::Login(args) => {
+            let password = match &args.password {
+                Some(password) => password.clone(),
+                None => password_from_stdin()?,
+            };
+            let login = Login { username: args.username.clone().unwrap_or_default(), password };
+            let mut access = Access { login: Some(login.clone()), ..args.tls.access() };
+            access.insecure_skip_tls_verify |= args.insecure;
+            let remote = helm::remote(access);
+            let host = args.host.strip_prefix("oci://").unwrap_or(&args.host);
+            let client = remote.client(&Repository::default())?;
+            wait(net::check_login(&client, host, &login))?;
+            remote.home.change_credentials(|credentials| credentials.insert(host, &login))?;
+            anstream::eprintln!("Login Succeeded");
+        }
+        Registry::Logout { host } => {
+            let host = host.strip_prefix("oci://").unwrap_or(host);
+            if !helm::home().change_credentials(|credentials| credentials.remove(host))? {
+                bail!("not logged in to {host}");
+            }
+            anstream::eprintln!("Removing login credentials for {host}");
+        }
+    }
+    Ok(Exit::Done)
+}

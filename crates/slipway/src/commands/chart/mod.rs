@@ -1,0 +1,269 @@
+//! `slipway chart`: one file a family of commands.
+
+mod fetch;
+pub mod secret;
+pub mod verify;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use slipway_chart::deps::{self, UpdateOptions};
+use slipway_chart::{Chart, LoadOptions, PackageOptions, Part};
+use slipway_problem::{Location, Problem};
+
+use super::flags::{AccessFlags, SourceFlags, default_keyring};
+use crate::exit::Exit;
+use crate::files;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Start a new chart in a directory of its name
+    Create {
+        #[arg(value_name = "NAME")]
+        path: PathBuf,
+    },
+    /// Show a part of a chart
+    Show {
+        /// What to show
+        part: ShownPart,
+        /// A directory, `.tgz`, `REPO/NAME`, `oci://…` or address
+        chart: String,
+        #[command(flatten)]
+        source: Box<SourceFlags>,
+    },
+    /// Pack a chart; the same chart gives the same bytes
+    Package(Box<Package>),
+    /// Check the signature of a packed chart
+    Verify {
+        #[arg(value_name = "CHART.tgz")]
+        chart: PathBuf,
+        /// Public keys to check with [default: ~/.gnupg/pubring.gpg]
+        #[arg(long, value_name = "FILE")]
+        keyring: Option<PathBuf>,
+    },
+    /// Fetch a packed chart
+    Pull(Box<fetch::Pull>),
+    /// Publish a packed chart in a registry
+    Push(fetch::Push),
+    /// Find charts
+    #[command(subcommand)]
+    Search(fetch::Search),
+    /// Logins for registries
+    #[command(subcommand)]
+    Registry(fetch::Registry),
+    /// Encrypted values and files, as werf and Nelm keep them
+    #[command(subcommand)]
+    Secret(secret::Command),
+    /// A chart's dependencies
+    #[command(subcommand)]
+    Deps(Deps),
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Deps {
+    /// List what Chart.yaml asks for and whether charts/ has it
+    List {
+        #[arg(value_name = "CHART", default_value = ".")]
+        chart: PathBuf,
+    },
+    /// Resolve dependencies anew, fill charts/ and write Chart.lock
+    Update {
+        #[arg(value_name = "CHART", default_value = ".")]
+        chart: PathBuf,
+        /// Use the indexes fetched last
+        #[arg(long)]
+        skip_refresh: bool,
+        #[command(flatten)]
+        access: Box<AccessFlags>,
+    },
+    /// Fill charts/ with what Chart.lock names
+    Build {
+        #[arg(value_name = "CHART", default_value = ".")]
+        chart: PathBuf,
+        /// Use the indexes fetched last
+        #[arg(long)]
+        skip_refresh: bool,
+        #[command(flatten)]
+        access: Box<AccessFlags>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Package {
+    #[arg(value_name = "CHART")]
+    chart: PathBuf,
+    /// Where to put the archive
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    destination: PathBuf,
+    /// Another version than Chart.yaml's
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// Another appVersion than Chart.yaml's
+    #[arg(long, value_name = "VERSION")]
+    app_version: Option<String>,
+    /// Bring dependencies up to date first
+    #[arg(short = 'u', long)]
+    dependency_update: bool,
+    /// Sign the archive
+    #[arg(long, requires = "key")]
+    sign: bool,
+    /// Name of the key to sign with, or a part of it
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
+    /// Keyring with the secret key [default: ~/.gnupg/pubring.gpg]
+    #[arg(long, value_name = "FILE")]
+    keyring: Option<PathBuf>,
+    /// File with the key's passphrase, `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ShownPart {
+    Chart,
+    Values,
+    Readme,
+    Crds,
+    All,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Create { path } => create(path)?,
+        Command::Show { part, chart, source } => {
+            let part = match part {
+                ShownPart::Chart => Part::Chart,
+                ShownPart::Values => Part::Values,
+                ShownPart::Readme => Part::Readme,
+                ShownPart::Crds => Part::Crds,
+                ShownPart::All => Part::All,
+            };
+            std::io::stdout()
+                .lock()
+                .write_all(&slipway_chart::show(&load(&source.locate(chart, session)?)?, part)?)?;
+        }
+        Command::Package(args) => package(args)?,
+        Command::Verify { chart, keyring } => {
+            let keyring = keyring.clone().unwrap_or_else(default_keyring);
+            show::print(&verify::check(chart, &keyring)?)?;
+        }
+        Command::Pull(args) => return fetch::pull(args, session),
+        Command::Push(args) => return fetch::push(args),
+        Command::Search(args) => return fetch::search(args, session),
+        Command::Registry(args) => return fetch::registry(args),
+        Command::Secret(command) => secret::run(command)?,
+        Command::Deps(Deps::List { chart }) => list(chart, session)?,
+        Command::Deps(Deps::Update { chart, skip_refresh, access }) => {
+            let remote = access.remote();
+            if *skip_refresh {
+                remote.use_cache()?;
+            }
+            lines(&deps::update(chart, &remote, &now())?)?;
+        }
+        Command::Deps(Deps::Build { chart, skip_refresh, access }) => {
+            let remote = access.remote();
+            if *skip_refresh {
+                remote.use_cache()?;
+            }
+            lines(&deps::build(chart, &remote, &now())?)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn package(args: &Package) -> anyhow::Result<()> {
+    if args.dependency_update {
+        lines(&deps::update(&args.chart, &AccessFlags::default().remote(), &now())?)?;
+    }
+    let options = PackageOptions {
+        version: args.version.clone(),
+        app_version: args.app_version.clone(),
+        ..PackageOptions::default()
+    };
+    let package = slipway_chart::package(&load(&args.chart)?, &options)?;
+    fs::create_dir_all(&args.destination)
+        .with_context(|| format!("create {}", args.destination.display()))?;
+    let path = args.destination.join(&package.file_name);
+    let signature = match &args.key {
+        Some(key) if args.sign => {
+            let keyring = args.keyring.clone().unwrap_or_else(default_keyring);
+            Some(verify::sign(&package, key, &keyring, args.passphrase_file.as_deref())?)
+        }
+        _ => None,
+    };
+    files::replace(&path, &package.bytes)?;
+    if let Some(signature) = signature {
+        files::replace(Path::new(&format!("{}.prov", path.display())), signature.as_bytes())?;
+    }
+    show::print(&format!("{}\n", path.display()))
+}
+
+/// Brings in what a chart declares and `charts/` lacks.
+pub fn update_dependencies(chart: &Path, access: &AccessFlags) -> anyhow::Result<()> {
+    deps::update(chart, &access.remote(), &now())?;
+    Ok(())
+}
+
+fn load(path: &Path) -> Result<Chart, slipway_chart::Error> {
+    Chart::load(path, &LoadOptions::default())
+}
+
+fn now() -> UpdateOptions {
+    UpdateOptions { generated: jiff::Timestamp::now().to_string() }
+}
+
+fn lines(lines: &[String]) -> anyhow::Result<()> {
+    show::print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+}
+
+fn create(path: &Path) -> anyhow::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let files = slipway_chart::create(name)?;
+    if path.exists() {
+        bail!(
+            Problem::error("something of that name is there already")
+                .at(Location::file(path.display().to_string()))
+                .hint("choose another name, or remove it first")
+        );
+    }
+    for file in files {
+        let target = path.join(&file.name);
+        let failed = || format!("write {}", target.display());
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).with_context(failed)?;
+        }
+        fs::write(&target, &file.data).with_context(failed)?;
+    }
+    show::print(&format!("{}\n", path.display()))
+}
+
+fn list(path: &Path, session: &Session) -> anyhow::Result<()> {
+    let listed = deps::list(&load(path)?, path);
+    let data: Vec<_> = listed
+        .iter()
+        .map(|one| {
+            serde_json::json!({
+                "name": one.name, "version": one.version, "repository": one.repository, "status": one.status,
+            })
+        })
+        .collect();
+    show::show(session.output(), &data, |_| {
+        let mut table = Table::new(&["name", "version", "repository", "status"]);
+        for one in &listed {
+            table.row([one.name.clone(), one.version.clone(), one.repository.clone(), one.status.clone()]);
+        }
+        table.render()
+    })
+}

@@ -1,0 +1,243 @@
+//! `slipway chart secret`: keys, encrypted values and files in the format of werf and Nelm.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+
+use anyhow::{Context, bail};
+use slipway_chart::secret::{self, Key};
+use slipway_problem::Problem;
+
+use crate::files;
+use crate::helm;
+use crate::term::show;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// The key values and files are encrypted with
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Values files, whose scalars are encrypted one by one
+    #[command(subcommand)]
+    Values(FileCommand),
+    /// Files encrypted as a whole
+    #[command(subcommand)]
+    File(FileCommand),
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum KeyCommand {
+    /// Print a new key
+    Create,
+    /// Encrypt secret-values.yaml, secret/ and the given values files anew with another key
+    Rotate {
+        /// Values files besides secret-values.yaml
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// The chart
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        chart: PathBuf,
+        /// The key until now
+        #[arg(long, value_name = "HEX", env = "WERF_OLD_SECRET_KEY", hide_env_values = true)]
+        old_secret_key: String,
+        #[command(flatten)]
+        key: KeyFlag,
+    },
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum FileCommand {
+    /// Encrypt a file, or standard input
+    Encrypt(Through),
+    /// Decrypt a file, or standard input
+    Decrypt(Through),
+    /// Decrypt, open in $EDITOR, encrypt; what did not change keeps its ciphertext
+    Edit {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        key: KeyFlag,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Through {
+    /// The file; standard input if not given
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    /// Write to a file instead of standard output
+    #[arg(long, value_name = "FILE", visible_alias = "output-file")]
+    save_output_to: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyFlag,
+}
+
+/// Where the key comes from.
+#[derive(Debug, Default, clap::Args)]
+pub struct KeyFlag {
+    /// The secret key [default: $WERF_SECRET_KEY, .werf_secret_key, ~/.werf/global_secret_key]
+    #[arg(long, value_name = "HEX", hide_env_values = true)]
+    pub secret_key: Option<String>,
+}
+
+impl KeyFlag {
+    /// The key, from wherever it is kept; none if it is nowhere.
+    pub fn find(&self) -> anyhow::Result<Option<Key>> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let given = self
+            .secret_key
+            .clone()
+            .or_else(|| variable("SLIPWAY_SECRET_KEY"))
+            .or_else(|| variable("NELM_SECRET_KEY"))
+            .or_else(|| variable("WERF_SECRET_KEY"));
+        let text = match given {
+            Some(text) => Some(text),
+            None => {
+                let places =
+                    [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
+                places.iter().find_map(|path| fs::read_to_string(path).ok())
+            }
+        };
+        Ok(text.map(|text| Key::parse(&text)).transpose()?)
+    }
+
+    fn need(&self) -> anyhow::Result<Key> {
+        match self.find()? {
+            Some(key) => Ok(key),
+            None => bail!(Problem::error("there is no secret key").hint(
+                "set WERF_SECRET_KEY, or write one to .werf_secret_key: `slipway chart secret key create`"
+            )),
+        }
+    }
+}
+
+/// Values or a whole file.
+#[derive(Clone, Copy)]
+enum Form {
+    Values,
+    File,
+}
+
+impl Form {
+    fn encrypt(self, plain: &[u8], key: &Key) -> anyhow::Result<Vec<u8>> {
+        Ok(match self {
+            Self::Values => secret::encrypt(text(plain)?, key)?.into_bytes(),
+            Self::File => secret::encrypt_file(plain, key)?.into_bytes(),
+        })
+    }
+
+    fn decrypt(self, encrypted: &[u8], key: &Key) -> anyhow::Result<Vec<u8>> {
+        Ok(match self {
+            Self::Values => secret::decrypt(text(encrypted)?, key)?.into_bytes(),
+            Self::File => secret::decrypt_file(text(encrypted)?, key)?,
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> anyhow::Result<&str> {
+    std::str::from_utf8(bytes).context("the file is not UTF-8 text")
+}
+
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Key(KeyCommand::Create) => show::print(&format!("{}\n", Key::generate())),
+        Command::Key(KeyCommand::Rotate { files, chart, old_secret_key, key }) => {
+            rotate(chart, files, &Key::parse(old_secret_key)?, &key.need()?)
+        }
+        Command::Values(command) => file(command, Form::Values),
+        Command::File(command) => file(command, Form::File),
+    }
+}
+
+fn file(command: &FileCommand, form: Form) -> anyhow::Result<()> {
+    match command {
+        FileCommand::Encrypt(through) => pass(through, |bytes, key| form.encrypt(bytes, key)),
+        FileCommand::Decrypt(through) => pass(through, |bytes, key| form.decrypt(bytes, key)),
+        FileCommand::Edit { file, key } => edit(file, &key.need()?, form),
+    }
+}
+
+fn pass(
+    through: &Through,
+    change: impl FnOnce(&[u8], &Key) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<()> {
+    let key = through.key.need()?;
+    let bytes = if through.file.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
+        bytes
+    } else {
+        fs::read(&through.file).with_context(|| format!("read {}", through.file.display()))?
+    };
+    let changed = change(&bytes, &key)?;
+    match &through.save_output_to {
+        Some(path) => files::replace(path, &changed),
+        None => Ok(std::io::stdout().lock().write_all(&changed)?),
+    }
+}
+
+fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
+    let old = match fs::read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
+    };
+    let plain = old.as_deref().map(|bytes| form.decrypt(bytes, key)).transpose()?.unwrap_or_default();
+    // A directory only the user can enter, gone when this returns.
+    let folder = tempfile::tempdir()?;
+    let name = path.file_name().unwrap_or_default();
+    let working = folder.path().join(name);
+    fs::write(&working, &plain)?;
+    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(std::env::var_os);
+    let editor = editor.map_or_else(|| "vi".to_owned(), |editor| editor.to_string_lossy().into_owned());
+    let mut words = editor.split_whitespace();
+    let status = Program::new(words.next().unwrap_or("vi"))
+        .args(words)
+        .arg(&working)
+        .status()
+        .with_context(|| format!("run {editor}"))?;
+    if !status.success() {
+        bail!("{editor} failed, so nothing was changed: {status}");
+    }
+    let edited = fs::read(&working)?;
+    if edited == plain && old.is_some() {
+        return Ok(());
+    }
+    let encrypted = match (form, &old) {
+        (Form::Values, Some(old)) => secret::encrypt_edited(text(&edited)?, text(old)?, key)?.into_bytes(),
+        _ => form.encrypt(&edited, key)?,
+    };
+    files::replace(path, &encrypted)
+}
+
+fn rotate(chart: &Path, extra: &[PathBuf], old: &Key, new: &Key) -> anyhow::Result<()> {
+    let mut changed: Vec<(PathBuf, String)> = Vec::new();
+    let values = chart.join("secret-values.yaml");
+    let usual = values.is_file().then_some(values);
+    for path in usual.iter().chain(extra) {
+        let failed = || format!("rotate {}", path.display());
+        let text = fs::read_to_string(path).with_context(failed)?;
+        changed.push((path.clone(), secret::rotate(&text, old, new).with_context(failed)?));
+    }
+    let mut folders = vec![chart.join("secret")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry?.path();
+            let failed = || format!("rotate {}", path.display());
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).with_context(failed)?;
+            changed.push((path.clone(), secret::rotate_file(&text, old, new).with_context(failed)?));
+        }
+    }
+    // Everything could be decrypted: only now is anything written.
+    changed.sort();
+    for (path, text) in changed {
+        files::replace(&path, text.as_bytes())?;
+        show::print(&format!("{}\n", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Signing packed charts and checking signatures.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use slipway_chart::provenance::Keyring;
+use slipway_chart::{Chart, LoadOptions, Package, Source};
+
+use crate::files;
+
+fn now() -> u64 {
+    jiff::Timestamp::now().as_second().unsigned_abs()
+}
+
+fn keyring(path: &Path) -> anyhow::Result<Keyring> {
+    let failed = || format!("failed to load keyring: {}", path.display());
+    let bytes = fs::read(path).with_context(failed)?;
+    Keyring::parse(&bytes).with_context(failed)
+}
+
+/// Checks a packed chart; gives what Helm prints of a good one.
+pub fn check(chart: &Path, keys: &Path) -> anyhow::Result<String> {
+    if chart.is_dir() {
+        bail!("unpacked charts cannot be verified");
+    }
+    let provenance_path = format!("{}.prov", chart.display());
+    let provenance = fs::read_to_string(&provenance_path)
+        .with_context(|| format!("could not load provenance file {provenance_path}"))?;
+    let archive = fs::read(chart).with_context(|| format!("read {}", chart.display()))?;
+    let name = chart.file_name().unwrap_or_default().to_string_lossy();
+    Ok(keyring(keys)?.verify(&name, &archive, &provenance, now())?.to_string())
+}
+
+/// The signature of a packed chart.
+pub fn sign(package: &Package, key: &str, keys: &Path, passphrase: Option<&Path>) -> anyhow::Result<String> {
+    let passphrase = match passphrase {
+        Some(path) => files::read_text(path)?.text.lines().next().unwrap_or_default().to_owned(),
+        None => String::new(),
+    };
+    // What is signed is what the archive says of itself.
+    let chart = Chart::load_with(
+        Source::Archive(&package.bytes),
+        &LoadOptions::default(),
+        &mut slipway_chart::Notices::new(),
+    )?;
+    let keyring = keyring(keys)?;
+    Ok(keyring.sign(
+        key,
+        passphrase.as_bytes(),
+        &chart.metadata,
+        &package.file_name,
+        &package.bytes,
+        now(),
+    )?)
+}

@@ -1,0 +1,67 @@
+//! What templates can reach of this machine: time, names, secret files.
+
+use std::net::ToSocketAddrs as _;
+use std::time::SystemTime;
+
+use slipway_chart::SeededHost;
+use slipway_chart::secret::SecretFiles;
+use slipway_gotmpl::{FuncError, Host, Value};
+
+/// What the clock says in a seeded rendering.
+const SEEDED_TIME: u64 = 1_700_000_000;
+
+/// The host of a rendering on the command line.
+pub struct RenderHost {
+    seeded: Option<SeededHost>,
+    dns: bool,
+    pub secret_files: Option<SecretFiles>,
+}
+
+impl RenderHost {
+    pub fn new(seed: Option<u64>, dns: bool) -> Self {
+        let seeded = seed.map(|seed| SeededHost::new(seed, SEEDED_TIME));
+        Self { seeded, dns, secret_files: None }
+    }
+}
+
+impl Host for RenderHost {
+    fn resolve(&self, host: &str) -> Option<String> {
+        let found = (host, 0).to_socket_addrs().ok().filter(|_| self.dns)?;
+        found.map(|address| address.ip().to_string()).next()
+    }
+
+    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
+        match &self.secret_files {
+            Some(files) => match files.get(path) {
+                Ok(content) => Ok(Value::from(String::from_utf8_lossy(content).into_owned())),
+                Err(error) => Err(FuncError::new(error.to_string())),
+            },
+            None => {
+                Err(FuncError::new(format!("secret file {path:?} cannot be read: there is no secret key")))
+            }
+        }
+    }
+
+    fn now(&self) -> SystemTime {
+        self.seeded.as_ref().map_or_else(SystemTime::now, Host::now)
+    }
+
+    /// Seeded renderings do not depend on where they are made.
+    fn local_zone(&self) -> Option<String> {
+        if self.seeded.is_some() {
+            return None;
+        }
+        jiff::tz::TimeZone::system().iana_name().map(str::to_owned)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        match &self.seeded {
+            Some(seeded) => seeded.fill_random(bytes),
+            None => slipway_gotmpl::NoHost.fill_random(bytes),
+        }
+    }
+
+    fn is_seeded(&self) -> bool {
+        self.seeded.as_ref().is_some_and(Host::is_seeded)
+    }
+}

@@ -1,0 +1,234 @@
+//! `slipway repo`: the chart repositories the user knows, shared with Helm.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use slipway_chart::Notices;
+use slipway_chart::net::{Access, wait};
+use slipway_chart::repo::{Index, Repository};
+
+use super::flags::TlsFlags;
+use crate::exit::Exit;
+use crate::files;
+use crate::helm;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+
+/// Chart repositories; the same files as Helm's, so both see the same
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Add a repository
+    Add(Box<Add>),
+    /// List the known repositories
+    #[command(visible_alias = "ls")]
+    List,
+    /// Forget repositories
+    #[command(visible_alias = "rm")]
+    Remove {
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+    },
+    /// Fetch the indexes of all repositories, or of those named
+    #[command(visible_alias = "up")]
+    Update {
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Fail if an index cannot be fetched
+        #[arg(long)]
+        fail_on_repo_update_fail: bool,
+    },
+    /// Write index.yaml for a directory of packed charts
+    Index {
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+        /// Address the charts will be at
+        #[arg(long, value_name = "URL", default_value = "")]
+        url: String,
+        /// Index whose charts are kept
+        #[arg(long, value_name = "FILE")]
+        merge: Option<PathBuf>,
+        /// Write JSON, which reads faster
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Add {
+    name: String,
+    url: String,
+    /// Replace a repository of that name
+    #[arg(long)]
+    force_update: bool,
+    /// User name
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
+    /// Password
+    #[arg(long, value_name = "TEXT")]
+    password: Option<String>,
+    /// Read the password from standard input
+    #[arg(long, conflicts_with = "password")]
+    password_stdin: bool,
+    /// Send the login to other hosts as well
+    #[arg(long)]
+    pass_credentials: bool,
+    /// Accepted for Helm's sake
+    #[arg(long, hide = true)]
+    allow_deprecated_repos: bool,
+    /// Accepted for Helm's sake
+    #[arg(long, hide = true)]
+    no_update: bool,
+    #[command(flatten)]
+    tls: TlsFlags,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Add(add) => self::add(add)?,
+        Command::List => list(session)?,
+        Command::Remove { names } => remove(names)?,
+        Command::Update { names, fail_on_repo_update_fail } => update(names, *fail_on_repo_update_fail)?,
+        Command::Index { directory, url, merge, json } => {
+            let mut index = Index::of_directory(directory, url, &now())?;
+            if let Some(path) = merge.as_ref().filter(|path| path.exists()) {
+                let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+                index.merge(Index::parse(&bytes, &path.display().to_string(), &mut Notices::new())?);
+            }
+            let text = if *json { index.to_json_text() } else { index.to_yaml() };
+            files::replace(&directory.join("index.yaml"), text.as_bytes())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+fn add(args: &Add) -> anyhow::Result<()> {
+    let name = &args.name;
+    if name.contains('/') {
+        bail!("repository name ({name}) contains '/', please specify a different name without '/'");
+    }
+    let password = if args.password_stdin { Some(password_from_stdin()?) } else { args.password.clone() };
+    let path = |path: &Option<PathBuf>| -> anyhow::Result<String> {
+        Ok(match path {
+            Some(path) => std::path::absolute(path)?.display().to_string(),
+            None => String::new(),
+        })
+    };
+    let repository = Repository {
+        name: name.clone(),
+        url: args.url.clone(),
+        username: args.username.clone().unwrap_or_default(),
+        password: password.unwrap_or_default(),
+        cert_file: path(&args.tls.cert_file)?,
+        key_file: path(&args.tls.key_file)?,
+        ca_file: path(&args.tls.ca_file)?,
+        insecure_skip_tls_verify: args.tls.insecure_skip_tls_verify,
+        pass_credentials_all: args.pass_credentials,
+    };
+    let remote = helm::remote(Access::default());
+    if let Some(known) = remote.home.repositories()?.get(name).filter(|_| !args.force_update) {
+        if *known == repository {
+            return show::print(&format!("{name:?} already exists with the same configuration, skipping\n"));
+        }
+        bail!("repository name ({name}) already exists, please specify a different name");
+    }
+    wait(remote.update(&repository))?;
+    remote.home.change_repositories(|repositories| {
+        repositories.update(repository);
+        Ok(())
+    })?;
+    show::print(&format!("{name:?} has been added to your repositories\n"))
+}
+
+/// The first line of standard input.
+pub fn password_from_stdin() -> anyhow::Result<String> {
+    let mut text = String::new();
+    std::io::stdin().lock().take(1 << 16).read_to_string(&mut text).context("read standard input")?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn list(session: &Session) -> anyhow::Result<()> {
+    let repositories = helm::home().repositories()?.repositories;
+    if repositories.is_empty() && session.output() == crate::cli::Output::Table {
+        bail!("no repositories to show");
+    }
+    let data: Vec<_> =
+        repositories.iter().map(|one| serde_json::json!({"name": one.name, "url": one.url})).collect();
+    show::show(session.output(), &data, |_| {
+        let mut table = Table::new(&["name", "url"]);
+        for one in &repositories {
+            table.row([one.name.clone(), one.url.clone()]);
+        }
+        table.render()
+    })
+}
+
+fn remove(names: &[String]) -> anyhow::Result<()> {
+    let home = helm::home();
+    for name in names {
+        let found = home.change_repositories(|repositories| Ok(repositories.remove(name)))?;
+        if !found {
+            bail!("no repo named {name:?} found");
+        }
+        home.forget_index(name)?;
+        show::print(&format!("{name:?} has been removed from your repositories\n"))?;
+    }
+    Ok(())
+}
+
+fn update(names: &[String], must: bool) -> anyhow::Result<()> {
+    let remote = helm::remote(Access::default());
+    let known = remote.home.repositories()?.repositories;
+    if known.is_empty() {
+        bail!("no repositories found. You must add one before updating");
+    }
+    if let Some(unknown) = names.iter().find(|name| !known.iter().any(|one| one.name == **name)) {
+        bail!("no repositories found matching '{unknown}'.  Nothing will be updated");
+    }
+    show::print("Hang tight while we grab the latest from your chart repositories...\n")?;
+    let chosen: Vec<&Repository> =
+        known.iter().filter(|one| names.is_empty() || names.contains(&one.name)).collect();
+    let mut failed = Vec::new();
+    // Each has a thread of its own: repositories differ much in size and distance.
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = chosen
+            .iter()
+            .map(|one| {
+                let remote = &remote;
+                scope.spawn(move || wait(remote.update(one)).map(drop))
+            })
+            .collect();
+        workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    for (one, result) in chosen.iter().zip(results) {
+        match result {
+            Ok(Ok(())) => show::print(&format!(
+                "...Successfully got an update from the {:?} chart repository\n",
+                one.name
+            ))?,
+            Ok(Err(error)) => {
+                failed.push(one.url.clone());
+                show::print(&format!(
+                    "...Unable to get an update from the {:?} chart repository ({}):\n\t{error}\n",
+                    one.name, one.url
+                ))?;
+            }
+            Err(_) => failed.push(one.url.clone()),
+        }
+    }
+    if must && !failed.is_empty() {
+        bail!("Failed to update the following repositories: {failed:?}");
+    }
+    show::print("Update Complete. ⎈Happy Helming!⎈\n")
+}
