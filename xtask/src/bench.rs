@@ -28,6 +28,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "graph", run: graph },
     Bench { name: "charts", run: charts },
     Bench { name: "kustomize", run: kustomize },
+    Bench { name: "stack", run: stack },
 ];
 
 pub fn run(args: &[&str]) -> Result<()> {
@@ -70,6 +71,18 @@ fn graph(effort: Effort) -> Result<Vec<Value>> {
         let times =
             small.iter().find(same).and_then(|other| Some(row["ms"].as_f64()? / other["ms"].as_f64()?));
         row["times the smallest"] = json!(times);
+    }
+    Ok(rows)
+}
+
+/// Stacks of several sizes, and what a release costs in each.
+fn stack(effort: Effort) -> Result<Vec<Value>> {
+    let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
+    let mut rows = example("slipway-stack", "stack_bench", effort, size)?;
+    for row in &mut rows {
+        let each =
+            row["ms"].as_f64().zip(row["releases"].as_f64()).map(|(ms, releases)| ms * 1000.0 / releases);
+        row["µs each"] = json!(each);
     }
     Ok(rows)
 }
