@@ -11,6 +11,8 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/cli.md", &["reference", "cli"]),
     ("docs/reference/config.schema.json", &["reference", "config-schema"]),
     ("docs/reference/graph.schema.json", &["reference", "graph-schema"]),
+    ("docs/reference/stack.schema.json", &["reference", "stack-schema"]),
+    ("docs/reference/release.schema.json", &["reference", "release-schema"]),
 ];
 
 /// Writes every generated page.

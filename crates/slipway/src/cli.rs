@@ -118,6 +118,8 @@ pub enum Command {
     Package(commands::package::Args),
     /// Build and edit kustomizations
     Kustomize(commands::kustomize::Args),
+    /// Plan and look at many releases as one graph
+    Stack(Box<commands::stack::Args>),
     /// Run the embedded Kubernetes API server
     Sandbox(commands::sandbox::Args),
     /// Show or run a graph of nodes and needs

@@ -12,6 +12,7 @@ pub mod package;
 pub mod reference;
 pub mod render;
 pub mod sandbox;
+pub mod stack;
 
 use crate::cli::Command;
 use crate::exit::Exit;
@@ -25,6 +26,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::Chart(args) => chart::run(&args, session),
         Command::Package(args) => package::run(&args, session),
         Command::Kustomize(args) => kustomize::run(&args),
+        Command::Stack(args) => stack::run(&args, session),
         Command::Sandbox(args) => sandbox::run(&args, session),
         Command::Graph(args) => graph::run(&args, session),
         Command::Config(args) => config::run(&args, session),

@@ -7,4 +7,5 @@ mod run;
 mod sandbox;
 mod shell;
 mod sources;
+mod stack;
 mod support;
