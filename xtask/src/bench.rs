@@ -29,6 +29,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "charts", run: charts },
     Bench { name: "kustomize", run: kustomize },
     Bench { name: "package", run: package },
+    Bench { name: "stack", run: stack },
 ];
 
 pub fn run(args: &[&str]) -> Result<()> {
@@ -87,6 +88,18 @@ fn package(effort: Effort) -> Result<Vec<Value>> {
         let ratio =
             same.and_then(|other| Some(row["milliseconds"].as_f64()? / other["milliseconds"].as_f64()?));
         row["times the smallest"] = json!(ratio);
+    }
+    Ok(rows)
+}
+
+/// Stacks of several sizes, and what a release costs in each.
+fn stack(effort: Effort) -> Result<Vec<Value>> {
+    let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
+    let mut rows = example("slipway-stack", "stack_bench", effort, size)?;
+    for row in &mut rows {
+        let each =
+            row["ms"].as_f64().zip(row["releases"].as_f64()).map(|(ms, releases)| ms * 1000.0 / releases);
+        row["µs each"] = json!(each);
     }
     Ok(rows)
 }

@@ -12,6 +12,8 @@ const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/config.schema.json", &["reference", "config-schema"]),
     ("docs/reference/graph.schema.json", &["reference", "graph-schema"]),
     ("docs/reference/runbook.schema.json", &["run", "schema"]),
+    ("docs/reference/stack.schema.json", &["reference", "stack-schema"]),
+    ("docs/reference/release.schema.json", &["reference", "release-schema"]),
 ];
 
 /// Writes every generated page.

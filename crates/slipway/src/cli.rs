@@ -126,6 +126,8 @@ pub enum Command {
     Kustomize(commands::kustomize::Args),
     /// Bootstrap clusters from runbooks
     Run(commands::run::Args),
+    /// Plan and look at many releases as one graph
+    Stack(Box<commands::stack::Args>),
     /// Run the embedded Kubernetes API server
     Sandbox(commands::sandbox::Args),
     /// Show or run a graph of nodes and needs

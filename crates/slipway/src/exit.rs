@@ -11,6 +11,8 @@ pub enum Exit {
     Failed,
     /// 64: the command line or configuration cannot be understood.
     Usage,
+    /// A code of one command's own; its help says what it means.
+    Other(u8),
     /// 130: stopped by Ctrl-C.
     Interrupted,
     /// 143: stopped by a termination signal.
@@ -23,6 +25,7 @@ impl Exit {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Usage => 64,
+            Self::Other(code) => code,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }

@@ -15,6 +15,7 @@ pub mod render;
 pub mod repo;
 pub mod run;
 pub mod sandbox;
+pub mod stack;
 
 use crate::cli::Command;
 use crate::exit::Exit;
@@ -30,6 +31,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::Package(args) => package::run(&args, session),
         Command::Kustomize(args) => kustomize::run(&args),
         Command::Run(args) => run::run(&args, session),
+        Command::Stack(args) => stack::run(&args, session),
         Command::Sandbox(args) => sandbox::run(&args, session),
         Command::Graph(args) => graph::run(&args, session),
         Command::Config(args) => config::run(&args, session),

@@ -22,12 +22,18 @@ enum Page {
     ConfigSchema,
     /// JSON Schema of graph files
     GraphSchema,
+    /// JSON Schema of stack.yaml
+    StackSchema,
+    /// JSON Schema of release.yaml
+    ReleaseSchema,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let text = match args.page {
         Page::Cli => reference::markdown(),
         Page::ConfigSchema => serde_json::to_string_pretty(&config::schema())? + "\n",
+        Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",
+        Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",
         Page::GraphSchema => serde_json::to_string_pretty(&graph::schema())? + "\n",
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;

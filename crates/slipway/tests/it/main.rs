@@ -9,4 +9,5 @@ mod runbook;
 mod sandbox;
 mod shell;
 mod sources;
+mod stack;
 mod support;

@@ -1,0 +1,225 @@
+//! `slipway stack`: many releases as one graph.
+
+mod flags;
+mod plan;
+mod runs;
+
+use std::fmt::Write as _;
+
+use clap::{Subcommand, ValueEnum};
+use serde_json::json;
+use slipway_problem::Problem;
+use slipway_stack::explain::{self, Field};
+use slipway_stack::{Compiled, Error, Git, compile};
+
+use crate::cli::Output;
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::term::report;
+use crate::term::show;
+use crate::term::style::{BOLD, DIM, WARNING, paint};
+use crate::term::table::Table;
+use flags::{RootFlags, SelectFlags};
+
+/// Plan and look at many releases as one graph
+///
+/// A stack is every release declared under a directory, in `stack.yaml` and `release.yaml` files that
+/// inherit from the directories above. Without a command the plan is shown.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Exit codes beside the usual: 10 wrong files or selectors, 11 nothing selected.")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    plan: plan::PlanArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show which releases would be applied, in which order and why
+    Plan(Box<plan::PlanArgs>),
+    /// Draw the releases and what they need
+    Graph(GraphArgs),
+    /// Say which layer set which value of a release
+    Explain(ExplainArgs),
+    /// Show how a run stands
+    Status(runs::StatusArgs),
+    /// List the runs of a stack
+    Runs(runs::RunsArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct GraphArgs {
+    #[command(flatten)]
+    root: RootFlags,
+
+    #[command(flatten)]
+    select: SelectFlags,
+
+    /// Language of the drawing
+    #[arg(long, value_name = "FORM", default_value = "dot")]
+    format: Drawing,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Drawing {
+    Dot,
+    Mermaid,
+    Json,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExplainArgs {
+    /// The release: its name, `namespace/name` or id
+    #[arg(value_name = "RELEASE")]
+    name: String,
+
+    /// Only this field (`namespace`, `set`, `set.image.tag`)
+    field: Option<String>,
+
+    /// Also say why it is selected
+    #[arg(long)]
+    why: bool,
+
+    #[command(flatten)]
+    root: RootFlags,
+
+    #[command(flatten)]
+    select: SelectFlags,
+}
+
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let done = match &args.command {
+        None => plan::run(&args.plan, session),
+        Some(Command::Plan(args)) => plan::run(args, session),
+        Some(Command::Graph(args)) => graph(args),
+        Some(Command::Explain(args)) => explain(args, session),
+        Some(Command::Status(args)) => runs::status(args, session),
+        Some(Command::Runs(args)) => runs::runs(args, session),
+    };
+    done.or_else(|failure| match failure.downcast::<Error>() {
+        Ok(error) => fail(error, session),
+        Err(failure) => Err(failure),
+    })
+}
+
+/// Says what is wrong in the form the user asked for.
+fn fail(error: Error, session: &Session) -> anyhow::Result<Exit> {
+    if let Error::Empty { notices, .. } = &error {
+        notices.iter().for_each(|notice| anstream::eprintln!("{notice}"));
+    }
+    let exit = Exit::Other(error.exit_code());
+    if session.output() == Output::Json {
+        let problem = match &error {
+            Error::Invalid(problems) => problems.iter().next().cloned(),
+            _ => None,
+        };
+        let at = problem.as_ref().and_then(|problem| problem.at.clone());
+        let all = match &error {
+            Error::Invalid(problems) => serde_json::to_value(problems)?,
+            _ => json!([]),
+        };
+        let value = json!({"error": {
+            "id": error.code(),
+            "message": problem.as_ref().map_or_else(|| error.to_string(), |problem| problem.message.clone()),
+            "file": at.as_ref().map(|at| at.file.to_string()),
+            "line": at.as_ref().map(|at| at.line),
+            "hint": problem.and_then(|problem| problem.hint),
+            "problems": all,
+        }});
+        anstream::eprintln!("{value}");
+        return Ok(exit);
+    }
+    match error {
+        Error::Invalid(problems) => report::failure(&problems.into()),
+        Error::Empty { git_only: true, .. } => anstream::eprintln!("{error}"),
+        error => report::failure(&error.into()),
+    }
+    Ok(exit)
+}
+
+/// Compiles, and says on standard error what is worth saying.
+fn compiled(
+    root: &RootFlags,
+    select: &SelectFlags,
+    command: slipway_stack::Command,
+) -> Result<Compiled, Error> {
+    let compiled = compile(&flags::request(root, select, command), &Git::default())?;
+    for warning in &compiled.warnings {
+        anstream::eprint!("{}", report::render(warning));
+    }
+    for notice in &compiled.notices {
+        anstream::eprintln!("{} {notice}", paint(WARNING, "notice:"));
+    }
+    Ok(compiled)
+}
+
+fn graph(args: &GraphArgs) -> anyhow::Result<Exit> {
+    let compiled = compiled(&args.root, &args.select, slipway_stack::Command::Apply)?;
+    let text = compiled.plan.draw(|drawing| match args.format {
+        Drawing::Dot => drawing.dot(),
+        Drawing::Mermaid => drawing.mermaid(),
+        Drawing::Json => format!("{:#}\n", drawing.json()),
+    })?;
+    show::print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn explain(args: &ExplainArgs, session: &Session) -> anyhow::Result<Exit> {
+    let compiled = compiled(&args.root, &args.select, slipway_stack::Command::Apply)?;
+    let release = compiled.stack.find(&args.name).map_err(Error::from)?;
+    let fields = explain::explain(&compiled.stack, release, args.field.as_deref()).map_err(Error::from)?;
+    let id = release.id.to_string();
+    let declaration = &compiled.stack.tree.releases[release.declaration];
+    let node = compiled.plan.node(&id);
+    if args.why && node.is_none() {
+        return Err(Error::from(Problem::error(format!("{id} is not selected"))).into());
+    }
+    let external: Vec<&str> =
+        node.into_iter().flat_map(|node| node.external_needs.iter().map(|need| need.id.as_str())).collect();
+    let value = json!({
+        "id": id,
+        "declaredAt": declaration.at.to_string(),
+        "profile": compiled.stack.profile,
+        "fields": fields,
+        "needs": node.map(|node| &node.needs),
+        "externalNeeds": external,
+        "selectedBy": node.map(|node| &node.selected_by),
+        "effectiveInputHash": node.map(|node| &node.effective_input_hash),
+    });
+    show::show(session.output(), &value, |_| {
+        let mut text =
+            format!("{} {}\n", paint(BOLD, &id), paint(DIM, format!("declared at {}", declaration.at)));
+        text.push_str(&fields_table(&fields));
+        if let Some(node) = node.filter(|_| args.field.is_none() || args.why) {
+            let _ = writeln!(text, "SELECTED BY  {}", node.selected_by.join(", "));
+            let _ = writeln!(text, "INPUT HASH   {}", node.effective_input_hash);
+            if !external.is_empty() {
+                let _ = writeln!(text, "NEEDS (external)  {}", external.join(", "));
+            }
+        }
+        text
+    })?;
+    Ok(Exit::Done)
+}
+
+fn fields_table(fields: &[Field]) -> String {
+    let plain = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let mut table = Table::new(&["field", "value", "from", "at"]);
+    for field in fields {
+        if field.said.is_empty() {
+            let shown = if field.value.is_null() { "-".to_owned() } else { plain(&field.value) };
+            table.row([field.field.clone(), shown, "built in".to_owned(), String::new()]);
+        }
+        for said in field.said.iter().rev() {
+            let from = if said.counts { said.layer.clone() } else { format!("{} (overridden)", said.layer) };
+            table.row([field.field.clone(), plain(&said.value), from, said.at.to_string()]);
+        }
+    }
+    table.render()
+}

@@ -1,0 +1,204 @@
+//! `slipway stack status` and `slipway stack runs`: what is on disk of runs, without touching it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::json;
+use slipway_event::SystemClock;
+use slipway_stack::record::{RunState, Store, Stored};
+use slipway_stack::{Error, duration};
+
+use super::flags::RootFlags;
+use crate::cli::Output;
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+
+/// How often a run that is followed is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+#[derive(Debug, clap::Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    root: RootFlags,
+
+    /// The run; the most recent one unless given
+    #[arg(long, value_name = "ID")]
+    run_id: Option<String>,
+
+    /// Follow the run to its end and exit as it does
+    #[arg(long)]
+    follow: bool,
+
+    /// How many of the last events to show
+    #[arg(long, value_name = "N", default_value = "0")]
+    tail: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RunsArgs {
+    #[command(flatten)]
+    root: RootFlags,
+
+    /// How many to list
+    #[arg(long, value_name = "N", default_value = "20")]
+    limit: usize,
+}
+
+fn store(root: &Path) -> anyhow::Result<Store> {
+    let directory = if root.is_file() { root.parent().unwrap_or(root) } else { root };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let root = directory.canonicalize().with_context(|| format!("open the stack root {}", root.display()))?;
+    Ok(Store::new(&root, Arc::new(SystemClock)))
+}
+
+/// The name of this machine, as runs record it.
+fn host() -> String {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+/// Whether a process of this machine lives; nobody can tell of another one's.
+fn alive(run_host: &str, pid: u64) -> bool {
+    if run_host != host() {
+        return true;
+    }
+    #[cfg(unix)]
+    {
+        let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        pid.is_some_and(|pid| {
+            !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+        })
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = pid;
+        true
+    }
+}
+
+pub fn runs(args: &RunsArgs, session: &Session) -> anyhow::Result<Exit> {
+    let listed = store(&args.root.root)?.list(args.limit, alive);
+    show::show(session.output(), &listed, |listed| {
+        let mut table = Table::new(&[
+            "run", "status", "command", "profile", "planned", "ok", "failed", "blocked", "skipped",
+            "updated", "age",
+        ]);
+        for run in listed {
+            let age = run.updated_at.map(|at| {
+                let seconds = jiff::Timestamp::now().duration_since(at).as_secs();
+                duration::show(Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+            });
+            table.row([
+                run.run_id.clone(),
+                run.status.to_string(),
+                run.command.to_string(),
+                run.profile.clone().unwrap_or_else(|| "-".to_owned()),
+                run.totals.planned.to_string(),
+                run.totals.succeeded.to_string(),
+                run.totals.failed.to_string(),
+                run.totals.blocked.to_string(),
+                run.totals.skipped.to_string(),
+                run.updated_at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default(),
+                age.unwrap_or_default(),
+            ]);
+        }
+        table.render()
+    })?;
+    Ok(Exit::Done)
+}
+
+pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
+    let store = store(&args.root.root)?;
+    let run_id = match &args.run_id {
+        Some(run_id) => run_id.clone(),
+        None => {
+            let newest = store.list(1, alive).into_iter().next().map(|run| run.run_id);
+            newest.ok_or_else(|| {
+                Error::from(slipway_problem::Problem::error("there are no runs of this stack").code("ST053"))
+            })?
+        }
+    };
+    let mut stored = store.open(&run_id)?;
+    if args.follow {
+        let mut shown = 0;
+        loop {
+            let mut out = anstream::stdout().lock();
+            for event in &stored.events[shown.min(stored.events.len())..] {
+                writeln!(out, "{}", serde_json::to_string(event)?)?;
+            }
+            shown = stored.events.len();
+            drop(out);
+            let state = stored.state(alive);
+            if state != RunState::Running {
+                return Ok(match state {
+                    RunState::Succeeded => Exit::Done,
+                    RunState::Canceled => Exit::Interrupted,
+                    _ => Exit::Failed,
+                });
+            }
+            std::thread::sleep(LOOK_EVERY);
+            stored = store.open(&run_id)?;
+        }
+    }
+    let state = stored.state(alive);
+    let last = &stored.events[stored.events.len().saturating_sub(args.tail)..];
+    let mut value = serde_json::to_value(&stored.summary)?;
+    value["status"] = json!(state);
+    value["lastEvents"] = json!(last);
+    if session.output() != Output::Table {
+        show::show(session.output(), &value, |_| String::new())?;
+        return Ok(Exit::Done);
+    }
+    let mut text = table(&stored, state);
+    for event in last {
+        text += &(serde_json::to_string(event)? + "\n");
+    }
+    show::print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// One row a release, in the order of execution, and what it comes to.
+fn table(stored: &Stored, state: RunState) -> String {
+    let mut table = Table::new(&["id", "result", "duration", "chart", "notes"]);
+    for id in &stored.plan.order {
+        let (Some(node), Some(planned)) = (stored.summary.nodes.get(id), stored.plan.node(id)) else {
+            continue;
+        };
+        let took = node.duration_ms.map(|took| duration::show(Duration::from_millis(took)));
+        let mut notes: Vec<String> =
+            node.revision.map(|revision| format!("revision {revision}")).into_iter().collect();
+        notes.extend(node.changed.filter(|changed| !changed).map(|_| "unchanged".to_owned()));
+        if let (Some(class), Some(error)) = (&node.last_error_class, &node.last_error) {
+            notes.push(format!("{class}: {}", error.lines().next().unwrap_or_default()));
+        } else if let Some(note) = &node.note {
+            notes.push(note.clone());
+        }
+        let notes: String = notes.join(", ").chars().take(120).collect();
+        let result = node.status.to_string().to_uppercase();
+        table.row([id.clone(), result, took.unwrap_or_else(|| "-".to_owned()), planned.chart.clone(), notes]);
+    }
+    let totals = stored.summary.totals;
+    let took = match (stored.summary.started_at, stored.summary.ended_at) {
+        (Some(started), Some(ended)) => {
+            let took = u64::try_from(ended.duration_since(started).as_millis()).unwrap_or_default();
+            format!(" in {}", duration::show(Duration::from_millis(took)))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{}run {}: {state}, {} succeeded, {} failed, {} blocked, {} skipped{took}\n",
+        table.render(),
+        stored.plan.run_id,
+        totals.succeeded,
+        totals.failed,
+        totals.blocked,
+        totals.skipped,
+    )
+}

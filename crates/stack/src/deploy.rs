@@ -1,0 +1,313 @@
+//! What a stack asks of whatever releases one release, and how that can fail.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use slipway_event::Events;
+use slipway_graph::{Classify, ErrorClass};
+use tokio_util::sync::CancellationToken;
+
+use crate::digest;
+use crate::plan::{ClusterRef, Node};
+use crate::record::ErrorRecord;
+
+/// Applies, deletes and looks at one release. All calls may run at once.
+pub trait Deploy: Sync {
+    /// Installs or upgrades a release and waits as its settings say.
+    fn apply(
+        &self,
+        node: &Node,
+        attempt: &Attempt<'_>,
+    ) -> impl Future<Output = Result<Applied, NodeError>> + Send;
+
+    /// Uninstalls a release. One that is not there is success.
+    fn delete(
+        &self,
+        node: &Node,
+        attempt: &Attempt<'_>,
+    ) -> impl Future<Output = Result<Applied, NodeError>> + Send;
+
+    /// What is recorded of a release in its cluster.
+    fn status(&self, at: &At<'_>) -> impl Future<Output = Result<Live, NodeError>> + Send;
+
+    /// Marks a revision a dead process left pending as failed.
+    fn recover(
+        &self,
+        at: &At<'_>,
+        revision: u64,
+        why: &str,
+    ) -> impl Future<Output = Result<(), NodeError>> + Send;
+
+    /// What an apply would change; writes nothing.
+    fn plan(&self, node: &Node) -> impl Future<Output = Result<Preview, NodeError>> + Send;
+
+    /// How live objects differ from what was applied; writes nothing.
+    fn verify(&self, node: &Node) -> impl Future<Output = Result<Verdict, NodeError>> + Send;
+}
+
+/// Where a release is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    pub cluster: &'a ClusterRef,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl<'a> At<'a> {
+    /// Where a node of a plan is recorded.
+    pub fn of(node: &'a Node) -> Self {
+        Self { cluster: &node.cluster, namespace: &node.namespace, name: &node.name }
+    }
+}
+
+/// One attempt at a release.
+#[derive(Clone)]
+pub struct Attempt<'a> {
+    pub run_id: &'a str,
+    pub number: u32,
+    /// Whether this run started it before and died.
+    pub interrupted: bool,
+    pub cancel: CancellationToken,
+    /// Where the release tells what it does; every event is marked with the release's id.
+    pub events: Events,
+}
+
+/// How an attempt ended well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+    pub changed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// What a cluster records of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Live {
+    Absent,
+    Deployed {
+        revision: u64,
+    },
+    Failed {
+        revision: u64,
+    },
+    /// `pending-install`, `pending-upgrade`, `pending-rollback`.
+    Pending {
+        revision: u64,
+        status: String,
+    },
+    Uninstalling {
+        revision: u64,
+    },
+}
+
+/// What an apply would change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    pub create: usize,
+    pub update: usize,
+    pub recreate: usize,
+    pub delete: usize,
+    /// The differences for people to read.
+    pub diff: String,
+}
+
+impl Preview {
+    pub fn is_empty(&self) -> bool {
+        self.create + self.update + self.recreate + self.delete == 0
+    }
+}
+
+/// Whether a release is as it was applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// What was changed or removed behind the release's back.
+    pub drifted: Vec<String>,
+    /// What is not ready.
+    pub unready: Vec<String>,
+}
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Class {
+    RateLimit,
+    #[serde(rename = "SERVER_5XX")]
+    Server5xx,
+    Transport,
+    Conflict,
+    HelmBusy,
+    WaitTimeout,
+    Invalid,
+    ImmutableField,
+    Forbidden,
+    Unauthenticated,
+    Secret,
+    UnmetNeed,
+    Policy,
+    Verify,
+    Hook,
+    Canceled,
+    Internal,
+}
+
+impl Class {
+    /// Every class, for words on a command line.
+    pub const ALL: [Self; 17] = [
+        Self::RateLimit,
+        Self::Server5xx,
+        Self::Transport,
+        Self::Conflict,
+        Self::HelmBusy,
+        Self::WaitTimeout,
+        Self::Invalid,
+        Self::ImmutableField,
+        Self::Forbidden,
+        Self::Unauthenticated,
+        Self::Secret,
+        Self::UnmetNeed,
+        Self::Policy,
+        Self::Verify,
+        Self::Hook,
+        Self::Canceled,
+        Self::Internal,
+    ];
+
+    /// The word records use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RateLimit => "RATE_LIMIT",
+            Self::Server5xx => "SERVER_5XX",
+            Self::Transport => "TRANSPORT",
+            Self::Conflict => "CONFLICT",
+            Self::HelmBusy => "HELM_BUSY",
+            Self::WaitTimeout => "WAIT_TIMEOUT",
+            Self::Invalid => "INVALID",
+            Self::ImmutableField => "IMMUTABLE_FIELD",
+            Self::Forbidden => "FORBIDDEN",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+            Self::Secret => "SECRET",
+            Self::UnmetNeed => "UNMET_NEED",
+            Self::Policy => "POLICY",
+            Self::Verify => "VERIFY",
+            Self::Hook => "HOOK",
+            Self::Canceled => "CANCELED",
+            Self::Internal => "INTERNAL",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why an attempt at a release failed. The message holds no secret: it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeError {
+    pub class: Class,
+    pub message: String,
+    pub retry_after: Option<Duration>,
+    /// Whether another attempt is worth making, if that is not for the class to say.
+    pub retryable: Option<bool>,
+}
+
+impl NodeError {
+    /// Starts an error.
+    pub fn new(class: Class, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), retry_after: None, retryable: None }
+    }
+
+    /// How records keep it; failures that differ only in names of the moment have one digest.
+    pub(crate) fn record(&self) -> ErrorRecord {
+        let text = format!("{}\0{}", self.class, steady(&self.message));
+        ErrorRecord {
+            class: self.class.name().to_owned(),
+            message: self.message.clone(),
+            digest: digest::bytes(text.as_bytes()),
+        }
+    }
+}
+
+/// A message without ids, times, addresses and counts.
+fn steady(message: &str) -> String {
+    let part_of_word = |c: char| c.is_alphanumeric() || "-_.:".contains(c);
+    let mut steady = String::with_capacity(message.len());
+    for word in message.split_inclusive(|c| !part_of_word(c)) {
+        let (text, end) = match word.char_indices().next_back().filter(|(_, last)| !part_of_word(*last)) {
+            Some((at, _)) => word.split_at(at),
+            None => (word, ""),
+        };
+        steady.push_str(if text.bytes().any(|byte| byte.is_ascii_digit()) { "#" } else { text });
+        steady.push_str(end);
+    }
+    steady
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class, self.message)
+    }
+}
+
+impl std::error::Error for NodeError {}
+
+impl Classify for NodeError {
+    fn class(&self) -> ErrorClass {
+        match (self.retryable, self.class) {
+            (_, Class::Canceled) => ErrorClass::Cancelled,
+            (Some(true), _) => ErrorClass::Transient,
+            (Some(false), _) => ErrorClass::Permanent,
+            (None, Class::RateLimit) => ErrorClass::Throttled,
+            (None, Class::Server5xx | Class::Transport | Class::HelmBusy) => ErrorClass::Transient,
+            (None, Class::Conflict) => ErrorClass::Conflict,
+            (None, Class::WaitTimeout) => ErrorClass::Timeout,
+            (None, _) => ErrorClass::Permanent,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+}
+
+impl Applied {
+    pub(crate) fn to_json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_one_kind_have_one_digest() {
+        let digest = |message: &str| NodeError::new(Class::Transport, message).record().digest;
+        assert_eq!(
+            digest("dial tcp 10.0.0.1:443: refused after 3s (3f2c9a1b)"),
+            digest("dial tcp 10.0.0.2:443: refused after 41s (99aa00bb)")
+        );
+        assert_ne!(digest("refused"), digest("reset"));
+    }
+
+    #[test]
+    fn only_passing_failures_are_tried_again() {
+        for class in Class::ALL {
+            let transient =
+                slipway_graph::ErrorClasses::TRANSIENT.contains(NodeError::new(class, "x").class());
+            let expected = matches!(
+                class,
+                Class::RateLimit | Class::Server5xx | Class::Transport | Class::Conflict | Class::HelmBusy
+            );
+            assert_eq!(transient, expected, "{class}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a command on a stack fails, by what the caller can do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use slipway_problem::{Problem, Problems};
+
+use crate::resume::Drift;
+
+/// Why a stack cannot be compiled, run or shown.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Files, selectors or a stored run are wrong.
+    #[error("{0}")]
+    Invalid(Problems),
+    /// Nothing was selected.
+    #[error("selection is empty{}", if *.git_only { " (no changed file maps to a release)" } else { "" })]
+    Empty { git_only: bool, notices: Vec<String> },
+    /// Inputs changed since the plan was made.
+    #[error("{0}")]
+    Drift(Box<Drift>),
+    /// Somebody else runs this stack.
+    #[error("stack \"{stack}\" (profile {profile}) is in use by {owner} since {since} (run {run})")]
+    Locked { stack: String, profile: String, owner: String, since: String, run: String },
+    /// A person has to agree and did not.
+    #[error("{0}")]
+    Unconfirmed(String),
+    /// The record of a run cannot be kept.
+    #[error("run log unwritable: {0}")]
+    Unwritable(String),
+    /// A file of ours cannot be read or written.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl Error {
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source }
+    }
+
+    pub(crate) fn invalid(code: &str, message: impl Into<String>) -> Self {
+        Self::Invalid(Problem::error(message).code(code).into())
+    }
+
+    /// The identifier of the message catalogue, where it has one.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Invalid(problems) => problems.iter().next().and_then(|problem| problem.code.as_deref()),
+            Self::Empty { .. } => Some("ST032"),
+            Self::Drift(_) => Some("ST051"),
+            Self::Locked { .. } => Some("ST050"),
+            Self::Unconfirmed(_) => Some("ST060"),
+            Self::Unwritable(_) => Some("ST055"),
+            Self::Io { .. } => None,
+        }
+    }
+
+    /// How a process that meets it ends: 10 wrong files or selectors, 11 nothing selected, 12 drift,
+    /// 13 locked, 14 not confirmed, 1 anything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Invalid(_) => 10,
+            Self::Empty { git_only: true, .. } => 0,
+            Self::Empty { git_only: false, .. } => 11,
+            Self::Drift(_) => 12,
+            Self::Locked { .. } => 13,
+            Self::Unconfirmed(_) => 14,
+            Self::Unwritable(_) | Self::Io { .. } => 1,
+        }
+    }
+}
+
+impl From<Problems> for Error {
+    fn from(problems: Problems) -> Self {
+        Self::Invalid(problems)
+    }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        Self::Invalid(problem.into())
+    }
+}

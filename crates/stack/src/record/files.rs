@@ -1,0 +1,70 @@
+//! Files that are whole or not there, whatever happens in between.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use rand::RngExt as _;
+
+/// Replaces a file: after a crash it holds the old content or the new one.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let written = temporary(path, content)?;
+    fs::rename(&written, path).inspect_err(|_| drop(fs::remove_file(&written)))?;
+    sync_directory(path)
+}
+
+/// Creates a file that must not exist.
+pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
+    let written = temporary(path, content)?;
+    // A link, unlike a rename, refuses to replace what is there.
+    let linked = fs::hard_link(&written, path);
+    drop(fs::remove_file(&written));
+    linked?;
+    sync_directory(path)
+}
+
+fn temporary(path: &Path, content: &[u8]) -> io::Result<std::path::PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let random: u32 = rand::rng().random();
+    let temporary = path.with_file_name(format!(".{name}.{random:08x}.tmp"));
+    let mut file = private().create_new(true).open(&temporary)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.inspect_err(|_| drop(fs::remove_file(&temporary)))?;
+    Ok(temporary)
+}
+
+/// Opens for writing; a new file is its owner's alone.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates a directory and those above it, for the owner alone.
+pub(crate) fn directories(path: &Path) -> io::Result<()> {
+    builder().recursive(true).create(path)
+}
+
+/// Creates a directory that must not exist.
+pub(crate) fn directory(path: &Path) -> io::Result<()> {
+    builder().create(path)
+}
+
+fn builder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// Makes a name survive a crash.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    if cfg!(unix)
+        && let Some(parent) = path.parent()
+    {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}

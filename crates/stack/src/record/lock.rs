@@ -1,0 +1,153 @@
+//! One writer for each stack and profile: the kernel's file lock, and who holds it for people to read.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::files;
+use crate::error::Error;
+
+/// How long a silent holder is believed to live.
+const TTL: Duration = Duration::from_secs(60);
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    /// `user@host:pid`.
+    pub owner: String,
+    #[serde(default)]
+    pub run_id: String,
+    pub acquired_at: Timestamp,
+    pub heartbeat_at: Timestamp,
+    /// In seconds.
+    pub ttl: u64,
+}
+
+/// What to do when somebody holds the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Takeover {
+    #[default]
+    Never,
+    /// Take it from a holder that has not been heard of for a minute.
+    IfStale,
+    /// Take it from anybody.
+    Force,
+}
+
+/// A lock that is held; given back when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    file: File,
+    holder: Holder,
+    /// Whom it was taken over from.
+    pub taken_from: Option<Holder>,
+}
+
+impl Lock {
+    pub(crate) fn acquire(
+        path: &Path,
+        (stack, profile): (&str, Option<&str>),
+        owner: &str,
+        now: Timestamp,
+        takeover: Takeover,
+    ) -> Result<Self, Error> {
+        let failed = |doing| Error::io(doing, path);
+        if let Some(parent) = path.parent() {
+            files::directories(parent).map_err(failed("create"))?;
+        }
+        let open = || files::private().read(true).create(true).truncate(false).open(path);
+        let mut file = open().map_err(failed("open"))?;
+        let held = match file.try_lock() {
+            Ok(()) => false,
+            Err(TryLockError::WouldBlock) => true,
+            // Without file locks only the heartbeat tells.
+            Err(TryLockError::Error(_)) => {
+                read(&mut file).is_some_and(|holder| is_fresh(&holder, now) && holder.owner != owner)
+            }
+        };
+        let before = read(&mut file);
+        if held {
+            let fresh = before.as_ref().is_none_or(|holder| is_fresh(holder, now));
+            let take = takeover == Takeover::Force || takeover == Takeover::IfStale && !fresh;
+            if !take {
+                let unknown = || "another process".to_owned();
+                return Err(Error::Locked {
+                    stack: stack.to_owned(),
+                    profile: profile.unwrap_or("-").to_owned(),
+                    owner: before.as_ref().map_or_else(unknown, |holder| holder.owner.clone()),
+                    since: before
+                        .as_ref()
+                        .map_or_else(|| "-".to_owned(), |holder| holder.acquired_at.to_string()),
+                    run: before.map_or_else(|| "-".to_owned(), |holder| holder.run_id),
+                });
+            }
+            // A new file under the old name; the old holder finds out at its next heartbeat.
+            fs::remove_file(path).map_err(failed("take over"))?;
+            file = open().map_err(failed("open"))?;
+            file.try_lock().map_err(|error| failed("lock")(io::Error::other(error)))?;
+        }
+        let holder = Holder {
+            owner: owner.to_owned(),
+            run_id: String::new(),
+            acquired_at: now,
+            heartbeat_at: now,
+            ttl: TTL.as_secs(),
+        };
+        let mut lock = Self { path: path.to_owned(), file, holder, taken_from: before };
+        lock.write().map_err(failed("write"))?;
+        Ok(lock)
+    }
+
+    /// Says which run it is held for.
+    pub(crate) fn name_run(&mut self, run_id: &str) {
+        self.holder.run_id = run_id.to_owned();
+        // Who holds it is for people to read; the lock itself is the kernel's.
+        let _ = self.write();
+    }
+
+    /// Tells that the holder lives; gives whether it still holds the lock.
+    pub(crate) fn beat(&mut self, now: Timestamp) -> bool {
+        let current = File::open(&self.path).ok().and_then(|mut file| read(&mut file));
+        if current.is_some_and(|holder| holder.owner != self.holder.owner) {
+            return false;
+        }
+        self.holder.heartbeat_at = now;
+        let _ = self.write();
+        true
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let text = serde_json::to_vec(&self.holder)?;
+        self.file.rewind()?;
+        self.file.set_len(0)?;
+        self.file.write_all(&text)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // An empty file says that nobody died holding it.
+        let ours = File::open(&self.path).ok().and_then(|mut file| read(&mut file));
+        if ours.is_some_and(|holder| holder.owner == self.holder.owner) {
+            let _ = self.file.set_len(0);
+        }
+        let _ = self.file.unlock();
+    }
+}
+
+fn read(file: &mut File) -> Option<Holder> {
+    let mut text = Vec::new();
+    file.rewind().ok()?;
+    file.read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+fn is_fresh(holder: &Holder, now: Timestamp) -> bool {
+    now.duration_since(holder.heartbeat_at).as_secs() <= i64::try_from(TTL.as_secs()).unwrap_or(i64::MAX)
+}

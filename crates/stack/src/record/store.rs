@@ -1,0 +1,385 @@
+//! Where runs are kept: `.slipway/stack` under the root of the stack.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use slipway_event::{Clock, RunId};
+
+use super::event::RunEvent;
+use super::files;
+use super::lock::{Lock, Takeover};
+use super::log::{self, Disk, FileDisk, Log, Replayed};
+use super::summary::{NodeState, RunState, Summary};
+use crate::error::Error;
+use crate::git::Head;
+use crate::plan::{Command, Plan, RUN_FORMAT};
+
+/// How long a directory without a plan is left alone; somebody may be writing it.
+const SWEEP_AFTER: i64 = 24 * 3600;
+
+/// The runs of a stack.
+#[derive(Clone)]
+pub struct Store {
+    /// `.slipway/stack`.
+    directory: PathBuf,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Store").field(&self.directory).finish()
+    }
+}
+
+/// Who ran it, where, and from which commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Meta {
+    pub user: String,
+    pub host: String,
+    pub pid: u32,
+    /// With secrets masked.
+    pub argv: Vec<String>,
+    pub cwd: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<Head>,
+    pub tool_version: String,
+    pub platform: String,
+    /// The context of each cluster.
+    pub kube: BTreeMap<String, Option<String>>,
+}
+
+/// A run read back.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub path: PathBuf,
+    pub plan: Plan,
+    pub events: Vec<RunEvent>,
+    pub summary: Summary,
+}
+
+/// A line of the list of runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed {
+    pub run_id: String,
+    pub stack_name: String,
+    pub profile: Option<String>,
+    pub command: Command,
+    pub status: RunState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    pub totals: super::summary::Totals,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    pub path: String,
+    /// Why the run cannot be read, if it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// `last-run.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRun {
+    pub api_version: String,
+    pub run_id: String,
+    pub command: Command,
+    pub status: RunState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    pub releases: Vec<Value>,
+    /// Chart, values and the keys that were set, never what they were set to.
+    pub inputs: Vec<Value>,
+}
+
+impl Store {
+    /// The runs of the stack whose root is `root`.
+    pub fn new(root: &Path, clock: Arc<dyn Clock>) -> Self {
+        Self { directory: root.join(".slipway/stack"), clock }
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    fn runs_directory(&self) -> PathBuf {
+        self.directory.join("runs")
+    }
+
+    /// Where a run is kept.
+    pub fn run_path(&self, run_id: &str) -> PathBuf {
+        self.runs_directory().join(run_id)
+    }
+
+    fn prepare(&self) -> Result<(), Error> {
+        files::directories(&self.runs_directory()).map_err(Error::io("create", self.runs_directory()))?;
+        let ignore = self.directory.parent().unwrap_or(&self.directory).join(".gitignore");
+        if !ignore.exists() {
+            files::replace(&ignore, b"*\n").map_err(Error::io("write", ignore))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock of a stack and profile.
+    pub fn lock(
+        &self,
+        stack: &str,
+        profile: Option<&str>,
+        owner: &str,
+        takeover: Takeover,
+    ) -> Result<Lock, Error> {
+        self.prepare()?;
+        let path = self.directory.join("locks").join(format!("{stack}.{}.lock", profile.unwrap_or("-")));
+        Lock::acquire(&path, (stack, profile), owner, self.clock.now(), takeover)
+    }
+
+    /// Starts a run: the plan is named, hashed and on disk when it returns.
+    pub fn create(&self, plan: &mut Plan, meta: &Meta) -> Result<Stored, Error> {
+        self.prepare()?;
+        self.sweep();
+        let path = loop {
+            plan.run_id = RunId::generate(&*self.clock).to_string();
+            let path = self.run_path(&plan.run_id);
+            match files::directory(&path) {
+                Ok(()) => break path,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io("create", path)(error)),
+            }
+        };
+        plan.api_version = RUN_FORMAT.to_owned();
+        plan.created_at = Some(self.clock.now());
+        plan.plan_hash = plan.hash();
+        let file = path.join("meta.json");
+        files::replace(&file, &text(meta)).map_err(Error::io("write", &file))?;
+        let file = path.join("plan.json");
+        files::create(&file, &text(plan)).map_err(Error::io("write", &file))?;
+        files::sync_directory(&path).map_err(Error::io("write", &path))?;
+        Ok(Stored { path, summary: Summary::new(plan), plan: plan.clone(), events: Vec::new() })
+    }
+
+    /// Removes what crashed runs left before they had a plan.
+    fn sweep(&self) {
+        for name in self.names() {
+            let path = self.run_path(&name);
+            if path.join("plan.json").exists() {
+                continue;
+            }
+            let age =
+                fs::metadata(&path).and_then(|metadata| metadata.modified()).ok().and_then(|modified| {
+                    let modified = Timestamp::try_from(modified).ok()?;
+                    Some(self.clock.now().duration_since(modified).as_secs())
+                });
+            if age.is_some_and(|age| age > SWEEP_AFTER) {
+                // What cannot be swept stays; it does no harm.
+                let _ = fs::remove_dir_all(&path);
+            }
+        }
+    }
+
+    /// The names of run directories, newest first.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.runs_directory());
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| name.parse::<RunId>().is_ok())
+            .collect();
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        names
+    }
+
+    /// Reads a run's plan and checks it against its hash.
+    pub fn plan(&self, run_id: &str) -> Result<Plan, Error> {
+        if run_id.parse::<RunId>().is_err() {
+            return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
+        }
+        let path = self.run_path(run_id).join("plan.json");
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
+            }
+            Err(error) => return Err(Error::io("read", path)(error)),
+        };
+        let wrong = || Error::invalid("ST056", "plan.json does not match its planHash");
+        let plan: Plan = serde_json::from_slice(&text).map_err(|_| wrong())?;
+        if plan.hash() != plan.plan_hash || plan.run_id != run_id {
+            return Err(wrong());
+        }
+        Ok(plan)
+    }
+
+    /// Reads a run without touching it.
+    pub fn open(&self, run_id: &str) -> Result<Stored, Error> {
+        let plan = self.plan(run_id)?;
+        let path = self.run_path(run_id);
+        let Replayed { events, .. } = log::read(&path.join("events.jsonl"))?;
+        let summary = Summary::rebuild(&plan, &events);
+        Ok(Stored { path, plan, events, summary })
+    }
+
+    /// Reads a run to go on with it: a torn end of its log is put aside.
+    pub fn reopen(&self, run_id: &str) -> Result<Stored, Error> {
+        let plan = self.plan(run_id)?;
+        let path = self.run_path(run_id);
+        let Replayed { events, .. } = log::repair(&path.join("events.jsonl"), &*self.clock)?;
+        let summary = Summary::rebuild(&plan, &events);
+        Ok(Stored { path, plan, events, summary })
+    }
+
+    /// Opens the log of a run for writing.
+    pub fn log(&self, stored: &Stored) -> Result<Log, Error> {
+        let path = stored.path.join("events.jsonl");
+        let disk = FileDisk::open(&path).map_err(|error| Error::Unwritable(error.to_string()))?;
+        Ok(self.log_on(stored, Box::new(disk)))
+    }
+
+    /// Writes the log of a run to another disk.
+    pub fn log_on(&self, stored: &Stored, disk: Box<dyn Disk>) -> Log {
+        let path = stored.path.join("events.jsonl");
+        Log::new(&path, &stored.plan.run_id, Arc::clone(&self.clock), disk, &stored.events)
+    }
+
+    /// The most recent run of a stack and profile that `wanted` accepts.
+    pub fn latest(
+        &self,
+        stack: &str,
+        profile: Option<&str>,
+        wanted: impl Fn(&Summary) -> bool,
+    ) -> Result<Option<String>, Error> {
+        for name in self.names() {
+            // A run that cannot be read is not one to go on with unless it is named.
+            let Ok(plan) = self.plan(&name) else { continue };
+            if plan.stack_name != stack || plan.profile.as_deref() != profile {
+                continue;
+            }
+            let events = log::read(&self.run_path(&name).join("events.jsonl"))?.events;
+            if wanted(&Summary::rebuild(&plan, &events)) {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest runs first. A run that ended without saying so and is not `alive` was interrupted.
+    pub fn list(&self, limit: usize, alive: impl Fn(&str, u64) -> bool) -> Vec<Listed> {
+        let mut listed = Vec::new();
+        for name in self.names() {
+            if listed.len() == limit {
+                break;
+            }
+            let path = self.run_path(&name);
+            let Ok(plan) = self.plan(&name) else { continue };
+            let (summary, events, problem) = match log::read(&path.join("events.jsonl")) {
+                Ok(replayed) => (Summary::rebuild(&plan, &replayed.events), replayed.events, None),
+                Err(error) => (Summary::new(&plan), Vec::new(), Some(error.to_string())),
+            };
+            let (pid, host) = starter(&events);
+            listed.push(Listed {
+                run_id: name,
+                stack_name: plan.stack_name.clone(),
+                profile: plan.profile.clone(),
+                command: plan.command,
+                status: settled(&summary, &events, &alive),
+                started_at: summary.started_at.or(plan.created_at),
+                updated_at: summary.updated_at.or(plan.created_at),
+                ended_at: summary.ended_at,
+                totals: summary.totals,
+                pid,
+                host,
+                path: path.to_string_lossy().into_owned(),
+                problem,
+            });
+        }
+        listed
+    }
+
+    /// Writes `summary.json`.
+    pub(crate) fn write_summary(&self, path: &Path, summary: &Summary) -> io::Result<()> {
+        files::replace(&path.join("summary.json"), &text(summary))
+    }
+
+    /// Writes `last-run.json` of the stack and profile.
+    pub(crate) fn write_last_run(&self, plan: &Plan, summary: &Summary) -> io::Result<()> {
+        let directory = self.directory.join(&plan.stack_name).join(plan.profile.as_deref().unwrap_or("-"));
+        files::directories(&directory)?;
+        let node = |id: &String| summary.nodes.get(id).cloned().unwrap_or_default();
+        let last = LastRun {
+            api_version: RUN_FORMAT.to_owned(),
+            run_id: plan.run_id.clone(),
+            command: plan.command,
+            status: summary.status,
+            started_at: summary.started_at,
+            ended_at: summary.ended_at,
+            releases: plan
+                .order
+                .iter()
+                .map(|id| json!({"id": id, "status": node(id).status, "attempt": node(id).attempt}))
+                .collect(),
+            inputs: plan
+                .nodes
+                .iter()
+                .map(|node| {
+                    let keys: Vec<&String> = node.set.keys().collect();
+                    json!({"id": node.id, "chart": node.chart, "values": node.values, "setKeys": keys})
+                })
+                .collect(),
+        };
+        files::replace(&directory.join("last-run.json"), &text(&last))
+    }
+}
+
+/// Which process started or resumed a run last.
+fn starter(events: &[RunEvent]) -> (Option<u64>, Option<String>) {
+    let last = events.iter().rev().find(|event| event.fields.contains_key("pid"));
+    let field = |key: &str| last.and_then(|event| event.fields.get(key));
+    (field("pid").and_then(Value::as_u64), field("host").and_then(Value::as_str).map(str::to_owned))
+}
+
+/// A run that says it is running but whose process is gone was interrupted.
+pub(crate) fn settled(summary: &Summary, events: &[RunEvent], alive: impl Fn(&str, u64) -> bool) -> RunState {
+    if summary.status != RunState::Running {
+        return summary.status;
+    }
+    match starter(events) {
+        (Some(pid), Some(host)) if alive(&host, pid) => RunState::Running,
+        _ => RunState::Interrupted,
+    }
+}
+
+impl Stored {
+    /// Where the run stands, if its process is only running while `alive`.
+    pub fn state(&self, alive: impl Fn(&str, u64) -> bool) -> RunState {
+        settled(&self.summary, &self.events, alive)
+    }
+
+    /// How many nodes are not done.
+    pub fn left(&self) -> usize {
+        self.summary.nodes.values().filter(|node| node.status != NodeState::Succeeded).count()
+    }
+}
+
+/// Anything as the text of a JSON file.
+fn text<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
+    text.push(b'\n');
+    text
+}

@@ -1,0 +1,226 @@
+//! Going on with a run: which one, whether its inputs are still the same, and what is left to do.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::compile;
+use crate::digest::Digests;
+use crate::error::Error;
+use crate::paths;
+use crate::plan::{Command, Node, Plan, Tool};
+use crate::record::{NodeState, RunState, Store, Stored, Summary};
+use crate::run::From;
+use crate::sources::{Source, SourceKind};
+
+/// Inputs that changed since a plan was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drift {
+    pub run_id: String,
+    /// Nodes still to be done.
+    pub nodes: Vec<(String, Vec<Changed>)>,
+    /// Nodes already done, for information.
+    pub done: Vec<String>,
+}
+
+/// One input that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// `values`, `chart` or `tool`.
+    pub what: &'static str,
+    pub name: String,
+    pub before: String,
+    pub now: String,
+}
+
+impl Drift {
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let nodes = self.nodes.iter().map(|(id, changed)| {
+            let changed: Vec<Value> = changed
+                .iter()
+                .map(|c| json!({"input": c.what, "name": c.name, "before": c.before, "now": c.now}))
+                .collect();
+            json!({"id": id, "changed": changed})
+        });
+        nodes.collect()
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "resume refused: inputs of run {} changed", self.run_id)?;
+        for (id, changed) in &self.nodes {
+            writeln!(f, "  {id}")?;
+            let width = changed.iter().map(|changed| changed.name.chars().count()).max().unwrap_or(0);
+            for Changed { what, name, before, now } in changed {
+                writeln!(f, "    {what:<6} {name:<width$}   {before} -> {now}")?;
+            }
+        }
+        for id in &self.done {
+            writeln!(f, "  {id} changed too, after it succeeded")?;
+        }
+        f.write_str("use --allow-drift to continue with current inputs, or --replan to compile a new plan")
+    }
+}
+
+/// Compares what the nodes of a run read with what is there now.
+pub fn drift(root: &Path, home: Option<&Path>, stored: &Stored) -> Drift {
+    let mut drift = Drift { run_id: stored.plan.run_id.clone(), ..Drift::default() };
+    if stored.plan.command == Command::Delete {
+        return drift;
+    }
+    let digests = Digests::new();
+    let tool = Tool::default();
+    for node in &stored.plan.nodes {
+        let changed = changed(root, home, node, &stored.plan.tool, &tool, &digests);
+        if changed.is_empty() {
+            continue;
+        }
+        let state = stored.summary.nodes.get(&node.id).map(|node| node.status).unwrap_or_default();
+        if state == NodeState::Succeeded {
+            drift.done.push(node.id.clone());
+        } else {
+            drift.nodes.push((node.id.clone(), changed));
+        }
+    }
+    drift
+}
+
+fn changed(
+    root: &Path,
+    home: Option<&Path>,
+    node: &Node,
+    before: &Tool,
+    now: &Tool,
+    digests: &Digests,
+) -> Vec<Changed> {
+    let mut changed = Vec::new();
+    for (what, before, now) in
+        [("tool", &before.version, &now.version), ("engine", &before.engine_version, &now.engine_version)]
+    {
+        if before != now {
+            let name = if what == "tool" { "slipway" } else { "helm" };
+            changed.push(Changed {
+                what: "tool",
+                name: name.to_owned(),
+                before: before.clone(),
+                now: now.clone(),
+            });
+        }
+    }
+    let mut compare = |what, name: &str, before: &str, now: Option<String>| {
+        let now = now.unwrap_or_else(|| "missing".to_owned());
+        if before != now {
+            changed.push(Changed { what, name: name.to_owned(), before: before.to_owned(), now });
+        }
+    };
+    for (name, before) in node.values.iter().zip(&node.values_digests) {
+        let now = digests.of(&paths::expand(root, home, name)).ok();
+        compare("values", name, before, now.map(|digest| digest.to_string()));
+    }
+    if let Some(before) = &node.chart_digest {
+        let path = (node.source_kind != SourceKind::Remote).then(|| paths::expand(root, home, &node.chart));
+        let source = Source { kind: node.source_kind, shown: node.chart.clone(), path };
+        let now = compile::source_digest(root, &source, digests).ok().flatten();
+        compare("chart", &node.chart, before, now);
+    }
+    changed
+}
+
+/// What the user asked to go on with.
+#[derive(Clone, Debug, Default)]
+pub struct Resume {
+    /// This run, or the most recent one that did not succeed.
+    pub run_id: Option<String>,
+    /// Only what failed.
+    pub rerun_failed: bool,
+    /// With `rerun_failed`, also what was waiting for it.
+    pub include_dependents: bool,
+    pub allow_drift: bool,
+}
+
+/// Finds the run to go on with.
+pub fn find(
+    store: &Store,
+    (stack, profile): (&str, Option<&str>),
+    run_id: Option<&str>,
+) -> Result<String, Error> {
+    if let Some(run_id) = run_id {
+        return Ok(run_id.to_owned());
+    }
+    let unfinished = |summary: &Summary| summary.status != RunState::Succeeded;
+    store.latest(stack, profile, unfinished)?.ok_or_else(|| Error::invalid("ST053", "nothing to resume"))
+}
+
+/// Reads a run to go on with; refuses if it does something else or its inputs changed. Gives nothing to
+/// start from when nothing is left.
+pub fn prepare(
+    store: &Store,
+    run_id: &str,
+    command: Command,
+    resume: &Resume,
+    root: &Path,
+    home: Option<&Path>,
+) -> Result<(Stored, Option<From>), Error> {
+    let stored = store.reopen(run_id)?;
+    check_command(&stored.plan, command)?;
+    if stored.left() == 0 {
+        return Ok((stored, None));
+    }
+    let drift = drift(root, home, &stored);
+    if !drift.is_empty() && !resume.allow_drift {
+        return Err(Error::Drift(Box::new(drift)));
+    }
+    let drift = (!drift.is_empty()).then(|| Box::new(drift));
+    if !resume.rerun_failed {
+        return Ok((stored, Some(From::Resume { drift })));
+    }
+    // Left running without an end is failed as well: nobody knows how far it got.
+    let again =
+        |state: NodeState| matches!(state, NodeState::Failed | NodeState::Running | NodeState::Retrying);
+    let state = |id: &str| stored.summary.nodes.get(id).map(|node| node.status).unwrap_or_default();
+    let mut only: BTreeSet<String> =
+        stored.plan.nodes.iter().map(|node| node.id.clone()).filter(|id| again(state(id))).collect();
+    if resume.include_dependents {
+        let graph = stored.plan.graph()?;
+        let waiting = graph.descendants(&only);
+        let waiting: Vec<String> = waiting.iter().map(|node| node.id().to_string()).collect();
+        only.extend(waiting.into_iter().filter(|id| state(id) != NodeState::Succeeded));
+    }
+    let from = (!only.is_empty()).then_some(From::Failed { only, drift });
+    Ok((stored, from))
+}
+
+/// A run can only be gone on with by the command that started it.
+pub fn check_command(plan: &Plan, command: Command) -> Result<(), Error> {
+    if plan.command == command {
+        return Ok(());
+    }
+    let article = if plan.command == Command::Apply { "an" } else { "a" };
+    let message = format!("run {} is {article} {}; {command} cannot resume it", plan.run_id, plan.command);
+    Err(Error::invalid("ST052", message))
+}
+
+/// Carries over into a new plan what an old run did and would do the same way again.
+pub fn carry_over(plan: &mut Plan, old: &Stored) {
+    plan.resumed_from = Some(old.plan.run_id.clone());
+    plan.carried_over = plan
+        .nodes
+        .iter()
+        .filter(|node| {
+            let done = old.summary.nodes.get(&node.id).is_some_and(|old| old.status == NodeState::Succeeded);
+            let same = old
+                .plan
+                .node(&node.id)
+                .is_some_and(|old| old.effective_input_hash == node.effective_input_hash);
+            done && same
+        })
+        .map(|node| node.id.clone())
+        .collect();
+}

@@ -1,0 +1,584 @@
+//! Strict reading of the two files: every mistake at once, each with its place.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use slipway_problem::{Problem, Problems, nearest};
+use slipway_yaml::{Fields, Node, Reader};
+
+use crate::duration;
+use crate::model::{Declaration, Located, Runner, Settings, StackFile};
+
+const API_VERSION: &str = "ktl.dev/v1";
+const DEEPEST: usize = 64;
+const LARGEST: usize = 1 << 20;
+/// Names that would stand beside the run records under the same directory.
+const RESERVED: &[&str] = &["runs", "sealed", "exports", "keys", "locks", "cache"];
+/// What only a release may say.
+const RELEASE_ONLY: &[&str] = &["name", "chart", "chartVersion", "needs"];
+
+/// Which of the two files it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Stack,
+    Release,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stack => "Stack",
+            Self::Release => "Release",
+        }
+    }
+}
+
+/// What a file turned out to be.
+pub(crate) enum Read {
+    Stack(Box<StackFile>),
+    Release(Box<Declaration>),
+    /// Somebody else's file of the same name, with its `apiVersion`.
+    Foreign(String),
+    /// Nothing could be made of it; the problems say why.
+    Unreadable,
+}
+
+/// Where a file stands.
+pub(crate) struct Place<'a> {
+    pub dir: &'a str,
+    pub path: &'a str,
+    /// How messages name it.
+    pub shown: &'a str,
+}
+
+/// Reads one file. What can be read is given even if there are problems, so that others are found too.
+pub(crate) fn read(kind: Kind, text: &str, place: &Place<'_>, problems: &mut Problems) -> Read {
+    let reader = Reader::new().max_depth(DEEPEST).max_bytes(LARGEST);
+    let mut documents = match reader.read(text, place.shown) {
+        Ok(documents) => documents,
+        Err(found) => {
+            // A foreign file need not be one we can read.
+            if let Some(group) = foreign_text(text) {
+                return Read::Foreign(group);
+            }
+            problems.extend(found);
+            return Read::Unreadable;
+        }
+    };
+    if let Some(api_version) = documents.first().and_then(foreign) {
+        return Read::Foreign(api_version);
+    }
+    if documents.len() > 1 {
+        problems.push(documents[1].problem(format!("{} holds only one document", file_name(kind))));
+    }
+    if documents.is_empty() {
+        return match kind {
+            Kind::Stack => Read::Stack(Box::new(StackFile {
+                dir: place.dir.to_owned(),
+                path: place.path.to_owned(),
+                ..StackFile::default()
+            })),
+            Kind::Release => {
+                let at = slipway_problem::Location::file(place.shown);
+                problems.push(Problem::error(format!("{}: the file is empty", file_name(kind))).at(at));
+                Read::Unreadable
+            }
+        };
+    }
+    let root = documents.swap_remove(0);
+    refuse_tags(&root, problems);
+    let mut found = Problems::new();
+    let read = match kind {
+        Kind::Stack => Read::Stack(Box::new(stack(&root, place, &mut found))),
+        Kind::Release => match release_file(&root, place, &mut found) {
+            Some(declaration) => Read::Release(Box::new(declaration)),
+            None => Read::Unreadable,
+        },
+    };
+    problems.extend(found.into_iter().map(reword));
+    read
+}
+
+fn file_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Stack => "stack.yaml",
+        Kind::Release => "release.yaml",
+    }
+}
+
+/// The `apiVersion` of a file whose group is not ours.
+fn foreign(root: &Node) -> Option<String> {
+    let api_version = root.get("apiVersion")?.as_str()?;
+    (api_version.split('/').next() != Some("ktl.dev")).then(|| api_version.to_owned())
+}
+
+/// The same by looking at the lines, for files that are not valid YAML to us.
+fn foreign_text(text: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix("apiVersion:"))?;
+    let api_version = line.split('#').next()?.trim().trim_matches(['"', '\'']);
+    let theirs = !api_version.is_empty() && api_version.split('/').next() != Some("ktl.dev");
+    theirs.then(|| api_version.to_owned())
+}
+
+/// Custom tags say something only their program knows.
+fn refuse_tags(root: &Node, problems: &mut Problems) {
+    let mut open = vec![root];
+    while let Some(node) = open.pop() {
+        if let Some(tag) = node.tag().filter(|tag| !tag.starts_with("tag:yaml.org,2002:") && *tag != "!") {
+            problems.push(node.problem(format!("tag `{tag}` is not allowed here")));
+        }
+        open.extend(node.as_seq().into_iter().flatten());
+        for (key, value) in node.as_map().into_iter().flat_map(slipway_yaml::Mapping::iter) {
+            open.extend([key, value]);
+        }
+    }
+}
+
+/// Gives problems of unknown keys the wording and the code of the catalogue.
+fn reword(problem: Problem) -> Problem {
+    let Some(name) = problem.message.strip_prefix("unknown key `").and_then(|rest| rest.strip_suffix('`'))
+    else {
+        return problem;
+    };
+    let mut reworded = problem.clone();
+    reworded.message = format!("unknown field \"{name}\"");
+    reworded.code = Some("ST002".to_owned());
+    let suggestion = problem.hint.as_deref().and_then(|hint| hint.strip_prefix("did you mean `"));
+    if let Some(meant) = suggestion.and_then(|rest| rest.strip_suffix("`?")) {
+        reworded.message += &format!(" (did you mean \"{meant}\"?)");
+        reworded.hint = None;
+    }
+    reworded
+}
+
+fn heads(fields: &mut Fields<'_, '_>, kind: Kind) {
+    fields.ignore_prefix("x-");
+    if let Some(api_version) = fields.str("apiVersion").filter(|version| *version != API_VERSION) {
+        let message = format!("expected apiVersion {API_VERSION}, found \"{api_version}\"");
+        fields.complain("apiVersion", message);
+    }
+    if let Some(found) = fields.str("kind").filter(|found| *found != kind.name()) {
+        let problem = fields
+            .place("kind")
+            .problem(format!("expected kind {}, found \"{found}\"", kind.name()))
+            .code("ST003");
+        fields.problems().push(problem);
+    }
+}
+
+fn stack(root: &Node, place: &Place<'_>, problems: &mut Problems) -> StackFile {
+    let is_root = place.dir.is_empty();
+    let mut fields = Fields::of(root, problems);
+    heads(&mut fields, Kind::Stack);
+    let mut file =
+        StackFile { dir: place.dir.to_owned(), path: place.path.to_owned(), ..StackFile::default() };
+    file.name = located(&mut fields, "name", Fields::string);
+    file.default_profile = located(&mut fields, "defaultProfile", Fields::string);
+    for (key, given) in [("name", &file.name), ("defaultProfile", &file.default_profile)] {
+        if given.is_some() && !is_root {
+            fields.complain(key, format!("{key} is only allowed in the root stack.yaml"));
+        }
+    }
+    if let Some(name) = &file.name
+        && let Some(wrong) = wrong_stack_name(&name.value)
+    {
+        fields.complain("name", wrong);
+    }
+    if let Some(profile) = &file.default_profile
+        && let Some(wrong) = wrong_word("profile", &profile.value)
+    {
+        fields.complain("defaultProfile", wrong);
+    }
+    file.defaults = fields.fields("defaults", |fields| inherited(fields, "defaults")).unwrap_or_default();
+    file.profiles = fields.entries("profiles", |name, node, problems| {
+        let name_text = name.key_text().into_owned();
+        if let Some(wrong) = wrong_word("profile", &name_text) {
+            problems.push(name.problem(wrong));
+        }
+        let mut fields = Fields::of(node, problems);
+        fields.ignore_prefix("x-");
+        let what = "a profile's defaults";
+        let settings = fields.fields("defaults", |fields| inherited(fields, what)).unwrap_or_default();
+        fields.finish();
+        Some((name_text, settings))
+    });
+    if let Some(runner) = fields.fields("runner", runner) {
+        if !is_root {
+            fields.complain("runner", "runner is only allowed in the root stack.yaml");
+        }
+        file.runner = runner;
+    }
+    let mut index = 0;
+    file.releases = fields.seq("releases", |item, problems| {
+        let mut fields = Fields::of(item, problems);
+        let declaration = release(&mut fields, place, Some(index));
+        fields.finish();
+        index += 1;
+        declaration
+    });
+    fields.finish();
+    file
+}
+
+fn runner(fields: &mut Fields<'_, '_>) -> Runner {
+    fields.ignore_prefix("x-");
+    let positive = |fields: &mut Fields<'_, '_>, key: &'static str, value: Option<u64>| {
+        if value == Some(0) {
+            fields.complain(key, format!("`{key}` must be at least 1"));
+        }
+        value.filter(|value| *value > 0)
+    };
+    let concurrency = fields.u64("concurrency");
+    let concurrency = positive(fields, "concurrency", concurrency);
+    let mut per_cluster = Vec::new();
+    let key = "concurrencyPerCluster";
+    match fields.optional(key) {
+        Some(node) if node.as_map().is_some() => {
+            per_cluster = fields.entries(key, |name, value, problems| {
+                let limit = value.as_u64().filter(|limit| *limit > 0);
+                if limit.is_none() {
+                    problems.push(value.problem("a limit must be a whole number from 1"));
+                }
+                Some((name.key_text().into_owned(), limit?))
+            });
+        }
+        Some(_) => {
+            let limit = fields.u64(key);
+            per_cluster.extend(positive(fields, key, limit).map(|limit| (String::new(), limit)));
+        }
+        None => {}
+    }
+    Runner { concurrency, per_cluster }
+}
+
+fn release_file(root: &Node, place: &Place<'_>, problems: &mut Problems) -> Option<Declaration> {
+    let mut fields = Fields::of(root, problems);
+    heads(&mut fields, Kind::Release);
+    let declaration = release(&mut fields, place, None);
+    fields.finish();
+    declaration
+}
+
+fn release(fields: &mut Fields<'_, '_>, place: &Place<'_>, index: Option<usize>) -> Option<Declaration> {
+    fields.ignore_prefix("x-");
+    let name = located(fields, "name", Fields::text);
+    let chart = located(fields, "chart", Fields::string);
+    let what = index.map_or_else(|| "the release".to_owned(), |index| format!("releases[{index}]"));
+    for (key, missing) in [("name", name.is_none()), ("chart", chart.is_none())] {
+        if missing && (!fields.has(key) || fields.place(key).is_null()) && fields.node().as_map().is_some() {
+            let problem = fields.node().problem(format!("{what} has no {key}")).code("ST004");
+            fields.problems().push(problem);
+        }
+    }
+    if let Some(name) = &name
+        && let Some(wrong) = wrong_label("release name", &name.value, 53)
+    {
+        fields.complain("name", wrong);
+    }
+    if chart.as_ref().is_some_and(|chart| chart.value.is_empty()) {
+        fields.complain("chart", "`chart` is empty");
+    }
+    let chart_version = located(fields, "chartVersion", Fields::text);
+    let needs = fields.seq("needs", |item, problems| {
+        let need = text_item(item, "needs", problems)?;
+        if need.value.is_empty() || need.value.matches('/').count() > 1 {
+            problems
+                .push(item.problem(format!("need \"{}\" is neither a name nor namespace/name", need.value)));
+            return None;
+        }
+        Some(need)
+    });
+    let own = settings(fields);
+    Some(Declaration {
+        dir: place.dir.to_owned(),
+        path: place.path.to_owned(),
+        index,
+        at: fields.node().location(),
+        name: name?,
+        chart: chart?,
+        chart_version,
+        needs,
+        own,
+    })
+}
+
+/// Settings under `defaults`, where a release's own keys are a mistake worth its own words.
+fn inherited(fields: &mut Fields<'_, '_>, what: &str) -> Settings {
+    fields.ignore_prefix("x-");
+    for key in RELEASE_ONLY {
+        if fields.has(key) {
+            fields.ignore(key);
+            let at = fields.node().as_map().and_then(|mapping| mapping.entry(key));
+            let node = at.map_or(fields.node(), |(name, _)| name);
+            let problem = node.problem(format!("\"{key}\" is not allowed under {what}"));
+            fields.problems().push(problem.hint("it belongs to a single release"));
+        }
+    }
+    settings(fields)
+}
+
+fn settings(fields: &mut Fields<'_, '_>) -> Settings {
+    let mut settings = Settings::default();
+    fields.fields("cluster", |cluster| {
+        cluster.ignore_prefix("x-");
+        settings.cluster = located(cluster, "name", Fields::string);
+        settings.kubeconfig = located(cluster, "kubeconfig", Fields::string);
+        settings.context = located(cluster, "context", Fields::string);
+        if let Some(name) = &settings.cluster
+            && let Some(wrong) = wrong_word("cluster name", &name.value)
+        {
+            cluster.complain("name", wrong);
+        }
+    });
+    settings.namespace = located(fields, "namespace", Fields::text);
+    if let Some(namespace) = &settings.namespace
+        && let Some(wrong) = wrong_label("namespace", &namespace.value, 63)
+    {
+        fields.complain("namespace", wrong);
+    }
+    settings.values = fields.seq("values", |item, problems| {
+        let value = text_item(item, "values", problems)?;
+        if value.value.is_empty() {
+            problems.push(item.problem("a values file needs a name"));
+            return None;
+        }
+        Some(value)
+    });
+    settings.set = fields.entries("set", |name, value, problems| {
+        let key = name.key_text().into_owned();
+        if let Some(wrong) = wrong_set_key(&key) {
+            problems.push(name.problem(wrong));
+            return None;
+        }
+        if value.as_map().is_some() || value.as_seq().is_some() {
+            let problem = value.problem(format!("`set` takes plain values, not {}", value.kind()));
+            problems.push(problem.hint("put structures into a values file, or set their leaves: `a.b: 1`"));
+            return None;
+        }
+        Some((key, Located { value: value.to_json(), at: name.location() }))
+    });
+    settings.tags = fields.seq("tags", |item, problems| {
+        let tag = text_item(item, "tags", problems)?;
+        if !is_tag(&tag.value) {
+            let message =
+                format!("tag \"{}\" may hold only letters, digits, `.`, `_`, `/` and `-`", tag.value);
+            problems.push(item.problem(message));
+            return None;
+        }
+        Some(tag)
+    });
+    fields.fields("apply", |apply| {
+        apply.ignore_prefix("x-");
+        settings.atomic = located(apply, "atomic", Fields::bool);
+        settings.wait = located(apply, "wait", Fields::bool);
+        settings.create_namespace = located(apply, "createNamespace", Fields::bool);
+        settings.apply_timeout = timeout(apply);
+    });
+    fields.fields("delete", |delete| {
+        delete.ignore_prefix("x-");
+        settings.delete_timeout = timeout(delete);
+    });
+    settings.reset_values = fields.bool("resetValues").unwrap_or(false);
+    settings.reset_tags = fields.bool("resetTags").unwrap_or(false);
+    settings
+}
+
+fn timeout(fields: &mut Fields<'_, '_>) -> Option<Located<Duration>> {
+    let text = located(fields, "timeout", Fields::text)?;
+    let parsed = duration::parse(&text.value).filter(|duration| !duration.is_zero());
+    if parsed.is_none() {
+        let problem = fields.place("timeout").problem(format!("`{}` is not a duration", text.value));
+        fields.problems().push(problem.hint("write a number with a unit: `90s`, `10m`, `1h30m`"));
+    }
+    Some(Located { value: parsed?, at: text.at })
+}
+
+fn located<'n, 'p, T>(
+    fields: &mut Fields<'n, 'p>,
+    key: &'static str,
+    read: impl Fn(&mut Fields<'n, 'p>, &'static str) -> Option<T>,
+) -> Option<Located<T>> {
+    let value = read(fields, key)?;
+    Some(Located { value, at: fields.place(key).location() })
+}
+
+fn text_item(item: &Node, key: &str, problems: &mut Problems) -> Option<Located<String>> {
+    let text = item.scalar_text().filter(|_| !item.is_null());
+    if text.is_none() {
+        problems.push(item.problem(format!("`{key}` must hold strings, not {}", item.kind())));
+    }
+    Some(Located { value: text?.into_owned(), at: item.location() })
+}
+
+fn wrong_stack_name(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("a stack cannot be called \"{name}\": the run records use that name"));
+    }
+    wrong_word("stack name", name)
+}
+
+/// Names that become parts of paths and ids.
+fn wrong_word(what: &str, word: &str) -> Option<String> {
+    let plain = word.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && word.len() <= 63
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    (!plain).then(|| {
+        format!(
+            "{what} \"{word}\" must be 1 to 63 letters, digits, `.`, `_` or `-`, starting with a letter or \
+             digit"
+        )
+    })
+}
+
+fn wrong_label(what: &str, text: &str, longest: usize) -> Option<String> {
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let valid = text.starts_with(edge)
+        && text.ends_with(edge)
+        && text.len() <= longest
+        && text.chars().all(|c| edge(c) || c == '-');
+    (!valid).then(|| {
+        format!(
+            "{what} \"{text}\" must be 1 to {longest} lower-case letters, digits or `-`, starting and ending \
+             with a letter or digit"
+        )
+    })
+}
+
+/// Whether it can be a tag.
+pub(crate) fn is_tag(tag: &str) -> bool {
+    tag.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte))
+}
+
+/// Keys follow Helm's `--set` grammar; their values stand beside them, so `=` and `,` have no place.
+fn wrong_set_key(key: &str) -> Option<String> {
+    let mut escaped = false;
+    let bare = |c: char, escaped: bool| !escaped && (c == '=' || c == ',');
+    for c in key.chars() {
+        if bare(c, escaped) {
+            return Some(format!("set key \"{key}\" holds `{c}`; write `\\{c}` if it is part of the name"));
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    let empty = key.is_empty() || key.starts_with('.') || key.ends_with('.') && !key.ends_with("\\.");
+    empty.then(|| format!("set key \"{key}\" has an empty part"))
+}
+
+/// Up to three known names near a wrong one.
+pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut left: Vec<&str> = known.into_iter().collect();
+    let mut found = Vec::new();
+    while found.len() < 3
+        && let Some(next) = nearest(name, left.iter().copied())
+    {
+        found.push(next);
+        left.retain(|known| *known != next);
+    }
+    found
+}
+
+/// What editors should know of `stack.yaml`.
+pub fn stack_schema() -> Value {
+    let mut root = object(settings_properties());
+    let settings = object(settings_properties());
+    let mut release = settings_properties();
+    release.extend(release_properties());
+    root["properties"] = json!({
+        "apiVersion": {"const": API_VERSION},
+        "kind": {"const": "Stack"},
+        "name": {"type": "string", "description": "Name of the stack; the root file alone"},
+        "defaultProfile": {"type": "string", "description": "Profile used unless --profile names one; the root file alone"},
+        "defaults": settings,
+        "profiles": {"type": "object", "additionalProperties": object(vec![("defaults", object(settings_properties()))])},
+        "runner": object(vec![
+            ("concurrency", json!({"type": "integer", "minimum": 1})),
+            ("concurrencyPerCluster", json!({"oneOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}},
+            ]})),
+        ]),
+        "releases": {"type": "array", "items": required(object(release))},
+    });
+    title(root, "Slipway stack file")
+}
+
+/// What editors should know of `release.yaml`.
+pub fn release_schema() -> Value {
+    let mut properties =
+        vec![("apiVersion", json!({"const": API_VERSION})), ("kind", json!({"const": "Release"}))];
+    properties.extend(release_properties());
+    properties.extend(settings_properties());
+    title(required(object(properties)), "Slipway release file")
+}
+
+fn title(mut schema: Value, title: &str) -> Value {
+    let mut titled = json!({"$schema": "http://json-schema.org/draft-07/schema#", "title": title});
+    if let (Some(titled), Some(schema)) = (titled.as_object_mut(), schema.as_object_mut()) {
+        titled.append(schema);
+    }
+    titled
+}
+
+fn required(mut schema: Value) -> Value {
+    schema["required"] = json!(["name", "chart"]);
+    schema
+}
+
+fn object(properties: Vec<(&'static str, Value)>) -> Value {
+    let properties: serde_json::Map<String, Value> =
+        properties.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "patternProperties": {"^x-": {}},
+        "properties": properties,
+    })
+}
+
+fn release_properties() -> Vec<(&'static str, Value)> {
+    let strings = json!({"type": "array", "items": {"type": "string"}});
+    vec![
+        ("name", json!({"type": "string", "description": "Release name"})),
+        (
+            "chart",
+            json!({"type": "string", "description": "Chart, package or kustomization: a path, repo/name or oci://…"}),
+        ),
+        (
+            "chartVersion",
+            json!({"type": "string", "description": "Version, or range of versions, of a chart that is not a path"}),
+        ),
+        ("needs", strings),
+    ]
+}
+
+fn settings_properties() -> Vec<(&'static str, Value)> {
+    let strings = json!({"type": ["array", "null"], "items": {"type": "string"}});
+    let text = json!({"type": "string"});
+    let flag = json!({"type": "boolean"});
+    let timeout = json!({"type": "string", "description": "90s, 10m, 1h30m"});
+    vec![
+        (
+            "cluster",
+            object(vec![("name", text.clone()), ("kubeconfig", text.clone()), ("context", text.clone())]),
+        ),
+        ("namespace", text),
+        ("values", strings.clone()),
+        (
+            "set",
+            json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}),
+        ),
+        ("tags", strings),
+        (
+            "apply",
+            object(vec![
+                ("atomic", flag.clone()),
+                ("timeout", timeout.clone()),
+                ("wait", flag.clone()),
+                ("createNamespace", flag.clone()),
+            ]),
+        ),
+        ("delete", object(vec![("timeout", timeout)])),
+        ("resetValues", flag.clone()),
+        ("resetTags", flag),
+    ]
+}

@@ -1,0 +1,10 @@
+//! The stack engine from files to outcomes.
+
+mod bad_input;
+mod compiling;
+mod killing;
+mod launching;
+mod records;
+mod running;
+mod selecting;
+mod support;
