@@ -1,4 +1,4 @@
-//! The request scripts of `conformance/diffsuite.py`, put to a real API server and to the sandbox.
+//! The request scripts of `conformance/diffsuite.py` and `moresuite.py`, put to a real API server and to the sandbox.
 //!
 //! Runs only when named: it builds Kubernetes from its modules the first time and uses fixed ports.
 
@@ -45,10 +45,14 @@ pub fn run() -> Result<()> {
     };
     let compared =
         shell::run(sandbox(&["up", "--detach", "--write-kubeconfig"]).arg(&kubeconfig)).and_then(|()| {
-            let suite = scripts.join("diffsuite.py");
-            let mut compare = Command::new("python3");
-            compare.arg(suite).arg("--a").arg(real.join("kubeconfig")).arg("--b").arg(&kubeconfig);
-            shell::run(compare.env("PATH", &path).env("PYTHONPATH", yaml))
+            let compare = |suite: &str| {
+                let mut compare = Command::new("python3");
+                compare.arg(scripts.join(suite)).arg("--a").arg(real.join("kubeconfig"));
+                compare.arg("--b").arg(&kubeconfig).env("PATH", &path).env("PYTHONPATH", &yaml);
+                shell::run(&mut compare)
+            };
+            // Both run, so that one report shows everything that differs.
+            compare("diffsuite.py").and(compare("moresuite.py"))
         });
     let stopped = shell::run(&mut sandbox(&["down"]));
     shell::run(&mut script("down.sh"))?;

@@ -8,5 +8,6 @@ mod durable;
 mod faults;
 mod kinds;
 mod lists;
+mod protocol;
 mod watches;
 mod workloads;

@@ -160,7 +160,7 @@ async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
     record.flush()?;
     let shown = args.write_kubeconfig.clone().unwrap_or_else(|| place.kubeconfig());
     anstream::eprintln!("sandbox ready on https://{address}\n  export KUBECONFIG={}", shown.display());
-    serving.await;
+    serving.await.context("serve the sandbox")?;
     record.set_len(0)?;
     Ok(interrupt.exit().unwrap_or(Exit::Done))
 }
