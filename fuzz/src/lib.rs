@@ -4,6 +4,7 @@
 //! the same for a moment in every CI run. A finding becomes a seed, which keeps it found.
 
 mod mutate;
+mod server;
 pub mod targets;
 
 use std::time::{Duration, Instant};
