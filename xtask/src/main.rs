@@ -1,4 +1,4 @@
-//! The project's only build tool: `cargo xtask test|docs|bench|conformance|ci`.
+//! The project's only build tool: `cargo xtask test|docs|bench|conformance|soak|ci`.
 
 mod bench;
 mod charts;
@@ -11,6 +11,7 @@ mod lint;
 mod oracle;
 mod peers;
 mod shell;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -26,6 +27,8 @@ cargo xtask COMMAND
   oracle                   record anew what real Helm says to our own charts
   fuzz [TARGET..] [--seconds N]
                            feed every parser mutated inputs; 60 seconds each unless told
+  soak sandbox [--minutes N]
+                           many clients and restarts by kill -9; no write lost, every event once
   ci                       what CI runs after `test`: lint, short benchmarks, conformance
 ";
 
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ["conformance", suites @ ..] => conformance::run(suites),
         ["oracle"] => oracle::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["soak", rest @ ..] => soak::run(rest),
         ["ci"] => ci::run(),
         _ => {
             eprint!("{USAGE}");
