@@ -125,8 +125,8 @@ pub(super) fn job(object: &mut Value) {
     default_empty(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
     if let Some(rules) = spec.pointer_mut("/podFailurePolicy/rules") {
-        for rule in super::items(rules) {
-            for condition in rule.get_mut("onPodConditions").map(super::items).into_iter().flatten() {
+        for rule in items(rules) {
+            for condition in rule.get_mut("onPodConditions").map(items).into_iter().flatten() {
                 default_empty(condition, "status", "True");
             }
         }
