@@ -5,6 +5,7 @@
 
 mod mutate;
 mod packages;
+mod server;
 pub mod targets;
 
 use std::time::{Duration, Instant};

@@ -92,6 +92,9 @@ pub const TARGETS: &[Target] = &[
             "1.5Gi",
         ],
     },
+    Target { name: "request", run: crate::server::request, seeds: crate::server::REQUESTS },
+    Target { name: "server-patch", run: crate::server::patch, seeds: crate::server::PATCHES },
+    Target { name: "server-definition", run: crate::server::definition, seeds: crate::server::DEFINITIONS },
     Target {
         name: "decode",
         run: decode,

@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use crate::real::{Parts, Real};
 use crate::{charts, peers, shell};
 
 /// One benchmark: it prints measurements, one JSON object a line, and says what must hold.
@@ -30,6 +31,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "kustomize", run: kustomize },
     Bench { name: "package", run: package },
     Bench { name: "stack", run: stack },
+    Bench { name: "sandbox", run: sandbox },
 ];
 
 pub fn run(args: &[&str]) -> Result<()> {
@@ -162,6 +164,58 @@ fn write_kustomization(root: &Path, resources: usize) -> Result<()> {
          patches: [{target: {kind: Deployment}, patch: '[{\"op\": \"add\", \"path\": \"/spec/replicas\", \"value\": 2}]'}]\n",
     )?;
     Ok(())
+}
+
+/// The sandbox beside a real API server with etcd: the same client over TLS, one after the other.
+///
+/// A short run measures the sandbox alone, so that it needs nothing but Rust.
+fn sandbox(effort: Effort) -> Result<Vec<Value>> {
+    let slipway = shell::slipway(profile(effort))?;
+    let work = shell::target().join("bench/sandbox");
+    fs::create_dir_all(&work)?;
+    let ours = work.join("kubeconfig");
+    let command = |args: &[&str]| {
+        let mut command = Command::new(&slipway);
+        command.arg("sandbox").args(args).env("HOME", &work).env_remove("XDG_STATE_HOME");
+        command
+    };
+    let started = Instant::now();
+    shell::run(command(&["up", "--detach", "--speed", "max", "--write-kubeconfig"]).arg(&ours))?;
+    let ready = started.elapsed().as_secs_f64() * 1000.0;
+    let load = |kubeconfig: &Path| {
+        let path = kubeconfig.to_str().context("the target directory's name is no text")?;
+        let seconds = if effort == Effort::Short { "0.3" } else { "5" };
+        example("slipway-sandbox", "load", effort, &[path, seconds, "8"])
+    };
+    let measured = load(&ours).and_then(|ours| Ok((ours, real_server(effort, &work, &load)?)));
+    shell::run(&mut command(&["down"]))?;
+    let (ours, theirs) = measured?;
+    let mut rows =
+        vec![json!({"case": "start, ms", "kube-apiserver": null, "slipway": ready, "times faster": null})];
+    for row in ours {
+        let real = theirs.iter().find(|other| other["operation"] == row["operation"]);
+        let (mine, real) = (row["per second"].as_f64(), real.and_then(|real| real["per second"].as_f64()));
+        rows.push(json!({
+            "case": format!("{}/s", row["operation"].as_str().unwrap_or_default()),
+            "kube-apiserver": real,
+            "slipway": mine,
+            "times faster": mine.zip(real).map(|(mine, real)| mine / real),
+        }));
+    }
+    Ok(rows)
+}
+
+/// Starts etcd and kube-apiserver, loads them, and stops them again.
+fn real_server(
+    effort: Effort,
+    work: &Path,
+    load: &dyn Fn(&Path) -> Result<Vec<Value>>,
+) -> Result<Vec<Value>> {
+    if effort == Effort::Short {
+        return Ok(Vec::new());
+    }
+    let real = Real::start(&work.join("real"), Parts::Api)?;
+    load(&real.kubeconfig())
 }
 
 fn profile(effort: Effort) -> shell::Profile {

@@ -1,4 +1,4 @@
-//! The project's only build tool: `cargo xtask test|docs|bench|conformance|ci`.
+//! The project's only build tool: `cargo xtask test|docs|bench|conformance|soak|ci`.
 
 mod bench;
 mod charts;
@@ -12,6 +12,7 @@ mod oracle;
 mod peers;
 mod real;
 mod shell;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ cargo xtask COMMAND
   oracle                   record anew what real Helm says to our own charts
   fuzz [TARGET..] [--seconds N]
                            feed every parser mutated inputs; 60 seconds each unless told
+  soak sandbox [--minutes N]
+                           many clients and restarts by kill -9; no write lost, every event once
   ci                       what CI runs after `test`: lint, short benchmarks, conformance
 ";
 
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         ["real"] => real::run(),
         ["oracle"] => oracle::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["soak", rest @ ..] => soak::run(rest),
         ["ci"] => ci::run(),
         _ => {
             eprint!("{USAGE}");

@@ -28,10 +28,19 @@ const IDENTITIES: &[(&str, &str)] = &[
 
 /// Runs a control plane for trying things by hand, until standard input ends.
 pub fn run() -> Result<()> {
-    let real = Real::start(&shell::target().join("real"))?;
+    let real = Real::start(&shell::target().join("real"), Parts::All)?;
     println!("export KUBECONFIG={}", real.kubeconfig().display());
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     Ok(())
+}
+
+/// What is started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// etcd and the API server, which then does nothing but serve.
+    Api,
+    /// Controllers, scheduler and nodes as well, and an audit log.
+    All,
 }
 
 /// A running control plane.
@@ -44,8 +53,8 @@ pub struct Real {
 }
 
 impl Real {
-    /// Starts everything and waits until nodes are ready.
-    pub fn start(directory: &Path) -> Result<Self> {
+    /// Starts the parts and waits until they are ready.
+    pub fn start(directory: &Path, parts: Parts) -> Result<Self> {
         let bin = peers::kubernetes()?;
         let etcd = peers::etcd()?;
         let requests = peers::python_package("requests")?;
@@ -56,7 +65,7 @@ impl Real {
         let [client, peer, api, controllers, scheduler, kubelet] = free_ports()?;
         let server = format!("https://127.0.0.1:{api}");
         let mut real = Self { directory: directory.to_owned(), bin, server, running: Vec::new() };
-        real.write_identities()?;
+        real.write_identities(parts)?;
 
         let (clients, peers) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let data = real.file("etcd");
@@ -124,6 +133,9 @@ impl Real {
         ];
         real.spawn("kube-apiserver", Command::new(real.bin.join("kube-apiserver")).args(&api))?;
         real.wait("the API server", |real| Ok(real.kubectl(&["get", "--raw", "/readyz"])? == "ok"))?;
+        if parts == Parts::Api {
+            return Ok(real);
+        }
         real.spawn("controllers", Command::new(real.bin.join("kube-controller-manager")).args(&controllers))?;
         real.spawn("scheduler", Command::new(real.bin.join("kube-scheduler")).args(&scheduler))?;
         let script = shell::root().join("conformance/realcluster/fake_kubelet.py");
@@ -162,7 +174,7 @@ impl Real {
     }
 
     /// Keys, a certificate for loopback, a token and a kubeconfig for each identity, the audit policy.
-    fn write_identities(&self) -> Result<()> {
+    fn write_identities(&self, parts: Parts) -> Result<()> {
         let openssl = peers::openssl()?;
         let run = |args: &[&str]| {
             let mut command = Command::new(&openssl);
@@ -207,7 +219,10 @@ impl Real {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
-            "rules": [{ "level": "Metadata", "users": ["admin", "alice"] }, { "level": "None" }],
+            "rules": match parts {
+                Parts::All => serde_json::json!([{ "level": "Metadata", "users": ["admin", "alice"] }, { "level": "None" }]),
+                Parts::Api => serde_json::json!([{ "level": "None" }]),
+            },
         });
         Ok(fs::write(self.file("audit.yaml"), serde_json::to_vec(&audit)?)?)
     }

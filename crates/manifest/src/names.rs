@@ -49,7 +49,7 @@ pub fn label_key(key: &str) -> Result<(), NameProblems> {
         }
         _ => {
             return Err(vec![format!(
-                "a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
                 LABEL_KEY.trim_start_matches("name part ")
             )]);
         }
@@ -57,7 +57,7 @@ pub fn label_key(key: &str) -> Result<(), NameProblems> {
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        problems.push(format!("name part {}", longer_than(63)));
+        problems.push("name part must be no more than 63 bytes".to_owned());
     }
     if !word(name) {
         problems.push(LABEL_KEY.to_owned());
@@ -69,7 +69,7 @@ pub fn label_key(key: &str) -> Result<(), NameProblems> {
 pub fn label_value(value: &str) -> Result<(), NameProblems> {
     let mut problems = Vec::new();
     if value.len() > 63 {
-        problems.push(longer_than(63));
+        problems.push("must be no more than 63 bytes".to_owned());
     }
     if !value.is_empty() && !word(value) {
         problems.push(LABEL_VALUE.to_owned());

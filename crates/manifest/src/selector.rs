@@ -268,7 +268,10 @@ impl Parser<'_> {
         }
         let operator = self.next();
         let values = match operator.text() {
-            "in" | "notin" => self.values()?,
+            // `in ()` is read as the set of the empty value.
+            "in" | "notin" => {
+                Some(self.values()?).filter(|v| !v.is_empty()).unwrap_or_else(|| vec![String::new()])
+            }
             "=" | "==" | "!=" | ">" | "<" => vec![self.exact_value()?],
             other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
         };
@@ -291,10 +294,6 @@ impl Parser<'_> {
             "<" => Requires::LessThan(bound(&values[0])?),
             _ => Requires::In(values),
         };
-        if matches!(&requires, Requires::In(values) | Requires::NotIn(values) if values.is_empty()) {
-            return Err("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-                .to_owned());
-        }
         Ok(Requirement { key, requires })
     }
 

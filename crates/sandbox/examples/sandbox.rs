@@ -24,6 +24,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(file) => std::fs::write(file, text)?,
         None => std::io::stdout().write_all(text.as_bytes())?,
     }
-    serving.await;
-    Ok(())
+    Ok(serving.await?)
 }

@@ -235,6 +235,33 @@ pub(crate) fn defaults(core: &Core, nodes: usize) {
         }),
         "kube-apiserver",
     );
+    let labels = json!({
+        "kubernetes.io/service-name": "kubernetes", "endpointslice.kubernetes.io/skip-mirror": "true",
+    });
+    create(
+        core,
+        "endpoints",
+        "default",
+        json!({
+            "metadata": {
+                "name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+            },
+            "subsets": [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "https", "port": 6443}]}],
+        }),
+        "kube-apiserver",
+    );
+    create(
+        core,
+        "endpointslices.discovery.k8s.io",
+        "default",
+        json!({
+            "metadata": {"name": "kubernetes", "labels": labels},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": true}}],
+            "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}],
+        }),
+        "kube-apiserver",
+    );
     for number in 1..=nodes {
         node(core, &format!("node-{number}"));
     }

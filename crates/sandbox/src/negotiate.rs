@@ -62,20 +62,22 @@ pub(crate) fn clauses(header: &str) -> impl Iterator<Item = Clause<'_>> {
 }
 
 /// Picks the first clause the server can satisfy.
-pub(crate) fn accept(header: &str, views: bool) -> Result<Accept> {
+pub(crate) fn accept(header: &str) -> Result<Accept> {
     if header.trim().is_empty() {
         return Ok(Accept::JSON);
     }
+    let mut known = false;
     for clause in clauses(header) {
         let encoding = match clause.media {
-            "application/json" | "*/*" | "application/*" => Encoding::Json,
+            "application/json" | "*/*" => Encoding::Json,
             "application/yaml" => Encoding::Yaml,
             _ => continue,
         };
+        known = true;
         let view = match clause.param("as") {
             "" => View::Object,
-            "Table" if views => View::Table,
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if views => View::Metadata,
+            "Table" => View::Table,
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => View::Metadata,
             _ => continue,
         };
         let beta = match (view, clause.param("v"), clause.param("g")) {
@@ -87,17 +89,16 @@ pub(crate) fn accept(header: &str, views: bool) -> Result<Accept> {
         return Ok(Accept { encoding, view, beta });
     }
     // Clients that ask for protobuf read JSON as well; only one that asks for nothing else is refused.
-    Err(not_acceptable())
-}
-
-fn not_acceptable() -> Box<Status> {
-    Status::new(
-        406,
-        "NotAcceptable",
-        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
-         application/vnd.kubernetes.protobuf, application/json;stream=watch, \
-         application/vnd.kubernetes.protobuf;stream=watch",
-    )
+    const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    if known {
+        // The encoding would do, the view it is asked in would not.
+        let message = format!("only the following media types are accepted: {KNOWN}");
+        return Err(Status::new(406, "NotAcceptable", message));
+    }
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}");
+    let mut status = Status::new(406, "NotAcceptable", message);
+    status.details = Some(serde_json::json!({}));
+    Err(status)
 }
 
 /// The form of a request body.

@@ -34,14 +34,11 @@ impl Sandbox {
         &self,
         address: SocketAddr,
         shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> io::Result<(SocketAddr, impl Future<Output = ()> + Send + 'static)> {
+    ) -> io::Result<(SocketAddr, impl Future<Output = io::Result<()>> + Send + 'static)> {
         let listener = TcpListener::bind(address).await?;
         let bound = listener.local_addr()?;
         let serving = self.clone();
-        Ok((bound, async move {
-            // Binding succeeded, so what can still fail is making the certificate; that was tried above.
-            let _ = serving.serve(listener, shutdown).await;
-        }))
+        Ok((bound, async move { serving.serve(listener, shutdown).await }))
     }
 
     /// Serves the API over TLS on a listener until `shutdown` ends.

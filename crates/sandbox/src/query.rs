@@ -2,7 +2,7 @@
 
 use crate::route::decode_bytes;
 use crate::status::{Cause, Named, Result, Status};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// A parsed query string, in order.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +58,7 @@ impl Query {
 
     /// Whether the write must leave no trace.
     pub(crate) fn dry_run(&self, options: &str) -> Result<bool> {
-        let asked: Vec<&str> = self.all("dryRun").filter(|v| !v.is_empty()).collect();
+        let asked: Vec<&str> = self.all("dryRun").collect();
         if asked.is_empty() {
             return Ok(false);
         }
@@ -99,7 +99,7 @@ impl Query {
             causes.push(Cause::invalid(
                 "fieldManager",
                 &json!(name),
-                &format!("invalid character {} (at position {at})", Value::from(odd.to_string())),
+                &format!("invalid character U+{:04X} (at position {at})", u32::from(odd)),
             ));
         }
         if causes.is_empty() { Ok(Some(name)) } else { Err(bad_option(options, causes)) }

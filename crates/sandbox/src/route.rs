@@ -32,7 +32,7 @@ pub(crate) enum Target {
 /// Reads a percent-encoded path. `None` when it holds something no name may: an empty or dotted segment
 /// or an encoding that is no UTF-8.
 pub(crate) fn parse(path: &str) -> Option<Target> {
-    let trimmed = path.trim_start_matches('/');
+    let trimmed = path.strip_prefix('/').unwrap_or(path);
     let mut segments: Vec<String> = Vec::new();
     for raw in trimmed.split('/') {
         segments.push(decode(raw)?);
@@ -62,7 +62,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Option<Target> {
         path.watch = true;
         rest = tail;
     }
-    if rest.iter().any(|s| s.is_empty() || *s == "." || *s == "..") {
+    if rest.iter().any(|s| s.is_empty() || *s == "." || *s == ".." || s.contains('/')) {
         return None;
     }
     match rest {

@@ -217,8 +217,7 @@ impl Sandbox {
 
     /// Moves time forward and lets everything that is due happen.
     pub async fn advance(&self, by: Duration) {
-        self.inner.core.clock.advance(by);
-        self.inner.engine.wake();
+        self.inner.engine.advance(by);
         self.settle().await;
     }
 

@@ -122,13 +122,21 @@ fn place(key: &str, served: &Served) -> Result<Place> {
     match rules::selectable(&served.table) {
         Some(known) => match known.iter().find(|(name, _)| *name == key) {
             Some((_, pointer)) => Ok(Place::Pointer((*pointer).to_owned())),
+            None if &*served.table == "jobs.batch" => {
+                Err(Status::bad_request(format!("field label {} not supported for Job", json!(key))))
+            }
+            None if &*served.table == "replicasets.apps" => Err(unknown_field(key)),
             None => Err(Status::bad_request(format!("field label not supported: {key}"))),
         },
-        None => Err(Status::bad_request(format!(
-            "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-            json!(key)
-        ))),
+        None => Err(unknown_field(key)),
     }
+}
+
+fn unknown_field(key: &str) -> Box<Status> {
+    Status::bad_request(format!(
+        "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        json!(key)
+    ))
 }
 
 /// Both selectors of a list or watch.

@@ -156,13 +156,19 @@ impl Exchange {
             }
         };
         let user = auth::impersonate(&self.core, &self.headers, user)?;
+        if matches!(self.method, Method::HEAD | Method::OPTIONS | Method::CONNECT | Method::TRACE) {
+            return Err(Status::method_not_allowed());
+        }
         let Some(target) = route::parse(&self.path) else {
-            return Err(Status::bad_request("the path holds a segment that is no name"));
+            return Err(bad_path(&self.path));
         };
         match target {
             Target::Resource(path) => self.resource(path, user, printing),
             other => {
                 self.authorize_path(&user)?;
+                if self.method != Method::GET && other != Target::Other {
+                    return Err(Status::method_not_allowed());
+                }
                 self.document(other, printing)
             }
         }
@@ -220,8 +226,7 @@ impl Exchange {
             return if custom { Ok(Answer::Reply(not_a_path())) } else { Err(Status::no_such_resource()) };
         };
         let accept_header = header(&self.headers, &ACCEPT);
-        let views = matches!(verb, "get" | "list" | "watch") || !accept_header.contains("as=");
-        printing.accept = negotiate::accept(accept_header, views)?;
+        printing.accept = negotiate::accept(accept_header)?;
         let agent = header(&self.headers, &USER_AGENT).split('/').next().unwrap_or("").to_owned();
         let request = handlers::Request {
             served: served.clone(),
@@ -278,7 +283,9 @@ impl Exchange {
             },
             Target::Resources { group, version } => match registry.resource_list(&group, &version) {
                 Some(list) => Reply::json(200, list.body),
-                None if group.is_empty() => return Err(Status::no_such_resource()),
+                None if registry.groups.iter().any(|g| g.name == group && !g.custom) => {
+                    return Err(Status::no_such_resource());
+                }
                 None => not_a_path(),
             },
             Target::Resource(_) => return Err(Status::no_such_resource()),
@@ -312,7 +319,7 @@ impl Exchange {
         let health = ["/healthz", "/livez", "/readyz"]
             .iter()
             .find_map(|p| path.strip_prefix(p))
-            .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+            .filter(|rest| matches!(*rest, "" | "/ping" | "/etcd" | "/log"));
         if health.is_some() {
             return Ok(Answer::Reply(Reply {
                 code: 200,
@@ -320,6 +327,9 @@ impl Exchange {
                 warnings: vec![],
                 wrote: None,
             }));
+        }
+        if path == "/version" && self.method != Method::GET {
+            return Err(Status::method_not_allowed());
         }
         Ok(Answer::Reply(match path {
             "/version" => Reply::value(200, version(&self.core.options.version)),
@@ -336,12 +346,31 @@ impl Exchange {
                 paths.sort();
                 Reply::value(200, json!({"paths": paths}))
             }
+            "/.well-known/openid-configuration" => Reply::value(
+                200,
+                json!({
+                    "issuer": "https://kubernetes.default.svc.cluster.local",
+                    "jwks_uri": format!("https://{}/openid/v1/jwks", self.core.options.address.get()),
+                    "response_types_supported": ["id_token"],
+                    "subject_types_supported": ["public"],
+                    "id_token_signing_alg_values_supported": ["ES256"],
+                }),
+            ),
             _ if path.starts_with("/openapi/") => {
                 return crate::openapi::answer(&self.core, path, &self.query, &self.headers)
                     .map(|r| r.map_or_else(|| Answer::Reply(not_a_path()), |r| Answer::Raw(Box::new(r))));
             }
             _ => not_a_path(),
         }))
+    }
+}
+
+/// Why a path is refused: a name that would climb, or simply no such path.
+fn bad_path(path: &str) -> Box<Status> {
+    let dotted = path.split('/').filter_map(route::decode).find(|part| part == "." || part == "..");
+    match dotted {
+        Some(part) => Status::bad_request(format!("Name parameter invalid: {part:?}: may not be '{part}'")),
+        None => Status::no_such_resource(),
     }
 }
 

@@ -128,7 +128,6 @@ impl Status {
 
     pub fn too_large(limit: usize) -> Box<Status> {
         Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
-            .with_details(json!({}))
     }
 
     pub fn expired(message: impl Into<String>) -> Box<Status> {

@@ -438,7 +438,13 @@ impl Core {
         let generation = was["metadata"].get("generation").cloned();
         if counts {
             let mut number = generation.as_ref().and_then(Value::as_i64).unwrap_or(0);
-            if part != Part::Status && prepare::spec_changed(custom, served.has_status(), &new, was) {
+            // A deployment counts its annotations as well, except for what its controller notes there.
+            let noted = kind == ("apps", "Deployment")
+                && author.manager != "kube-controller-manager"
+                && new["metadata"]["annotations"] != was["metadata"]["annotations"];
+            if part != Part::Status
+                && (noted || prepare::spec_changed(custom, served.has_status(), &new, was))
+            {
                 number += 1;
             }
             if number > 0 {
@@ -537,8 +543,19 @@ fn canonical(served: &Served, object: Value) -> Result<Value> {
     crate::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(Status::internal)
 }
 
-/// Times of an event that are not set are printed all the same.
+/// Times of events and pod conditions that are not set are printed all the same.
 fn print_times(served: &Served, value: &mut Value) {
+    if &*served.table == "pods" {
+        let conditions = value.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            if let Some(members) = condition.as_object_mut()
+                && !members.contains_key("lastProbeTime")
+            {
+                let at = members.keys().position(|k| k == "status").map_or(members.len(), |i| i + 1);
+                members.shift_insert(at, "lastProbeTime".into(), Value::Null);
+            }
+        }
+    }
     if &*served.table != "events" {
         return;
     }

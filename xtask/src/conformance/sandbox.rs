@@ -1,4 +1,4 @@
-//! The request scripts of `conformance/diffsuite.py`, put to a real API server and to the sandbox.
+//! The request scripts of `conformance/diffsuite.py` and `moresuite.py`, put to a real API server and to the sandbox.
 //!
 //! Runs only when named: it builds Kubernetes from its modules the first time.
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::built;
-use crate::real::Real;
+use crate::real::{Parts, Real};
 use crate::{peers, shell};
 
 pub fn run() -> Result<()> {
@@ -16,7 +16,7 @@ pub fn run() -> Result<()> {
     let slipway = built()?;
     let work = shell::target().join("conformance");
     fs::create_dir_all(&work)?;
-    let real = Real::start(&work.join("real"))?;
+    let real = Real::start(&work.join("real"), Parts::All)?;
     let kubeconfig = work.join("sandbox.kubeconfig");
     let sandbox = |args: &[&str]| {
         let mut command = Command::new(&slipway);
@@ -25,10 +25,15 @@ pub fn run() -> Result<()> {
     };
     let compared =
         shell::run(sandbox(&["up", "--detach", "--write-kubeconfig"]).arg(&kubeconfig)).and_then(|()| {
-            let mut compare = Command::new("python3");
-            compare.arg(shell::root().join("conformance/diffsuite.py"));
-            compare.arg("--a").arg(real.kubeconfig()).arg("--b").arg(&kubeconfig);
-            shell::run(compare.env("PATH", real.path()?).env("PYTHONPATH", yaml))
+            let path = real.path()?;
+            let compare = |suite: &str| {
+                let mut compare = Command::new("python3");
+                compare.arg(shell::root().join("conformance").join(suite));
+                compare.arg("--a").arg(real.kubeconfig()).arg("--b").arg(&kubeconfig);
+                shell::run(compare.env("PATH", &path).env("PYTHONPATH", &yaml))
+            };
+            // Both run, so that one report shows everything that differs.
+            compare("diffsuite.py").and(compare("moresuite.py"))
         });
     let stopped = shell::run(&mut sandbox(&["down"]));
     compared.context("some answers differ")?;

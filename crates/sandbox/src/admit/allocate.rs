@@ -77,6 +77,13 @@ impl Allocator {
         if spec["ipFamilyPolicy"].is_null() {
             spec["ipFamilyPolicy"] = json!("SingleStack");
         }
+        if spec["ipFamilyPolicy"] == "RequireDualStack" {
+            return Err(vec![Cause::invalid(
+                "spec.ipFamilyPolicy",
+                &spec["ipFamilyPolicy"],
+                "this cluster is not configured for dual-stack services",
+            )]);
+        }
         if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
             spec["ipFamilies"] = json!(["IPv4"]);
         }
@@ -125,7 +132,15 @@ impl Allocator {
         if wants_ports {
             let mut mine = BTreeSet::new();
             for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
-                let asked = port["nodePort"].as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(0);
+                let number = port["nodePort"].as_i64().unwrap_or(0);
+                let asked = u16::try_from(number).unwrap_or(0);
+                if asked == 0 && number != 0 {
+                    return Err(vec![Cause::invalid(
+                        format!("spec.ports[{i}].nodePort"),
+                        &number.into(),
+                        "provided port is not in the valid range. The range of valid ports is 30000-32767",
+                    )]);
+                }
                 if asked == 0 {
                     let free = taken.free_port(&mine);
                     mine.insert(free);
@@ -156,6 +171,20 @@ impl Allocator {
                 }
                 mine.insert(asked);
             }
+        }
+        // Outside balancers ask each node for its health on a port of its own.
+        if kind == "LoadBalancer"
+            && spec["externalTrafficPolicy"] == "Local"
+            && spec["healthCheckNodePort"].as_i64().unwrap_or(0) == 0
+        {
+            let port = match old.and_then(|o| o["spec"]["healthCheckNodePort"].as_u64()) {
+                Some(port) => u16::try_from(port).unwrap_or(*PORTS.end()),
+                None => taken.free_port(&BTreeSet::new()),
+            };
+            if !dry_run {
+                taken.ports.insert(port, owner.to_owned());
+            }
+            spec["healthCheckNodePort"] = port.into();
         }
         Ok(())
     }
@@ -200,6 +229,8 @@ fn ports(service: &Value) -> impl Iterator<Item = u16> {
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|p| p["nodePort"].as_u64().and_then(|n| u16::try_from(n).ok()))
+        .map(|p| &p["nodePort"])
+        .chain([&service["spec"]["healthCheckNodePort"]])
+        .filter_map(|p| p.as_u64().and_then(|n| u16::try_from(n).ok()))
         .filter(|p| *p != 0)
 }

@@ -52,6 +52,12 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                     shown =
                         json!({"APIGroup": shown["apiGroup"], "Kind": shown["kind"], "Name": shown["name"]});
                 }
+                if *path == "spec.volumeClaimTemplates" {
+                    shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
+                }
+                if kind == ("storage.k8s.io", "StorageClass") {
+                    shown = Value::Null;
+                }
                 out.push(Cause::invalid(*path, &shown, IMMUTABLE));
             }
         }
@@ -67,6 +73,42 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         }
         _ => {}
     }
+}
+
+/// A claim as Go prints its internal type: metadata's members at the top, the rest by Go field names.
+fn internal_claim(claim: &Value) -> Value {
+    let mut out = claim["metadata"].as_object().cloned().unwrap_or_default();
+    let spec = &claim["spec"];
+    let resources = &spec["resources"];
+    out.insert(
+        "Spec".into(),
+        json!({
+            "AccessModes": spec["accessModes"],
+            "Selector": spec["selector"],
+            "Resources": {"Limits": resources["limits"], "Requests": resources["requests"]},
+            "VolumeName": spec["volumeName"].as_str().unwrap_or(""),
+            "StorageClassName": spec["storageClassName"],
+            "VolumeMode": spec["volumeMode"],
+            "DataSource": spec["dataSource"],
+            "DataSourceRef": spec["dataSourceRef"],
+            "VolumeAttributesClassName": spec["volumeAttributesClassName"],
+        }),
+    );
+    let mut status = json!({"Phase": claim["status"]["phase"].as_str().unwrap_or("Pending")});
+    for key in [
+        "AccessModes",
+        "Capacity",
+        "Conditions",
+        "AllocatedResources",
+        "AllocatedResourceStatuses",
+        "CurrentVolumeAttributesClassName",
+        "ModifyVolumeStatus",
+        "HealthStatus",
+    ] {
+        status[key] = Value::Null;
+    }
+    out.insert("Status".into(), status);
+    Value::Object(out)
 }
 
 fn frozen(new: &Value, old: &Value, out: &mut Vec<Cause>) {

@@ -87,7 +87,15 @@ fn job_selector(object: &mut Value) {
     }
     let uid = object["metadata"]["uid"].clone();
     let name = object["metadata"]["name"].clone();
-    for labels in ["/metadata", "/spec/template/metadata"] {
+    // A job without labels of its own shares those of its template.
+    let places: &[&str] = if object["metadata"]["labels"].as_object().is_some_and(|l| !l.is_empty())
+        && object["metadata"]["labels"] != object["spec"]["template"]["metadata"]["labels"]
+    {
+        &["/spec/template/metadata"]
+    } else {
+        &["/metadata", "/spec/template/metadata"]
+    };
+    for labels in places.iter().copied() {
         if labels == "/spec/template/metadata" && !object["spec"]["template"]["metadata"].is_object() {
             object["spec"]["template"]["metadata"] = json!({});
         }

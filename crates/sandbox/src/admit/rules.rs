@@ -16,7 +16,6 @@ const GENERATION: &[(&str, &str)] = &[
     ("networking.k8s.io", "IngressClass"),
     ("networking.k8s.io", "IPAddress"),
     ("networking.k8s.io", "NetworkPolicy"),
-    ("networking.k8s.io", "ServiceCIDR"),
     ("policy", "PodDisruptionBudget"),
     ("discovery.k8s.io", "EndpointSlice"),
     ("scheduling.k8s.io", "PriorityClass"),

@@ -18,6 +18,23 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, out: &mut Vec<String>) {
             "spec.jobTemplate.spec.template.spec",
             out,
         ),
+        ("", "Service")
+            if object["spec"]["externalName"].is_string() && object["spec"]["type"] != "ExternalName" =>
+        {
+            out.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".into());
+        }
+        ("", "Secret")
+            if object["type"] == "kubernetes.io/tls"
+                && object["data"]["tls.crt"].as_str().is_some_and(str::is_empty) =>
+        {
+            out.push("tls: failed to find any PEM data in certificate input".into());
+        }
+        ("storage.k8s.io", "CSIDriver")
+            if list(&object["spec"]["tokenRequests"]).next().is_some()
+                && object["spec"]["serviceAccountTokenInSecrets"].is_null() =>
+        {
+            out.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".into());
+        }
         _ => {}
     }
 }

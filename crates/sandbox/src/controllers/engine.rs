@@ -1,6 +1,6 @@
 //! The thread that runs the controllers, and the timers that make time pass for them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 enum Command {
     /// Answer when nothing is left to do right now.
     Settle(oneshot::Sender<()>),
-    /// The clock was moved.
-    Wake,
+    /// Move the clock, stopping wherever something is due.
+    Advance(Duration),
 }
 
 /// A handle on the running controllers. They stop when it is dropped.
@@ -39,7 +39,10 @@ impl Engine {
             let mut runner = Runner {
                 retries: HashMap::new(),
                 queue: VecDeque::new(),
+                queued: HashSet::new(),
                 timers: BTreeMap::new(),
+                timed: HashMap::new(),
+                target: None,
                 sequence: 0,
                 waiting: Vec::new(),
                 controllers,
@@ -59,8 +62,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn wake(&self) {
-        let _ = self.commands.send(Command::Wake);
+    pub(crate) fn advance(&self, by: Duration) {
+        let _ = self.commands.send(Command::Advance(by));
     }
 }
 
@@ -74,7 +77,13 @@ struct Runner {
     controllers: Vec<Box<dyn Controller>>,
     cluster: Cluster,
     queue: VecDeque<(usize, Item)>,
+    /// What is in the queue.
+    queued: HashSet<(usize, Item)>,
     timers: BTreeMap<(Timestamp, u64), Timer>,
+    /// Where in `timers` an item's two timers are.
+    timed: HashMap<(usize, Item, bool), (Timestamp, u64)>,
+    /// Where the clock is being moved to by hand.
+    target: Option<Timestamp>,
     retries: HashMap<(usize, Item), Duration>,
     sequence: u64,
     waiting: Vec<oneshot::Sender<()>>,
@@ -102,6 +111,7 @@ impl Runner {
                     self.observe(&event);
                 }
                 let Some((controller, item)) = self.queue.pop_front() else { break };
+                self.queued.remove(&(controller, item.clone()));
                 self.reconcile(controller, &item);
             }
             while let Ok(command) = commands.try_recv() {
@@ -114,7 +124,7 @@ impl Runner {
             if !self.queue.is_empty() || !events.is_empty() {
                 continue;
             }
-            if self.jump() {
+            if self.step() || self.jump() {
                 continue;
             }
             for waiting in self.waiting.drain(..) {
@@ -145,7 +155,10 @@ impl Runner {
     fn command(&mut self, command: Command) {
         match command {
             Command::Settle(sender) => self.waiting.push(sender),
-            Command::Wake => {}
+            Command::Advance(by) => {
+                let from = self.target.unwrap_or_else(|| self.cluster.now());
+                self.target = Some(from.checked_add(by).unwrap_or(Timestamp::MAX));
+            }
         }
     }
 
@@ -161,7 +174,7 @@ impl Runner {
 
     fn enqueue(&mut self, controller: usize, item: Item) {
         let entry = (controller, item);
-        if !self.queue.contains(&entry) {
+        if self.queued.insert(entry.clone()) {
             self.queue.push_back(entry);
         }
     }
@@ -188,19 +201,15 @@ impl Runner {
     fn timer(&mut self, controller: usize, item: Item, wait: Duration, hurry: bool) {
         let at = self.cluster.now().checked_add(wait).unwrap_or(Timestamp::MAX);
         // One timer per item: the sooner wins, since whoever is called early asks again.
-        let same: Vec<_> = self
-            .timers
-            .iter()
-            .filter(|(_, t)| t.controller == controller && t.item == item && t.hurry == hurry)
-            .map(|(k, _)| *k)
-            .collect();
-        for known in same {
+        let whose = (controller, item.clone(), hurry);
+        if let Some(known) = self.timed.get(&whose) {
             if known.0 <= at {
                 return;
             }
-            self.timers.remove(&known);
+            self.timers.remove(known);
         }
         self.sequence += 1;
+        self.timed.insert(whose, (at, self.sequence));
         self.timers.insert((at, self.sequence), Timer { controller, item, hurry });
     }
 
@@ -211,8 +220,23 @@ impl Runner {
                 break;
             }
             let timer = entry.remove();
+            self.timed.remove(&(timer.controller, timer.item.clone(), timer.hurry));
             self.enqueue(timer.controller, timer.item);
         }
+    }
+
+    /// While the clock is moved by hand, moves it to the next thing that is due on the way.
+    fn step(&mut self) -> bool {
+        let Some(target) = self.target else { return false };
+        let next = self.timers.keys().next().map_or(target, |(at, _)| (*at).min(target));
+        let clock = &self.cluster.core.clock;
+        if let Ok(left) = Duration::try_from(next.duration_since(clock.now())) {
+            clock.advance(left);
+        }
+        if clock.now() >= target {
+            self.target = None;
+        }
+        true
     }
 
     /// At full speed, moves the clock to the next timer somebody waits for.

@@ -22,5 +22,6 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
         }
     }
     let rev = request.core.store.rev();
-    Ok(super::list::print(request, &victims, rev, None, None).wrote(Some(rev)))
+    let warnings = request.all_warnings(super::delete::warnings(request));
+    Ok(super::list::print(request, &victims, rev, None, None).with_warnings(warnings).wrote(Some(rev)))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::delete::{DeleteOptions, Deleted};
+use crate::delete::{DeleteOptions, Deleted, Propagation};
 use crate::respond::Reply;
 use crate::status::{Result, Status, deleted};
 
@@ -11,10 +11,11 @@ use super::Request;
 pub(super) fn handle(request: &Request) -> Result<Reply> {
     let options = options(request)?;
     let served = request.storage();
-    let warnings = match request.core.store.get(&served.table, &request.key()) {
+    let admitted = match request.core.store.get(&served.table, &request.key()) {
         Some(object) => request.check_deletion(&served, &object, options.dry_run)?,
         None => Vec::new(),
     };
+    let warnings = [warnings(request), admitted].concat();
     let reply = match request.core.delete(&served, &request.key(), &options)? {
         Deleted::Gone { uid, rev } => {
             Reply::value(200, deleted(request.served.named(), &request.path.name, &uid)).wrote(rev)
@@ -26,7 +27,22 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
         }
         Deleted::PendingShown(value) => request.value_reply(200, value),
     };
-    Ok(reply.with_warnings(warnings))
+    Ok(reply.with_warnings(request.all_warnings(warnings)))
+}
+
+/// What is said to those who delete jobs and not their pods, maybe without knowing.
+pub(super) fn warnings(request: &Request) -> Vec<String> {
+    let body = String::from_utf8_lossy(&request.body);
+    let said = ["propagationPolicy", "orphanDependents"]
+        .iter()
+        .any(|word| body.contains(word) || request.query.some(word).is_some());
+    if &*request.served.table != "jobs.batch" || said {
+        return super::list::read_warnings(request);
+    }
+    vec![
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+            .into(),
+    ]
 }
 
 /// Options from the body, which may be empty, JSON, YAML or protobuf.
@@ -44,5 +60,9 @@ pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
         }
         value
     };
-    DeleteOptions::read(&body, &request.query)
+    let options = DeleteOptions::read(&body, &request.query)?;
+    // The oldest owners keep the habit of their time: what they own stays unless told otherwise.
+    let keeps = matches!(&*request.served.table, "jobs.batch" | "replicationcontrollers");
+    let propagation = options.propagation.or(keeps.then_some(Propagation::Orphan));
+    Ok(DeleteOptions { propagation, ..options })
 }

@@ -7,7 +7,7 @@ use super::Request;
 
 pub(super) fn handle(request: &Request) -> Result<Reply> {
     if let Some(version) = request.query.some("resourceVersion") {
-        let asked = super::list::parse_version(version)?;
+        let asked = super::list::version_or_500(version)?;
         let current = request.core.store.rev();
         if asked > current {
             return Err(Status::future_version(asked, current));

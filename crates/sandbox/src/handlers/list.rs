@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use crate::convert;
@@ -36,6 +37,25 @@ pub(super) fn parse_version(text: &str) -> Result<u64> {
     })
 }
 
+/// The same where the real server answers with its inner error.
+pub(super) fn version_or_500(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| {
+        Status::plain_500(format!(
+            "resourceVersion: Invalid value: {0}: strconv.ParseUint: parsing {0}: invalid syntax",
+            json!(text)
+        ))
+    })
+}
+
+/// Reads what Go's decoder reads: bits beyond the last whole byte are ignored.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
+
 struct Token {
     rev: u64,
     start: Key,
@@ -48,6 +68,7 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     let matching = query.get("resourceVersionMatch").unwrap_or("");
     let version = query.get("resourceVersion").unwrap_or("");
     let token = query.some("continue");
+    query.int("timeoutSeconds")?;
     check_options(query, matching, version, token)?;
     let namespace = Some(request.path.namespace.as_str()).filter(|n| !n.is_empty());
     let asked = if version.is_empty() { 0 } else { parse_version(version)? };
@@ -149,7 +170,7 @@ fn encode_token(rev: u64, last: &Key, namespace: Option<&str>) -> String {
 fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
     let bad =
         |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|_| {
+    let bytes = LENIENT.decode(text.trim_end_matches('=')).map_err(|_| {
         let at = text
             .bytes()
             .position(|b| !b.is_ascii_alphanumeric() && b != b'-' && b != b'_')
@@ -160,7 +181,7 @@ fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
         serde_json::from_slice(&bytes).map_err(|e| bad(&crate::body::go_json_error(&bytes, &e)))?;
     if token["v"] != "meta.k8s.io/v1" {
         let shown = token["v"].as_str().unwrap_or("");
-        return Err(bad(&format!("server does not recognize this encoded version {shown:?}")));
+        return Err(bad(&format!("server does not recognize this encoded version {shown}")));
     }
     let rev = match token["rv"].as_i64() {
         Some(-1) => 0,
@@ -168,10 +189,7 @@ fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
         _ => return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")),
     };
     let start = token["start"].as_str().unwrap_or("");
-    let start = start
-        .strip_prefix('/')
-        .ok_or_else(|| bad(&format!("continue key is not valid: {start}")))?
-        .trim_end_matches('\u{0}');
+    let start = start.strip_prefix('/').ok_or_else(|| bad(start))?.trim_end_matches('\u{0}');
     let key = match (namespace, start.split_once('/')) {
         (Some(namespace), _) => Key::new(namespace, start),
         (None, Some((namespace, name))) => Key::new(namespace, name),

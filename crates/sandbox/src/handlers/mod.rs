@@ -74,8 +74,17 @@ fn dispatch(request: &Request, verb: &str) -> Result<Reply> {
     if !path.subresource.is_empty() {
         return subresource::handle(request, verb);
     }
-    if !served.has_verb(verb) {
+    // A name is given when it is created and is in the path of what changes one object.
+    let misplaced = match verb {
+        "create" => !path.name.is_empty(),
+        "update" | "patch" => path.name.is_empty(),
+        _ => false,
+    };
+    if misplaced || !served.has_verb(verb) {
         return Err(Status::method_not_allowed());
+    }
+    if served.def.namespaced && path.namespace.is_empty() && !path.name.is_empty() {
+        return Err(Status::no_such_resource());
     }
     // Lists and watches may span namespaces; everything else is about one.
     if served.def.namespaced && path.namespace.is_empty() && !matches!(verb, "list" | "watch") {
@@ -88,6 +97,18 @@ fn dispatch(request: &Request, verb: &str) -> Result<Reply> {
         return Err(Status::no_such_resource());
     }
     match verb {
+        _ if request.accept.view == View::Table
+            && !matches!(
+                request.query.get("includeObject").unwrap_or(""),
+                "" | "None" | "Metadata" | "Object"
+            ) =>
+        {
+            let asked = request.query.get("includeObject").unwrap_or("");
+            Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
+                serde_json::json!(asked)
+            )))
+        }
         "create" => create::handle(request),
         "get" => get::handle(request),
         "list" => list::handle(request),
@@ -163,7 +184,9 @@ impl Request {
             BodyForm::Json => crate::body::json(&self.body).map_err(|e| unrecognised(kind, &self.body, &e)),
             BodyForm::Yaml => crate::body::yaml(&self.body).map_err(|e| {
                 Status::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {kind}): {e}"
+                    "the object provided is unrecognized (must be of type {kind}): {} ({})",
+                    e.trim_start_matches("error converting YAML to JSON: "),
+                    summary(&self.body)
                 ))
             }),
             BodyForm::Protobuf => {
@@ -184,8 +207,12 @@ impl Request {
         validation: FieldValidation,
         warnings: &mut Vec<String>,
     ) -> Result<Value> {
-        let parsed = self.parse_body()?;
+        let mut parsed = self.parse_body()?;
         let served = &self.served;
+        if parsed.value.is_null() {
+            // Go reads null as an object with nothing in it.
+            parsed.value = Value::Object(serde_json::Map::new());
+        }
         check_kind(served, &parsed.value, &self.body)?;
         self.decode_value(parsed, validation, warnings)
     }
@@ -203,12 +230,13 @@ impl Request {
             Status::bad_request(format!("{kind} in version {short:?} cannot be handled as a {kind}: {why}"))
         };
         let mut value = parsed.value;
+        let forget = value["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
         if let Value::Object(members) = &mut value {
             // A body may leave its type to the path.
             members.insert("kind".into(), kind.as_str().into());
             members.insert("apiVersion".into(), version.into());
         }
-        let (value, strict) = match &served.custom {
+        let (mut value, mut strict) = match &served.custom {
             Some(custom) => {
                 let pruned = custom.decode(value, &parsed.duplicates).map_err(|e| cannot(&e))?;
                 (pruned.value, pruned.strict)
@@ -219,6 +247,14 @@ impl Request {
                 (decoded.value, decoded.strict)
             }
         };
+        if forget {
+            // An empty list says to forget all owners; decoding would lose it.
+            crate::admit::meta::of(&mut value).insert("managedFields".into(), serde_json::json!([{}]));
+        }
+        if served.custom.is_some() || self.content_type.contains("patch") {
+            // What went through a Go map comes out sorted.
+            strict.sort();
+        }
         match validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => warnings.extend(strict),
@@ -282,14 +318,24 @@ impl Request {
     }
 }
 
+/// The beginning of a body for a message: as text when it looks like JSON, else in hexadecimal.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let head = body.get(..SHOWN).unwrap_or(body);
+    let mut text = if body.first() == Some(&b'{') {
+        String::from_utf8_lossy(head).into_owned()
+    } else {
+        head.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    if body.len() > SHOWN {
+        text.push_str(" ...");
+    }
+    text
+}
+
 /// 400 about a body that is no object.
 fn unrecognised(kind: &str, body: &[u8], why: &str) -> Box<Status> {
-    let shown = if body.is_empty() {
-        "<empty>".to_owned()
-    } else {
-        let text: String = String::from_utf8_lossy(body).chars().take(1024).collect();
-        text
-    };
+    let shown = if body.is_empty() { "<empty>".to_owned() } else { summary(body) };
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({shown})"
     ))
@@ -312,6 +358,20 @@ fn check_kind(served: &Served, value: &Value, body: &[u8]) -> Result<()> {
             &format!(
                 "json: cannot unmarshal {word} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
             ),
+        ));
+    }
+    for (member, field) in [("kind", "kind"), ("apiVersion", "apiVersion")] {
+        let word = match &value[member] {
+            Value::Null | Value::String(_) => continue,
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        return Err(unrecognised(
+            wanted,
+            body,
+            &format!("json: cannot unmarshal {word} into Go struct field .{field} of type string"),
         ));
     }
     let kind = value["kind"].as_str().unwrap_or("");

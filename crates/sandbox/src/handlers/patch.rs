@@ -53,13 +53,20 @@ pub(super) fn patch(request: &Request, part: Part) -> Result<Reply> {
 }
 
 /// Reads the patch itself.
-fn parse_patch(request: &Request, form: PatchForm) -> Result<Value> {
-    let value = crate::body::json(&request.body).map(|p| p.value).map_err(|e| match form {
+fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
+    let parsed = crate::body::json(&request.body).map_err(|e| match form {
+        // A bare word is no JSON at all, which every form says alike.
+        PatchForm::Json if e.contains("looking for beginning of value") => {
+            Status::bad_request("invalid JSON patch")
+        }
+        PatchForm::Strategic if e.contains("looking for beginning of value") => {
+            Status::bad_request("invalid JSON patch")
+        }
         PatchForm::Json => Status::bad_request(format!("error decoding patch: {e}")),
         PatchForm::Merge => Status::bad_request("invalid JSON patch"),
         _ => Status::bad_request(e),
     })?;
-    match (form, &value) {
+    match (form, &parsed.value) {
         (PatchForm::Json, Value::Array(operations)) if operations.len() > MOST_OPERATIONS => {
             let mut status = Status::new(
                 413,
@@ -72,7 +79,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Value> {
             status.details = Some(json!({}));
             Err(status)
         }
-        (PatchForm::Json, Value::Array(_)) => Ok(value),
+        (PatchForm::Json, Value::Array(_)) => Ok(parsed),
         (PatchForm::Json, other) => {
             let word = match other {
                 Value::Object(_) => "object",
@@ -84,7 +91,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Value> {
                 "error decoding patch: json: cannot unmarshal {word} into Go value of type []handlers.jsonPatchOp"
             )))
         }
-        (_, Value::Object(_)) => Ok(value),
+        (_, Value::Object(_)) => Ok(parsed),
         (PatchForm::Merge, Value::Array(_)) => Err(Status::bad_request(
             "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
         )),
@@ -94,7 +101,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Value> {
                 "json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
             )))
         }
-        _ => Ok(value),
+        _ => Ok(parsed),
     }
 }
 
@@ -103,11 +110,12 @@ fn propose(
     request: &Request,
     live: &Live,
     form: PatchForm,
-    patch: &Value,
+    body: &Parsed,
     validation: FieldValidation,
     part: Part,
 ) -> Result<Proposal> {
     let served = &request.served;
+    let patch = &body.value;
     let document = convert::from_storage(served, live.value.clone());
     if form == PatchForm::Strategic && maps_a_list(patch, served.shape(), 0) {
         let shown = json!(go_print(patch));
@@ -128,12 +136,12 @@ fn propose(
             other => Status::plain_500(other.to_string()),
         })?,
     };
+    let shown = match form {
+        PatchForm::Strategic => json!(go_print(patch)),
+        _ => json!(patched.to_string()),
+    };
     let wrong = |why: &str| {
-        Status::invalid(
-            Named { group: "", what: "" },
-            "",
-            vec![Cause::invalid("patch", &json!(patched.to_string()), why)],
-        )
+        Status::invalid(Named { group: "", what: "" }, "", vec![Cause::invalid("patch", &shown, why)])
     };
     if !patched.is_object() {
         let word = if patched.is_array() { "array" } else { "string" };
@@ -145,6 +153,12 @@ fn propose(
         patched["kind"].as_str().unwrap_or("").to_owned(),
         patched["apiVersion"].as_str().unwrap_or("").to_owned(),
     );
+    if kind.is_empty() && meta::text(&patched, "name").is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            request.path.name
+        )));
+    }
     if kind != served.def.kind || version != served.api_version() {
         if served.custom.is_some() {
             return Err(Status::bad_request(format!(
@@ -157,15 +171,22 @@ fn propose(
         )));
     }
     let mut warnings = Vec::new();
-    let parsed = Parsed { value: patched.clone(), duplicates: vec![] };
+    let duplicates = if form == PatchForm::Json { vec![] } else { body.duplicates.clone() };
+    let parsed = Parsed { value: patched, duplicates };
     let mut value = request.decode_value(parsed, validation, &mut warnings).map_err(|status| {
         let prefix = format!("cannot be handled as a {}: ", served.def.kind);
         match status.message.split_once(&prefix) {
-            Some((_, why)) => wrong(why),
+            Some((_, why)) => match why.rsplit_once(" of type ") {
+                Some((_, word @ ("int32" | "int64" | "bool"))) if form == PatchForm::Strategic => {
+                    wrong(&format!("unrecognized type: {word}"))
+                }
+                _ => wrong(why),
+            },
             None => status,
         }
     })?;
     check_patched_identity(request, &mut value)?;
+    check_uid(request, live, &value)?;
     let _ = part;
     let value = convert::to_storage(served, value);
     Ok(Proposal { value, ownership: Ownership::Update, warnings })
@@ -206,6 +227,23 @@ fn check_patched_identity(request: &Request, value: &mut Value) -> Result<()> {
         )));
     }
     check_identity(request, value, Naming::FromPath)
+}
+
+/// A patch may name the uid it is for, not change it, and deletes nothing.
+fn check_uid(request: &Request, live: &Live, value: &Value) -> Result<()> {
+    let uid = meta::text(value, "uid");
+    let ends = meta::text(value, "deletionTimestamp");
+    let mut causes = Vec::new();
+    if !uid.is_empty() && uid != &*live.object.uid {
+        causes.push(Cause::invalid("metadata.uid", &json!(uid), "field is immutable"));
+    }
+    if !ends.is_empty() && !live.object.deleting {
+        causes.push(Cause::invalid("metadata.deletionTimestamp", &json!(ends), "field is immutable"));
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(request.served.named_kind(), &request.path.name, causes))
 }
 
 fn unprocessable() -> Box<Status> {
@@ -270,6 +308,7 @@ fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
         if !version.is_empty() && version != live.object.rev.to_string() {
             return Err(Status::stale(served.named(), &request.path.name));
         }
+        check_uid(request, live, &config)?;
         let document = convert::from_storage(served, live.value.clone());
         let applied = request.core.apply_config(served, Some(&document), &config, &author, part, force)?;
         let value = decode_applied(request, applied.object)?;

@@ -140,6 +140,20 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
         .then(|| patch_form(&request.content_type, request.served.custom.is_some()))
         .transpose()?;
     let body = if verb == "update" { request.parse_body()?.value } else { body };
+    if form == Some(PatchForm::Apply) && body["kind"] != "Scale" {
+        let (group, version) =
+            slipway_manifest::object::split_api_version(body["apiVersion"].as_str().unwrap_or(""));
+        let kind = body["kind"].as_str().unwrap_or("");
+        return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+    }
+    let named = meta::text(&body, "name");
+    if form != Some(PatchForm::Json) && !named.is_empty() && named != request.path.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({named}) does not match the name on the URL ({})",
+            request.path.name
+        )));
+    }
+    let force = request.query.flag("force").unwrap_or(false);
     let written = request.core.update(&served, &key, Part::Main, &scale_author(&author), &mut |live| {
         let current = scale_of(request, &live.value).unwrap_or_else(|_| json!({"spec": {}}));
         let asked = match form {
@@ -168,6 +182,18 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
             .as_ref()
             .and_then(|c| c.scale.as_ref())
             .map_or_else(|| "/spec/replicas".to_owned(), |s| s.spec_path.clone());
+        if form == Some(PatchForm::Apply) {
+            let mut config = json!({
+                "apiVersion": value["apiVersion"], "kind": value["kind"],
+                "metadata": {"name": value["metadata"]["name"], "namespace": value["metadata"]["namespace"]},
+            });
+            set_pointer(&mut config, &path, replicas.into());
+            let author = scale_author(&author);
+            let applied =
+                request.core.apply_config(&served, Some(&value), &config, &author, Part::Main, force)?;
+            let value = applied.object;
+            return Ok(Proposal { value, ownership: Ownership::Applied, warnings: vec![] });
+        }
         set_pointer(&mut value, &path, replicas.into());
         Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
     })?;
@@ -199,6 +225,10 @@ fn evict(request: &Request) -> Result<Reply> {
     let key = request.key();
     let served = request.storage();
     let live = core.live(&served, &key)?;
+    let named = meta::text(&body, "name");
+    if !named.is_empty() && named != request.path.name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
     let options = DeleteOptions::read(&body["deleteOptions"], &request.query)?;
     let options = DeleteOptions { dry_run: author.dry_run || options.dry_run, ..options };
     let phase = live.value["status"]["phase"].as_str().unwrap_or("");

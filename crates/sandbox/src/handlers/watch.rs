@@ -53,15 +53,9 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     let initial = query.flag("sendInitialEvents");
     let matching = query.get("resourceVersionMatch").unwrap_or("");
     let bookmarks = query.flag("allowWatchBookmarks") == Some(true);
-    check_options(initial, matching, query.get("resourceVersion").unwrap_or(""))?;
+    check_options(initial, matching, query.some("continue").is_some())?;
     let version = query.get("resourceVersion").unwrap_or("");
-    let asked: u64 = if version.is_empty() {
-        0
-    } else {
-        version.parse().map_err(|_| {
-            Status::plain_500(format!("strconv.ParseUint: parsing {}: invalid syntax", json!(version)))
-        })?
-    };
+    let asked: u64 = if version.is_empty() { 0 } else { super::list::version_or_500(version)? };
     let seconds = query.int("timeoutSeconds")?.filter(|s| *s > 0).and_then(|s| u64::try_from(s).ok());
     let lifetime = Duration::from_secs(seconds.unwrap_or_else(|| 1800 + request.core.ids.next() % 1800));
     let core = request.core.clone();
@@ -110,7 +104,7 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     })
 }
 
-fn check_options(initial: Option<bool>, matching: &str, version: &str) -> Result<()> {
+fn check_options(initial: Option<bool>, matching: &str, continued: bool) -> Result<()> {
     let mut causes = Vec::new();
     match initial {
         Some(_) if matching != "NotOlderThan" => {
@@ -131,10 +125,22 @@ fn check_options(initial: Option<bool>, matching: &str, version: &str) -> Result
                 "resourceVersionMatch",
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
+            if matching != "NotOlderThan" {
+                causes.push(Cause::not_supported(
+                    "resourceVersionMatch",
+                    &json!(matching),
+                    &["NotOlderThan"],
+                ));
+            }
         }
         _ => {}
     }
-    let _ = version;
+    if continued {
+        causes.push(Cause::forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
+    }
     if causes.is_empty() { Ok(()) } else { Err(bad_list_option(causes)) }
 }
 

@@ -246,7 +246,7 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
                 name,
                 s("/spec/schedule"),
                 or(text(object, "/spec/timeZone"), NONE).into(),
-                spec["suspend"].as_bool().unwrap_or(false).to_string().into(),
+                if spec["suspend"] == true { "True".into() } else { "False".into() },
                 count(&status["active"]).into(),
                 last.into(),
                 age,
@@ -312,7 +312,7 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
                 s("/provisioner"),
                 s("/reclaimPolicy"),
                 s("/volumeBindingMode"),
-                object["allowVolumeExpansion"].as_bool().unwrap_or(false).to_string().into(),
+                object["allowVolumeExpansion"].as_bool().unwrap_or(false).into(),
                 age,
             ]
         }
@@ -754,6 +754,13 @@ fn autoscaler(object: &Value, age: Value) -> Vec<Value> {
         };
         targets.push(match metric["type"].as_str() {
             Some("Resource") => format!("{}: <unknown>/{wanted}", text(resource, "/name")),
+            Some("External") => {
+                let target = &metric["external"]["target"];
+                match (text(target, "/averageValue"), text(target, "/value")) {
+                    ("", value) => format!("<unknown>/{}", or(value, "<auto>")),
+                    (average, _) => format!("<unknown>/{average} (avg)"),
+                }
+            }
             _ => format!("<unknown>/{wanted}"),
         });
     }

@@ -11,6 +11,7 @@ mod faults;
 mod kinds;
 mod lists;
 mod policies;
+mod protocol;
 mod steer;
 mod watches;
 mod workloads;

@@ -184,7 +184,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     };
     // Archives on standard input and charts elsewhere are no paths.
     let in_repository = path.contains('/') && !path.starts_with(['.', '/']) && !Path::new(path).exists();
-    if path == "-" || path.contains("://") || args.source.repo.is_some() || in_repository {
+    if path == "-" || path.contains("://") || args.source.access.repo.is_some() || in_repository {
         return chart(args, name, path, session);
     }
     let source = crate::source::Source::detect(Path::new(path))?;

@@ -155,8 +155,11 @@ fn limit_range(object: &mut Value) {
         }
         let chosen = limit["default"].as_object().cloned().unwrap_or_default();
         for (resource, amount) in chosen {
-            let min = limit["min"].get(&resource).cloned();
-            default(&mut limit["defaultRequest"], &resource, min.unwrap_or(amount));
+            default(&mut limit["defaultRequest"], &resource, amount);
+        }
+        let min = limit["min"].as_object().cloned().unwrap_or_default();
+        for (resource, amount) in min {
+            default(&mut limit["defaultRequest"], &resource, amount);
         }
         if limit["default"].is_null() {
             remove(limit, "default");

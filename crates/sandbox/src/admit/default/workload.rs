@@ -124,6 +124,13 @@ pub(super) fn job(object: &mut Value) {
     default(spec, "backoffLimit", if per_index { i32::MAX } else { 6 });
     default_empty(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
+    if let Some(rules) = spec.pointer_mut("/podFailurePolicy/rules") {
+        for rule in items(rules) {
+            for condition in rule.get_mut("onPodConditions").map(items).into_iter().flatten() {
+                default_empty(condition, "status", "True");
+            }
+        }
+    }
     let policy = if spec["podFailurePolicy"].is_object() { "Failed" } else { "TerminatingOrFailed" };
     default(spec, "podReplacementPolicy", policy);
     default(spec, "manualSelector", false);

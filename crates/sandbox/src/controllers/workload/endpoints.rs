@@ -15,7 +15,7 @@ const HEADLESS: &str = "service.kubernetes.io/headless";
 const SERVICE: &str = "kubernetes.io/service-name";
 const SLICE_MANAGER: &str = "endpointslice.kubernetes.io/managed-by";
 const MIRROR_MANAGER: &str = "endpoints.kubernetes.io/managed-by";
-/// A service annotation that gives a load balancer its address.
+/// A service annotation that gives a load balancer its address; `none` leaves it waiting for one.
 const BALANCER: &str = "sim/load-balancer";
 /// Endpoints per slice.
 const FULL: usize = 100;
@@ -71,9 +71,17 @@ impl Controller for Endpoints {
 
 /// Gives a load balancer the address its annotation names.
 fn balance(service: &Value, cluster: &Cluster) -> Result<()> {
-    let Some(address) = annotation(service, BALANCER).filter(|_| service["spec"]["type"] == "LoadBalancer")
-    else {
+    if service["spec"]["type"] != "LoadBalancer" {
         return Ok(());
+    }
+    let address = match annotation(service, BALANCER) {
+        Some("none") => return Ok(()),
+        Some(address) => address.to_owned(),
+        None => {
+            let key = key(service);
+            let number = crate::ids::fnv32a(format!("{}/{}", key.namespace, key.name).as_bytes());
+            format!("172.18.255.{}", 1 + number % 250)
+        }
     };
     if list(service, "/status/loadBalancer/ingress").is_empty() {
         cluster.update_status("services", &key(service), MANAGER, |value| {

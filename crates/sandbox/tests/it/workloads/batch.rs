@@ -174,6 +174,15 @@ async fn a_cron_job_keeps_its_schedule() {
 }
 
 #[tokio::test]
+async fn an_hour_passes_minute_by_minute_for_a_cron_job() {
+    let world = World::at(Speed::Manual);
+    world.create(CRONS, cron(json!({}))).await;
+    world.sandbox.advance(Duration::from_secs(3600)).await;
+    let made = world.said("SuccessfulCreate").await;
+    assert_eq!(made.iter().filter(|m| m.starts_with("Created job c-")).count(), 60);
+}
+
+#[tokio::test]
 async fn runs_that_overlap() {
     for (policy, jobs, active) in [("Allow", 2, 2), ("Forbid", 1, 1), ("Replace", 1, 1)] {
         let world = World::at(Speed::Manual);

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dd";
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 
 fn service(more: Value) -> Value {
@@ -62,11 +62,17 @@ async fn endpoints_follow_readiness() {
 }
 
 #[tokio::test]
-async fn load_balancers_get_the_address_they_name() {
+async fn load_balancers_get_an_address() {
     let world = World::new();
     let mut object = service(json!({"type": "LoadBalancer"}));
-    world.create(SERVICES, object.clone()).await;
     let path = format!("{SERVICES}/d");
+    world.create(SERVICES, object.clone()).await;
+    let found = world.get(&path).await;
+    let address = found["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().unwrap();
+    assert!(address.starts_with("172.18.255."), "{address}");
+    world.delete(&path).await;
+    object["metadata"]["annotations"] = json!({"sim/load-balancer": "none"});
+    world.create(SERVICES, object.clone()).await;
     assert_eq!(world.get(&path).await["status"]["loadBalancer"], json!({}));
     world.delete(&path).await;
     object["metadata"]["annotations"] = json!({"sim/load-balancer": "192.0.2.1"});

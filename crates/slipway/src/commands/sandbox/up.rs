@@ -78,7 +78,7 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
     };
     record.write(&Running { pid: std::process::id(), address, data_dir, speed, rbac: args.rbac })?;
     say_ready(args, place, address);
-    serving.await;
+    serving.await.context("serve the sandbox")?;
     record.clear()?;
     Ok(interrupt.exit().unwrap_or(Exit::Done))
 }

@@ -1,0 +1,188 @@
+//! Loads the API server of a kubeconfig and prints how much it serves, one JSON object a line:
+//! `cargo run --example load -- KUBECONFIG SECONDS CONNECTIONS`.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// Where a server is and how to speak to it.
+struct Server {
+    host: String,
+    token: String,
+    tls: TlsConnector,
+}
+
+impl Server {
+    fn of(kubeconfig: &Path) -> Result<Server, Failure> {
+        let config = slipway_yaml::from_str_helm(&std::fs::read_to_string(kubeconfig)?)?;
+        let cluster = &config["clusters"][0]["cluster"];
+        let pem = match cluster["certificate-authority-data"].as_str() {
+            Some(data) => base64::engine::general_purpose::STANDARD.decode(data)?,
+            None => {
+                std::fs::read(cluster["certificate-authority"].as_str().ok_or("no certificate authority")?)?
+            }
+        };
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            roots.add(certificate?)?;
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let url = cluster["server"].as_str().ok_or("no server")?;
+        Ok(Server {
+            host: url.trim_start_matches("https://").to_owned(),
+            token: config["users"][0]["user"]["token"].as_str().ok_or("no token")?.to_owned(),
+            tls: TlsConnector::from(Arc::new(tls)),
+        })
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let stream = TcpStream::connect(&self.host).await?;
+        stream.set_nodelay(true)?;
+        let name = self.host.rsplit_once(':').map_or(&*self.host, |(name, _)| name).to_owned();
+        let stream = self.tls.connect(ServerName::try_from(name)?, stream).await?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+}
+
+/// One connection.
+struct Client {
+    server: Arc<Server>,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Client {
+    async fn send(&mut self, method: &str, path: &str, body: Option<(&str, &Value)>) -> Result<u16, Failure> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", &self.server.host)
+            .header("authorization", format!("Bearer {}", self.server.token))
+            .header("user-agent", "load/1")
+            .header("accept", "application/json");
+        if let Some((kind, _)) = body {
+            request = request.header("content-type", kind);
+        }
+        let text = body.map_or_else(Vec::new, |(_, value)| value.to_string().into_bytes());
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request.body(Full::from(text))?).await?;
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            frame?;
+        }
+        Ok(status)
+    }
+}
+
+fn settings(name: &str, value: u64) -> Value {
+    let data: serde_json::Map<String, Value> =
+        (0..8).map(|key| (format!("key-{key}"), json!(format!("value {value} of key {key}")))).collect();
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": {"app": "load", "tier": "test"}}, "data": data,
+    })
+}
+
+/// What is measured: how request `number` of connection `of` looks.
+const OPERATIONS: &[&str] = &["create", "get", "list", "apply"];
+
+async fn one(
+    client: &mut Client,
+    operation: &str,
+    space: &str,
+    of: usize,
+    number: u64,
+) -> Result<(), Failure> {
+    let all = format!("/api/v1/namespaces/{space}/configmaps");
+    let status = match operation {
+        "create" => {
+            let object = settings(&format!("made-{of}-{number}"), number);
+            client.send("POST", &all, Some(("application/json", &object))).await?
+        }
+        "get" => client.send("GET", &format!("{all}/known-{}", number % 100), None).await?,
+        "list" => client.send("GET", &format!("{all}?labelSelector=app%3Dload&limit=100"), None).await?,
+        _ => {
+            let name = format!("known-{}", (of as u64 * 7 + number) % 100);
+            let path = format!("{all}/{name}?fieldManager=load&force=true");
+            client
+                .send("PATCH", &path, Some(("application/apply-patch+yaml", &settings(&name, number))))
+                .await?
+        }
+    };
+    if status < 300 { Ok(()) } else { Err(format!("{operation} answers {status}").into()) }
+}
+
+async fn measure(
+    server: &Arc<Server>,
+    operation: &'static str,
+    space: &str,
+    time: Duration,
+    connections: usize,
+) -> Result<f64, Failure> {
+    let served = Arc::new(AtomicU64::new(0));
+    let started = Instant::now();
+    let mut tasks = Vec::new();
+    for of in 0..connections {
+        let mut client = Client { server: server.clone(), sender: server.connect().await? };
+        let (served, space) = (served.clone(), space.to_owned());
+        tasks.push(tokio::spawn(async move {
+            let mut number = 0;
+            while started.elapsed() < time {
+                one(&mut client, operation, &space, of, number).await?;
+                number += 1;
+                served.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok::<(), Failure>(())
+        }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    Ok(served.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let kubeconfig = arguments.next().ok_or("usage: load KUBECONFIG SECONDS CONNECTIONS")?;
+    let seconds: f64 = arguments.next().as_deref().unwrap_or("3").parse()?;
+    let connections: usize = arguments.next().as_deref().unwrap_or("8").parse()?;
+    let server = Arc::new(Server::of(Path::new(&kubeconfig))?);
+    let space = format!("load-{}", std::process::id());
+    let mut client = Client { server: server.clone(), sender: server.connect().await? };
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}});
+    client.send("POST", "/api/v1/namespaces", Some(("application/json", &namespace))).await?;
+    for number in 0..100 {
+        let all = format!("/api/v1/namespaces/{space}/configmaps");
+        let object = settings(&format!("known-{number}"), 0);
+        client.send("POST", &all, Some(("application/json", &object))).await?;
+    }
+    for operation in OPERATIONS {
+        let rate = measure(&server, operation, &space, Duration::from_secs_f64(seconds), connections).await?;
+        writeln!(std::io::stdout(), "{}", json!({"operation": operation, "per second": rate}))?;
+    }
+    client.send("DELETE", &format!("/api/v1/namespaces/{space}"), None).await?;
+    Ok(())
+}
