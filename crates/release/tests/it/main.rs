@@ -1,0 +1,3 @@
+//! The release engine.
+
+mod graphs;
