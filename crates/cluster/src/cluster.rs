@@ -1,0 +1,309 @@
+//! The handle engines hold: a client, what the cluster serves, how many requests may be under way.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::header::{ACCEPT, HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use slipway_manifest::Gvk;
+use tokio::sync::Semaphore;
+
+use crate::calls::{Calls, Counters, Verb};
+use crate::error::{Error, ErrorClass};
+use crate::kinds::{self, Kind, Kinds};
+use crate::request::{Call, Retry};
+use crate::watch::Watches;
+
+/// How many requests may be under way at once. Watches and logs do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub reads: usize,
+    pub writes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { reads: 100, writes: 30 }
+    }
+}
+
+/// What a server says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerVersion {
+    #[serde(default)]
+    pub major: String,
+    #[serde(default)]
+    pub minor: String,
+    /// `v1.37.0`, perhaps with a suffix of the vendor.
+    #[serde(default)]
+    pub git_version: String,
+}
+
+impl fmt::Display for ServerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.git_version)
+    }
+}
+
+/// Makes a client anew when the old one's credentials have expired.
+pub(crate) type Reconnect =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send>> + Send + Sync>;
+
+/// A Kubernetes cluster; cheap to clone.
+#[derive(Clone)]
+pub struct Cluster(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    /// The client and how often it was made.
+    client: RwLock<(kube::Client, u64)>,
+    reconnect: Option<Reconnect>,
+    namespace: String,
+    pub(crate) retry: Retry,
+    limits: Limits,
+    pub(crate) reads: Semaphore,
+    pub(crate) writes: Semaphore,
+    pub(crate) calls: Arc<Counters>,
+    served: tokio::sync::Mutex<Served>,
+    warnings: Mutex<Vec<String>>,
+    pub(crate) watches: Watches,
+}
+
+#[derive(Default)]
+struct Served {
+    kinds: Option<Arc<Kinds>>,
+    /// Whether discovery was repeated because something was missing; once is enough.
+    is_refreshed: bool,
+}
+
+impl Cluster {
+    pub fn new(client: kube::Client) -> Cluster {
+        Cluster::build(client, None, Limits::default(), Retry::default(), Arc::default())
+    }
+
+    fn build(
+        client: kube::Client,
+        reconnect: Option<Reconnect>,
+        limits: Limits,
+        retry: Retry,
+        calls: Arc<Counters>,
+    ) -> Cluster {
+        let namespace = client.default_namespace().to_owned();
+        Cluster(Arc::new(Inner {
+            client: RwLock::new((client, 0)),
+            reconnect,
+            namespace,
+            retry,
+            limits,
+            reads: Semaphore::new(limits.reads.max(1)),
+            writes: Semaphore::new(limits.writes.max(1)),
+            calls,
+            served: tokio::sync::Mutex::default(),
+            warnings: Mutex::default(),
+            watches: Watches::default(),
+        }))
+    }
+
+    fn rebuild(&self, limits: Limits, retry: Retry, reconnect: Option<Reconnect>) -> Cluster {
+        Cluster::build(self.client(), reconnect, limits, retry, self.0.calls.clone())
+    }
+
+    /// The same cluster with other limits.
+    pub fn with_limits(self, limits: Limits) -> Cluster {
+        self.rebuild(limits, self.0.retry, self.0.reconnect.clone())
+    }
+
+    /// The same cluster with more or less patience.
+    pub fn with_retry(self, retry: Retry) -> Cluster {
+        self.rebuild(self.0.limits, retry, self.0.reconnect.clone())
+    }
+
+    pub(crate) fn with_reconnect(self, reconnect: Reconnect) -> Cluster {
+        self.rebuild(self.0.limits, self.0.retry, Some(reconnect))
+    }
+
+    /// The namespace the connection came with.
+    pub fn namespace(&self) -> &str {
+        &self.0.namespace
+    }
+
+    /// The client underneath, for what this crate does not offer.
+    pub fn client(&self) -> kube::Client {
+        self.0.client.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    pub(crate) fn client_and_age(&self) -> (kube::Client, u64) {
+        self.0.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the credentials again, once for all requests that found the client of `age` refused.
+    pub(crate) async fn reconnect(&self, age: u64) -> bool {
+        let Some(reconnect) = &self.0.reconnect else { return false };
+        if self.client_and_age().1 != age {
+            return true;
+        }
+        let Ok(client) = reconnect().await else { return false };
+        let mut current = self.0.client.write().unwrap_or_else(PoisonError::into_inner);
+        if current.1 == age {
+            *current = (client, age + 1);
+        }
+        true
+    }
+
+    /// How many requests were sent so far, by this handle and its clones.
+    pub fn calls(&self) -> Calls {
+        self.0.calls.read()
+    }
+
+    pub(crate) fn warn(&self, message: &str) {
+        let mut warnings = self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.iter().any(|known| known == message) && warnings.len() < 1000 {
+            warnings.push(message.to_owned());
+        }
+    }
+
+    /// What the server warned about in its answers (deprecated versions, odd fields), each once.
+    pub fn warnings(&self) -> Vec<String> {
+        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub async fn version(&self) -> Result<ServerVersion, Error> {
+        let answer = self.json(Call::get(Verb::Discover, "/version", "ask the server's version")).await?;
+        serde_json::from_value(answer)
+            .map_err(|e| Error::new(ErrorClass::Other, "ask the server's version", e.to_string()))
+    }
+
+    /// Everything the cluster serves; asked for once.
+    pub async fn kinds(&self) -> Result<Arc<Kinds>, Error> {
+        let mut served = self.0.served.lock().await;
+        self.fill(&mut served).await
+    }
+
+    async fn fill(&self, served: &mut Served) -> Result<Arc<Kinds>, Error> {
+        if let Some(kinds) = &served.kinds {
+            return Ok(kinds.clone());
+        }
+        let kinds = Arc::new(self.discover().await?);
+        served.kinds = Some(kinds.clone());
+        Ok(kinds)
+    }
+
+    /// How the cluster serves a kind, or `None`. The first miss asks the server again, later ones do
+    /// not: see [`Cluster::invalidate_kinds`].
+    pub async fn kind(&self, gvk: &Gvk) -> Result<Option<Arc<Kind>>, Error> {
+        if let Some(kind) = kinds::well_known(gvk) {
+            return Ok(Some(kind));
+        }
+        let mut served = self.0.served.lock().await;
+        let was_known = served.kinds.is_some();
+        let kinds = self.fill(&mut served).await?;
+        if let Some(kind) = kinds.by_gvk(gvk) {
+            return Ok(Some(kind.clone()));
+        }
+        if was_known && !served.is_refreshed {
+            served.kinds = None;
+            served.is_refreshed = true;
+            return Ok(self.fill(&mut served).await?.by_gvk(gvk).cloned());
+        }
+        Ok(None)
+    }
+
+    /// Forgets what the cluster serves; after a definition of new kinds was applied or deleted.
+    pub async fn invalidate_kinds(&self) {
+        *self.0.served.lock().await = Served::default();
+    }
+
+    pub(crate) async fn served(&self, gvk: &Gvk, action: &str) -> Result<Arc<Kind>, Error> {
+        self.kind(gvk).await?.ok_or_else(|| {
+            let message = format!("the cluster serves no kind {} in {}", gvk.kind, gvk.api_version());
+            Error::new(ErrorClass::NoKind, action, message)
+        })
+    }
+
+    async fn discover(&self) -> Result<Kinds, Error> {
+        let (core, groups) =
+            futures::join!(self.discovery_document("/api", true), self.discovery_document("/apis", true));
+        let (core, groups) = (core?, groups?);
+        let (mut all, mut warnings) = (Vec::new(), Vec::new());
+        for (root, document) in [("/api", core), ("/apis", groups)] {
+            if document["kind"] == "APIGroupDiscoveryList" {
+                kinds::read_aggregated(&document, &mut all, &mut warnings);
+            } else {
+                self.discover_each(root, &document, &mut all, &mut warnings).await;
+            }
+        }
+        Ok(Kinds::new(all, warnings))
+    }
+
+    async fn discovery_document(&self, path: &str, aggregated: bool) -> Result<Value, Error> {
+        const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+            application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        let mut call = Call::get(Verb::Discover, path, "ask which kinds the cluster serves");
+        if aggregated {
+            call.headers.push((ACCEPT, HeaderValue::from_static(AGGREGATED)));
+        }
+        self.json(call).await
+    }
+
+    /// The older way: one document for each group and version.
+    async fn discover_each(
+        &self,
+        root: &str,
+        document: &Value,
+        all: &mut Vec<Kind>,
+        warnings: &mut Vec<String>,
+    ) {
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let places: Vec<(String, String)> = if root == "/api" {
+            let versions = list(&document["versions"]);
+            versions.iter().filter_map(|v| Some((String::new(), v.as_str()?.to_owned()))).collect()
+        } else {
+            let mut places = Vec::new();
+            for group in list(&document["groups"]) {
+                let name = group["name"].as_str().unwrap_or_default();
+                let preferred = group["preferredVersion"]["version"].as_str();
+                let mut versions: Vec<String> = list(&group["versions"])
+                    .iter()
+                    .filter_map(|v| v["version"].as_str().map(str::to_owned))
+                    .collect();
+                versions.sort_by_key(|version| Some(version.as_str()) != preferred);
+                places.extend(versions.into_iter().map(|version| (name.to_owned(), version)));
+            }
+            places
+        };
+        let answers = join_all(places.iter().map(|(group, version)| async move {
+            let path = if group.is_empty() {
+                format!("{root}/{version}")
+            } else {
+                format!("{root}/{group}/{version}")
+            };
+            self.discovery_document(&path, false).await
+        }))
+        .await;
+        for ((group, version), answer) in places.iter().zip(answers) {
+            match answer {
+                Ok(list) => kinds::read_resources(group, version, &list, all),
+                Err(e) => warnings.push(format!(
+                    "{}: {}",
+                    slipway_manifest::object::join_api_version(group, version),
+                    e.message
+                )),
+            }
+        }
+    }
+
+    /// How long to wait before the connection is given up for a while.
+    pub(crate) fn pause(&self, attempt: u32) -> Duration {
+        self.0.retry.pause(attempt)
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("namespace", &self.0.namespace).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,280 @@
+//! What can go wrong between us and an API server, sorted by what a caller can do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::At;
+
+/// What kind of trouble it is; decides what to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErrorClass {
+    /// The object does not exist.
+    NotFound,
+    /// The server serves no such kind.
+    NoKind,
+    Forbidden,
+    Unauthorized,
+    /// A field that cannot change would have to: delete and create again.
+    Immutable,
+    /// The server understood the object and refuses it.
+    Invalid,
+    /// Server-side apply cannot make sense of the object: unknown fields or doubled list keys.
+    TypedPatch,
+    /// An admission or conversion webhook does not answer; it often does a little later.
+    WebhookUnavailable,
+    /// Somebody else wrote in between, or owns a field.
+    Conflict,
+    AlreadyExists,
+    /// Too many requests.
+    Throttled,
+    /// No answer, or half of one.
+    Transport,
+    /// The server had trouble of its own.
+    Server,
+    Timeout,
+    Other,
+}
+
+/// The `Status` a server answered with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    pub code: u16,
+    pub reason: String,
+    pub message: String,
+    /// `details`, with causes, as sent.
+    pub details: Value,
+}
+
+impl Status {
+    /// Reads the body of an answer that is not a success; text is taken as the message.
+    pub(crate) fn read(code: u16, body: &[u8]) -> Status {
+        match serde_json::from_slice::<Value>(body) {
+            Ok(value) if value["kind"] == "Status" => Status::of(&value, code),
+            _ => Status {
+                code,
+                reason: String::new(),
+                message: String::from_utf8_lossy(body).trim().chars().take(2000).collect(),
+                details: Value::Null,
+            },
+        }
+    }
+
+    /// Reads a `Status` object.
+    pub(crate) fn of(value: &Value, code: u16) -> Status {
+        let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        Status {
+            code: value["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(code),
+            reason: text("reason"),
+            message: text("message"),
+            details: value.get("details").cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The causes, each as field and message.
+    pub fn causes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let causes = self.details.get("causes").and_then(Value::as_array);
+        causes.into_iter().flatten().map(|cause| {
+            let text = |field: &str| cause[field].as_str().unwrap_or_default();
+            (text("field"), text("message"))
+        })
+    }
+}
+
+/// How servers of several ages say that a field cannot change.
+const IMMUTABLE: &[&str] = &[
+    "is immutable",
+    "may not change once set",
+    "updates may not change fields other than",
+    "updates to statefulset spec",
+    "cannot change roleRef",
+    "may not be changed in an update",
+    "updates to parameters are forbidden",
+    "updates to provisioner are forbidden",
+    "updates to reclaimPolicy are forbidden",
+];
+
+const TYPED_PATCH: &[&str] =
+    &["failed to create typed patch object", "failed to create manager for existing fields"];
+const WEBHOOK: &[&str] = &["failed calling webhook", "conversion webhook for", "failed to call webhook"];
+
+/// Sorts an answer by its code, reason and words.
+pub(crate) fn classify(status: &Status) -> ErrorClass {
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| status.message.contains(phrase));
+    match status.code {
+        // A webhook that answers and denies is no trouble with the webhook.
+        400..=599 if says(WEBHOOK) && !status.message.contains("denied the request") => {
+            ErrorClass::WebhookUnavailable
+        }
+        400..=599 if says(TYPED_PATCH) => ErrorClass::TypedPatch,
+        401 => ErrorClass::Unauthorized,
+        403 => ErrorClass::Forbidden,
+        404 if is_unknown_path(status) => ErrorClass::NoKind,
+        404 => ErrorClass::NotFound,
+        409 if status.reason == "AlreadyExists" => ErrorClass::AlreadyExists,
+        409 => ErrorClass::Conflict,
+        422 if says(IMMUTABLE) => ErrorClass::Immutable,
+        400 | 413 | 415 | 422 => ErrorClass::Invalid,
+        429 => ErrorClass::Throttled,
+        408 | 504 => ErrorClass::Timeout,
+        500..=599 => ErrorClass::Server,
+        _ => ErrorClass::Other,
+    }
+}
+
+/// A 404 that is about the path rather than the object.
+fn is_unknown_path(status: &Status) -> bool {
+    status.message.contains("could not find the requested resource")
+        || status.message.contains("page not found")
+}
+
+/// A request that failed: what was being done, to what, and what came back.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub class: ErrorClass,
+    /// What was being done, such as `apply Deployment.apps/web (namespace=shop)`.
+    pub action: String,
+    pub at: Option<Box<At>>,
+    pub message: String,
+    pub status: Option<Box<Status>>,
+    /// How long the server asked to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+impl Error {
+    pub fn new(class: ErrorClass, action: impl Into<String>, message: impl Into<String>) -> Error {
+        let (action, message) = (action.into(), message.into());
+        Error { class, action, at: None, message, status: None, retry_after: None }
+    }
+
+    pub(crate) fn at(mut self, at: &At) -> Error {
+        self.at = Some(Box::new(at.clone()));
+        self
+    }
+
+    pub(crate) fn from_status(action: &str, status: Status) -> Error {
+        let message = match status.message.as_str() {
+            "" => format!("the server answered {}", status.code),
+            message => message.to_owned(),
+        };
+        let seconds = status.details["retryAfterSeconds"].as_u64();
+        Error {
+            class: classify(&status),
+            action: action.to_owned(),
+            at: None,
+            message,
+            retry_after: seconds.map(Duration::from_secs),
+            status: Some(Box::new(status)),
+        }
+    }
+
+    /// The HTTP code of the answer, if there was one.
+    pub fn code(&self) -> Option<u16> {
+        self.status.as_ref().map(|status| status.code)
+    }
+
+    /// Whether the same request may well work a little later.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self.class,
+            ErrorClass::Throttled
+                | ErrorClass::Transport
+                | ErrorClass::Server
+                | ErrorClass::Timeout
+                | ErrorClass::WebhookUnavailable
+        )
+    }
+
+    /// Whether there is nothing there: neither such an object nor such a kind.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.class, ErrorClass::NotFound | ErrorClass::NoKind)
+    }
+
+    /// Whether a continue token or a resource version is too old.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.code() == Some(410)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.action, self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn answers_are_sorted() {
+        use ErrorClass::*;
+        let selector =
+            "Deployment.apps \"web\" is invalid: spec.selector: Invalid value: {}: field is immutable";
+        let claim = "PersistentVolumeClaim \"a\" is invalid: spec: Forbidden: spec is immutable after creation except resources.requests";
+        let cluster_ip =
+            "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: []: may not change once set";
+        let pod =
+            "Pod \"a\" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.x`";
+        let set = "StatefulSet.apps \"a\" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden";
+        let role = "RoleBinding \"a\" is invalid: roleRef: Invalid value: {}: cannot change roleRef";
+        let priority = "PriorityClass \"a\" is invalid: value: Forbidden: may not be changed in an update.";
+        let class =
+            "StorageClass \"a\" is invalid: parameters: Forbidden: updates to parameters are forbidden.";
+        let typed = "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): .spec.x: field not declared in schema";
+        let webhook = "Internal error occurred: failed calling webhook \"v.example.com\": connection refused";
+        let convert = "conversion webhook for example.com/v1, Kind=Foo failed: connection refused";
+        let denied = "admission webhook \"v.example.com\" denied the request: no";
+        for (code, reason, message, class) in [
+            (422, "Invalid", selector, Immutable),
+            (422, "Invalid", claim, Immutable),
+            (422, "Invalid", cluster_ip, Immutable),
+            (422, "Invalid", pod, Immutable),
+            (422, "Invalid", set, Immutable),
+            (422, "Invalid", role, Immutable),
+            (422, "Invalid", priority, Immutable),
+            (422, "Invalid", class, Immutable),
+            (422, "Invalid", "Deployment.apps \"web\" is invalid: spec.replicas: must be >= 0", Invalid),
+            (403, "Forbidden", "configmaps \"x\" is immutable to you", Forbidden),
+            (500, "", typed, TypedPatch),
+            (500, "InternalError", webhook, WebhookUnavailable),
+            (500, "InternalError", convert, WebhookUnavailable),
+            (400, "BadRequest", denied, Invalid),
+            (403, "Forbidden", denied, Forbidden),
+            (500, "InternalError", "etcdserver: request timed out", Server),
+            (503, "ServiceUnavailable", "apiserver is shutting down", Server),
+            (504, "Timeout", "", Timeout),
+            (429, "TooManyRequests", "", Throttled),
+            (404, "NotFound", "configmaps \"a\" not found", NotFound),
+            (404, "NotFound", "the server could not find the requested resource", NoKind),
+            (404, "", "404 page not found", NoKind),
+            (409, "AlreadyExists", "configmaps \"a\" already exists", AlreadyExists),
+            (409, "Conflict", "Apply failed with 1 conflict", Conflict),
+            (401, "Unauthorized", "Unauthorized", Unauthorized),
+            (418, "", "", Other),
+        ] {
+            let status =
+                Status { code, reason: reason.into(), message: message.into(), details: Value::Null };
+            assert_eq!(classify(&status), class, "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn bodies_of_refusals_are_read() {
+        let body = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slow",
+            "details": {"retryAfterSeconds": 7, "causes": [{"field": "spec.x", "message": "no"}]}});
+        let status = Status::read(429, body.to_string().as_bytes());
+        assert_eq!(status.causes().collect::<Vec<_>>(), [("spec.x", "no")]);
+        let error = Error::from_status("get x", status);
+        assert_eq!((error.class, error.retry_after), (ErrorClass::Throttled, Some(Duration::from_secs(7))));
+        assert!(error.is_transient());
+        assert_eq!(error.to_string(), "get x: slow");
+        let plain = Error::from_status("get x", Status::read(502, b"<html>Bad Gateway</html>\n"));
+        assert_eq!((plain.class, plain.message.as_str()), (ErrorClass::Server, "<html>Bad Gateway</html>"));
+        assert_eq!(Error::from_status("a", Status::read(500, b"")).message, "the server answered 500");
+    }
+}

@@ -1,0 +1,366 @@
+//! Sending a request until it is answered: retries, back-off, credentials that expired.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT, WARNING,
+};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use rand::RngExt;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::calls::Verb;
+use crate::error::{Error, ErrorClass, Status};
+use crate::{At, Cluster};
+
+const AGENT: &str = concat!("slipway/", env!("CARGO_PKG_VERSION"));
+
+/// How long trouble that may pass is borne.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    /// How often a request is sent at most.
+    pub attempts: u32,
+    /// The pause after the first failure; it doubles from there.
+    pub first: Duration,
+    pub longest: Duration,
+    /// After this long no further attempt is made.
+    pub patience: Duration,
+    /// How long a write waits for an admission or conversion webhook to come up.
+    pub webhooks: Duration,
+    /// How long one attempt may take.
+    pub answer: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry {
+            attempts: 12,
+            first: Duration::from_millis(100),
+            longest: Duration::from_secs(5),
+            patience: Duration::from_secs(60),
+            webhooks: Duration::from_secs(240),
+            answer: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Retry {
+    /// A single attempt.
+    pub fn never() -> Retry {
+        Retry { attempts: 1, patience: Duration::ZERO, webhooks: Duration::ZERO, ..Retry::default() }
+    }
+
+    /// The pause after failure number `attempt`, from 1: doubling, and spread so that many clients do
+    /// not come back at the same moment.
+    pub(crate) fn pause(&self, attempt: u32) -> Duration {
+        let full = self.first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(self.longest);
+        full.mul_f64(rand::rng().random_range(0.5..1.0))
+    }
+}
+
+/// When a request may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Doing it twice is doing it once.
+    Always,
+    /// Only if the server certainly did nothing.
+    Unserved,
+}
+
+/// One request, ready to be sent any number of times.
+pub(crate) struct Call {
+    pub(crate) verb: Verb,
+    pub(crate) method: Method,
+    /// The path with its query.
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) body: Bytes,
+    pub(crate) repeat: Repeat,
+    pub(crate) dry_run: bool,
+    pub(crate) action: String,
+    pub(crate) at: Option<At>,
+}
+
+impl Call {
+    pub(crate) fn new(
+        verb: Verb,
+        method: Method,
+        path: impl Into<String>,
+        action: impl Into<String>,
+    ) -> Call {
+        Call {
+            verb,
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+            repeat: Repeat::Always,
+            dry_run: false,
+            action: action.into(),
+            at: None,
+        }
+    }
+
+    pub(crate) fn get(verb: Verb, path: impl Into<String>, action: impl Into<String>) -> Call {
+        Call::new(verb, Method::GET, path, action)
+    }
+
+    pub(crate) fn body(mut self, content_type: &'static str, body: &Value) -> Call {
+        self.headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
+        self.body = body.to_string().into();
+        self
+    }
+
+    fn request(&self) -> Result<Request<Body>, Error> {
+        let mut request = Request::new(Body::from(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self
+            .path
+            .parse()
+            .map_err(|e| self.error(ErrorClass::Other, format!("the path `{}` is no URL: {e}", self.path)))?;
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        for (name, value) in &self.headers {
+            headers.insert(name.clone(), value.clone());
+        }
+        Ok(request)
+    }
+
+    pub(crate) fn error(&self, class: ErrorClass, message: impl Into<String>) -> Error {
+        self.place(Error::new(class, &self.action, message))
+    }
+
+    fn place(&self, error: Error) -> Error {
+        match &self.at {
+            Some(at) => error.at(at),
+            None => error,
+        }
+    }
+}
+
+/// What came of sending a call, and whether an earlier attempt may have been served unseen.
+pub(crate) struct Sent<T> {
+    pub(crate) answer: Result<T, Error>,
+    pub(crate) was_ambiguous: bool,
+}
+
+impl Cluster {
+    /// Sends a call and reads its JSON answer.
+    pub(crate) async fn json(&self, call: Call) -> Result<Value, Error> {
+        self.json_sent(&call).await.answer
+    }
+
+    pub(crate) async fn json_sent(&self, call: &Call) -> Sent<Value> {
+        self.until_answered(call, async |response: Response<Body>| {
+            let bytes = response.into_body().collect().await.map_err(|e| {
+                call.error(ErrorClass::Transport, format!("the answer broke off: {}", deepest(&e)))
+            })?;
+            let bytes = bytes.to_bytes();
+            serde_json::from_slice(&bytes).map_err(|e| {
+                // Half an answer is trouble of the connection.
+                let class = if e.is_eof() { ErrorClass::Transport } else { ErrorClass::Other };
+                call.error(class, format!("the answer is not JSON: {e}"))
+            })
+        })
+        .await
+    }
+
+    /// Sends a call once and gives the open answer: watches and logs.
+    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, Error> {
+        self.0.calls.count(call.verb, false, false);
+        let (client, age) = self.client_and_age();
+        let answer = self.attempt(call, &client).await;
+        match answer {
+            Err(e) if e.class == ErrorClass::Unauthorized && self.reconnect(age).await => {
+                self.attempt(call, &self.client()).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn until_answered<T>(
+        &self,
+        call: &Call,
+        read: impl AsyncFn(Response<Body>) -> Result<T, Error>,
+    ) -> Sent<T> {
+        let retry = self.0.retry;
+        let started = Instant::now();
+        let mut was_ambiguous = false;
+        let mut has_reconnected = false;
+        let mut attempt = 1;
+        loop {
+            self.0.calls.count(call.verb, call.dry_run, attempt > 1);
+            let (client, age) = self.client_and_age();
+            let answer = {
+                let slots = if call.verb.is_write() { &self.0.writes } else { &self.0.reads };
+                let _slot = slots.acquire().await;
+                let exchange = async { read(self.attempt(call, &client).await?).await };
+                match tokio::time::timeout(retry.answer, exchange).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(call.error(
+                        ErrorClass::Timeout,
+                        format!("no answer within {} s", retry.answer.as_secs()),
+                    )),
+                }
+            };
+            let error = match answer {
+                Ok(value) => return Sent { answer: Ok(value), was_ambiguous },
+                Err(error) => error,
+            };
+            if error.class == ErrorClass::Unauthorized && !has_reconnected {
+                has_reconnected = true;
+                if self.reconnect(age).await {
+                    attempt += 1;
+                    continue;
+                }
+            }
+            let is_unserved = is_unserved(&error);
+            was_ambiguous |= error.is_transient() && !is_unserved;
+            let may_repeat = error.is_transient() && (call.repeat == Repeat::Always || is_unserved);
+            let is_webhook = error.class == ErrorClass::WebhookUnavailable;
+            // A plan must not sit waiting for a webhook that this very release may bring.
+            let patience = if !is_webhook {
+                retry.patience
+            } else if call.dry_run || !call.verb.is_write() {
+                Duration::ZERO
+            } else {
+                retry.webhooks
+            };
+            let pause = match error.retry_after {
+                Some(asked) => asked.min(Duration::from_secs(30)).max(retry.pause(1)),
+                None => retry.pause(attempt),
+            };
+            let is_last = (attempt >= retry.attempts && !is_webhook) || started.elapsed() + pause > patience;
+            if !may_repeat || is_last {
+                return Sent { answer: Err(error), was_ambiguous };
+            }
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+
+    async fn attempt(&self, call: &Call, client: &kube::Client) -> Result<Response<Body>, Error> {
+        let response = client.send(call.request()?).await.map_err(|e| trouble(call, &e))?;
+        for warning in response.headers().get_all(WARNING) {
+            if let Some(text) = warning.to_str().ok().and_then(warning_text) {
+                self.warn(&text);
+            }
+        }
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status().as_u16();
+        let after = retry_after(response.headers());
+        let body = match response.into_body().collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => Bytes::new(),
+        };
+        let mut error = call.place(Error::from_status(&call.action, Status::read(code, &body)));
+        error.retry_after = after.or(error.retry_after);
+        Err(error)
+    }
+}
+
+/// Whether the server surely did not act on the request.
+fn is_unserved(error: &Error) -> bool {
+    match error.class {
+        ErrorClass::Throttled => true,
+        ErrorClass::Transport => error.message.contains("refused") && error.message.contains("connect"),
+        _ => false,
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The text of `299 - "the text"`.
+fn warning_text(header: &str) -> Option<String> {
+    let start = header.find('"')?;
+    let end = header.rfind('"').filter(|end| *end > start)?;
+    Some(header[start + 1..end].replace("\\\"", "\""))
+}
+
+fn trouble(call: &Call, error: &kube::Error) -> Error {
+    match error {
+        kube::Error::Api(status) => {
+            let status = Status {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: status.message.clone(),
+                details: Value::Null,
+            };
+            call.place(Error::from_status(&call.action, status))
+        }
+        kube::Error::Auth(e) => call.error(ErrorClass::Unauthorized, deepest(e)),
+        kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
+            call.error(ErrorClass::Transport, deepest(error))
+        }
+        other => call.error(ErrorClass::Other, deepest(other)),
+    }
+}
+
+/// The chain of causes in one line, without repetition.
+pub(crate) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut current = Some(error);
+    while let Some(error) = current {
+        let text = error.to_string();
+        if !texts.iter().any(|known| known.contains(&text)) {
+            texts.push(text);
+        }
+        current = error.source();
+    }
+    texts.join(": ")
+}
+
+/// A query of a URL; empty values are left out.
+pub(crate) struct Query(url::form_urlencoded::Serializer<'static, String>);
+
+impl Query {
+    pub(crate) fn new() -> Query {
+        Query(url::form_urlencoded::Serializer::new(String::new()))
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Query {
+        if !value.is_empty() {
+            self.0.append_pair(name, value);
+        }
+        self
+    }
+
+    /// `path?query`, or the path alone.
+    pub(crate) fn on(mut self, path: &str) -> String {
+        match self.0.finish().as_str() {
+            "" => path.to_owned(),
+            query => format!("{path}?{query}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound() {
+        let retry = Retry::default();
+        for (attempt, longest) in [(1, 100), (2, 200), (3, 400), (7, 5000), (60, 5000)] {
+            let pause = retry.pause(attempt).as_millis();
+            assert!(pause <= longest && pause >= longest / 2, "{attempt}: {pause}");
+        }
+    }
+
+    #[test]
+    fn warnings_are_read() {
+        assert_eq!(warning_text(r#"299 - "v1beta1 is \"old\"""#).as_deref(), Some(r#"v1beta1 is "old""#));
+        assert_eq!(warning_text("299"), None);
+        assert_eq!(Query::new().with("a", "b c").with("d", "").on("/x"), "/x?a=b+c");
+    }
+}
