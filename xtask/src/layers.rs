@@ -4,6 +4,7 @@
 #[cfg(test)]
 const ORDER: &[&str] = &[
     "problem",
+    "cel",
     "graph",
     "event",
     "yaml",

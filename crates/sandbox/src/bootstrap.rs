@@ -286,8 +286,7 @@ fn node(core: &Core, name: &str) {
     );
     // The node says that it is ready, so the taint every new node gets comes off at once.
     if let Some(served) = core.of_table("nodes") {
-        let author =
-            crate::write::Author { manager: "kube-controller-manager".into(), dry_run: false, scale: false };
+        let author = crate::write::Author::system("kube-controller-manager");
         let _ = core.update(
             &served,
             &crate::store::Key::new("", name),

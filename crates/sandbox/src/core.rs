@@ -14,6 +14,8 @@ use crate::store::Store;
 pub(crate) struct Settings {
     /// Enforce RBAC for everyone but `system:masters`.
     pub rbac: bool,
+    /// How many nodes a new cluster has.
+    pub nodes: usize,
     /// The version the server says it is, without `v`.
     pub version: String,
     /// PEM of the certificate authority, published as `kube-root-ca.crt`.

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::ids::Ids;
 use crate::negotiate::Accept;
 use crate::respond::{Body, BoxError, Printing, refuse};
 use crate::status::Status;
+use crate::store::Store;
 
 /// What goes wrong.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +24,7 @@ pub enum Fault {
     Delay(Duration),
     /// 429 with `Retry-After` in seconds.
     TooManyRequests { retry_after: u32 },
-    /// A 5xx answer.
+    /// An answer with this code, 5xx or 4xx.
     ServerError(u16),
     /// The connection breaks before an answer; the request is not served.
     Reset,
@@ -31,6 +32,9 @@ pub enum Fault {
     LoseAnswer,
     /// A watch ends after this many chunks.
     DropWatch { after: usize },
+    /// History is forgotten before the request is served; watches from the past get 410. Only the
+    /// sandbox's own plan ([`crate::Sandbox::faults`]) has a history to forget.
+    Compact,
 }
 
 /// When something goes wrong.
@@ -40,6 +44,14 @@ pub struct Rule {
     pub method: Option<String>,
     /// A part of the path, or any.
     pub path_contains: Option<String>,
+    /// The verb as RBAC names it: get, list, watch, create, update, patch, delete, deletecollection.
+    pub verb: Option<String>,
+    /// The plural of the resource, or plural and group: `deployments.apps`, `pods/log`.
+    pub resource: Option<String>,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    /// The field manager of the query, or the client's program.
+    pub manager: Option<String>,
     /// How many matching requests pass before the first fault.
     pub skip: u64,
     /// How many requests the fault hits at most.
@@ -52,7 +64,19 @@ pub struct Rule {
 impl Rule {
     /// A fault that hits every request.
     pub fn new(fault: Fault) -> Rule {
-        Rule { method: None, path_contains: None, skip: 0, times: None, probability: 1.0, fault }
+        Rule {
+            method: None,
+            path_contains: None,
+            verb: None,
+            resource: None,
+            namespace: None,
+            name: None,
+            manager: None,
+            skip: 0,
+            times: None,
+            probability: 1.0,
+            fault,
+        }
     }
 
     pub fn method(mut self, method: &str) -> Rule {
@@ -63,6 +87,52 @@ impl Rule {
     pub fn path_contains(mut self, part: &str) -> Rule {
         self.path_contains = Some(part.to_owned());
         self
+    }
+
+    pub fn verb(mut self, verb: &str) -> Rule {
+        self.verb = Some(verb.to_owned());
+        self
+    }
+
+    pub fn resource(mut self, resource: &str) -> Rule {
+        self.resource = Some(resource.to_owned());
+        self
+    }
+
+    pub fn namespace(mut self, namespace: &str) -> Rule {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    pub fn name(mut self, name: &str) -> Rule {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    pub fn manager(mut self, manager: &str) -> Rule {
+        self.manager = Some(manager.to_owned());
+        self
+    }
+
+    /// Whether a request is one the rule is about.
+    fn matches(&self, request: &Facts<'_>) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        let path = request.path.as_ref();
+        let full = path.map(|p| match (p.group.as_str(), p.subresource.as_str()) {
+            ("", "") => p.resource.clone(),
+            (group, "") => format!("{}.{group}", p.resource),
+            ("", sub) => format!("{}/{sub}", p.resource),
+            (group, sub) => format!("{}.{group}/{sub}", p.resource),
+        });
+        self.method.as_deref().is_none_or(|m| m.eq_ignore_ascii_case(request.method))
+            && self.path_contains.as_deref().is_none_or(|p| request.text.contains(p))
+            && is(&self.verb, path.map(|_| request.verb))
+            && (is(&self.resource, full.as_deref()) || is(&self.resource, path.map(|p| p.resource.as_str())))
+            && is(&self.namespace, path.map(|p| p.namespace.as_str()))
+            && is(&self.name, path.map(|p| p.name.as_str()))
+            && is(&self.manager, Some(&request.manager))
     }
 
     pub fn skip(mut self, requests: u64) -> Rule {
@@ -81,6 +151,35 @@ impl Rule {
     }
 }
 
+/// What rules look at of a request.
+struct Facts<'r> {
+    method: &'r str,
+    text: &'r str,
+    path: Option<crate::route::Path>,
+    verb: &'static str,
+    manager: String,
+}
+
+impl<'r> Facts<'r> {
+    fn of<B>(request: &'r Request<B>) -> Facts<'r> {
+        let query = crate::query::Query::parse(request.uri().query());
+        let path = match crate::route::parse(request.uri().path()) {
+            Some(crate::route::Target::Resource(path)) => Some(path),
+            _ => None,
+        };
+        let verb = path.as_ref().map_or("", |path| crate::handlers::verb(request.method(), path, &query));
+        let agent = request.headers().get(http::header::USER_AGENT).and_then(|v| v.to_str().ok());
+        let agent = agent.unwrap_or("").split('/').next().unwrap_or("");
+        Facts {
+            method: request.method().as_str(),
+            text: request.uri().path_and_query().map_or("", |p| p.as_str()),
+            manager: query.some("fieldManager").unwrap_or(agent).to_owned(),
+            path,
+            verb,
+        }
+    }
+}
+
 struct Planned {
     rule: Rule,
     seen: AtomicU64,
@@ -92,11 +191,24 @@ struct Planned {
 pub struct FaultLayer {
     rules: Arc<Mutex<Vec<Arc<Planned>>>>,
     ids: Arc<Ids>,
+    history: Weak<Store>,
 }
 
 impl FaultLayer {
     pub fn new(seed: u64) -> FaultLayer {
-        FaultLayer { rules: Arc::default(), ids: Arc::new(Ids::new(Some(seed))) }
+        FaultLayer { rules: Arc::default(), ids: Arc::new(Ids::new(Some(seed))), history: Weak::new() }
+    }
+
+    /// The history [`Fault::Compact`] forgets.
+    pub(crate) fn compacting(mut self, store: &Arc<Store>) -> FaultLayer {
+        self.history = Arc::downgrade(store);
+        self
+    }
+
+    /// Every rule and how many requests it has hit.
+    pub fn rules(&self) -> Vec<(Rule, u64)> {
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.iter().map(|p| (p.rule.clone(), p.hit.load(Ordering::Relaxed))).collect()
     }
 
     pub fn add(&self, rule: Rule) {
@@ -114,15 +226,16 @@ impl FaultLayer {
         rules.iter().map(|r| r.hit.load(Ordering::Relaxed)).sum()
     }
 
-    fn pick(&self, method: &str, uri: &http::Uri) -> Vec<Fault> {
+    fn pick<B>(&self, request: &Request<B>) -> Vec<Fault> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let path = uri.path_and_query().map_or("", |p| p.as_str());
         let mut out = Vec::new();
+        if rules.is_empty() {
+            return out;
+        }
+        let facts = Facts::of(request);
         for planned in rules {
             let rule = &planned.rule;
-            let matches = rule.method.as_deref().is_none_or(|m| m.eq_ignore_ascii_case(method))
-                && rule.path_contains.as_deref().is_none_or(|p| path.contains(p));
-            if !matches || planned.seen.fetch_add(1, Ordering::Relaxed) < rule.skip {
+            if !rule.matches(&facts) || planned.seen.fetch_add(1, Ordering::Relaxed) < rule.skip {
                 continue;
             }
             let chance = (self.ids.next() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -169,7 +282,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let faults = self.plan.pick(request.method().as_str(), request.uri());
+        let faults = self.plan.pick(&request);
         let mut delay = Duration::ZERO;
         let mut lose = false;
         let mut drop_after = None;
@@ -178,6 +291,11 @@ where
                 Fault::Delay(by) => delay += by,
                 Fault::LoseAnswer => lose = true,
                 Fault::DropWatch { after } => drop_after = Some(after),
+                Fault::Compact => {
+                    if let Some(store) = self.plan.history.upgrade() {
+                        store.compact();
+                    }
+                }
                 Fault::Reset => return Box::pin(async { Err(reset()) }),
                 Fault::TooManyRequests { retry_after } => {
                     let message =
@@ -186,7 +304,18 @@ where
                     return Box::pin(async move { Ok(refuse(&status, PLAIN)) });
                 }
                 Fault::ServerError(code) => {
-                    let reason = if code == 503 { "ServiceUnavailable" } else { "InternalError" };
+                    let reason = match code {
+                        400 => "BadRequest",
+                        401 => "Unauthorized",
+                        403 => "Forbidden",
+                        404 => "NotFound",
+                        409 => "Conflict",
+                        410 => "Expired",
+                        422 => "Invalid",
+                        503 => "ServiceUnavailable",
+                        504 => "Timeout",
+                        _ => "InternalError",
+                    };
                     let status = Status::new(code, reason, "an injected fault");
                     return Box::pin(async move { Ok(refuse(&status, PLAIN)) });
                 }

@@ -10,14 +10,18 @@ use base64::Engine;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::control::{Credentials, Server};
 use crate::sandbox::Sandbox;
-use crate::service::{ApiService, Caller};
 
 /// A client that has not finished its handshake by then never will.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -45,7 +49,6 @@ impl Sandbox {
         let bound = listener.local_addr()?;
         self.core().options.address.set(&bound.to_string());
         let acceptor = TlsAcceptor::from(Arc::new(self.tls(bound)?));
-        let service = ApiService::new(self.core().clone(), Caller::Network);
         let mut connections = JoinSet::new();
         tokio::pin!(shutdown);
         loop {
@@ -53,7 +56,7 @@ impl Sandbox {
                 accepted = listener.accept() => {
                     // A connection that cannot be accepted is one client's trouble, not the server's.
                     if let Ok((stream, _)) = accepted {
-                        connections.spawn(connection(stream, acceptor.clone(), service.clone()));
+                        connections.spawn(connection(stream, acceptor.clone(), self.clone()));
                     }
                 }
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -80,10 +83,10 @@ impl Sandbox {
         }
         let (certificate, key) = self.authority().server_certificate(&names).map_err(io::Error::other)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(self.verifier(&provider)?)
             .with_single_cert(
                 vec![CertificateDer::from(certificate)],
                 PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key)),
@@ -93,23 +96,46 @@ impl Sandbox {
         Ok(config)
     }
 
+    /// Accepts certificates of our authority, and clients that show none.
+    fn verifier(&self, provider: &Arc<CryptoProvider>) -> io::Result<Arc<dyn ClientCertVerifier>> {
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_slice(self.authority().certificate().as_bytes());
+        roots.add(authority.map_err(io::Error::other)?).map_err(io::Error::other)?;
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(io::Error::other)
+    }
+
     /// A kubeconfig for the administrator of the cluster served at `address`.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
-        let authority = self.authority();
-        let ca = base64::engine::general_purpose::STANDARD.encode(authority.certificate());
+        self.kubeconfig_with(address, &Credentials::Token(self.authority().token().to_owned()))
+    }
+
+    /// A kubeconfig for whoever holds `credentials`.
+    pub fn kubeconfig_with(&self, address: SocketAddr, credentials: &Credentials) -> String {
+        let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+        let ca = encode(self.authority().certificate());
         let host = if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { ip(address) };
+        let user = match credentials {
+            Credentials::Token(token) => format!("token: {token}"),
+            Credentials::Certificate { certificate, key } => format!(
+                "client-certificate-data: {}\n    client-key-data: {}",
+                encode(certificate),
+                encode(key)
+            ),
+        };
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
              clusters:\n\
              - name: slipway-sandbox\n  cluster:\n    server: https://{host}:{port}\n    certificate-authority-data: {ca}\n\
              users:\n\
-             - name: slipway-sandbox\n  user:\n    token: {token}\n\
+             - name: slipway-sandbox\n  user:\n    {user}\n\
              contexts:\n\
              - name: slipway-sandbox\n  context:\n    cluster: slipway-sandbox\n    user: slipway-sandbox\n\
              current-context: slipway-sandbox\n",
             port = address.port(),
-            token = authority.token(),
         )
     }
 }
@@ -121,9 +147,12 @@ fn ip(address: SocketAddr) -> String {
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, service: ApiService) {
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, sandbox: Sandbox) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let user = certificate.and_then(|der| crate::auth::certificate::user(der));
+    let service = Server::new(sandbox, user);
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http2().max_concurrent_streams(1000).adaptive_window(true);
     // How a client hangs up is its own business.

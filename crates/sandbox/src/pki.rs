@@ -31,10 +31,12 @@ impl Authority {
     /// Reads the authority kept in `dir`, or makes a new one.
     pub(crate) fn open(dir: Option<&Path>) -> Result<Authority, Box<dyn std::error::Error>> {
         if let Some(dir) = dir
-            && let Ok(text) = std::fs::read_to_string(dir.join(FILE))
+            && let Some(text) = read_if_there(&dir.join(FILE))?
         {
-            let kept: Kept = serde_json::from_str(&text)?;
-            let token_key = base64::engine::general_purpose::STANDARD.decode(&kept.token_key)?;
+            let damaged = |e: &dyn std::fmt::Display| format!("{} is damaged: {e}", dir.join(FILE).display());
+            let kept: Kept = serde_json::from_str(&text).map_err(|e| damaged(&e))?;
+            let token_key =
+                base64::engine::general_purpose::STANDARD.decode(&kept.token_key).map_err(|e| damaged(&e))?;
             return Ok(Authority { kept, token_key });
         }
         let key = KeyPair::generate()?;
@@ -72,6 +74,27 @@ impl Authority {
         Issuer::from_ca_cert_pem(&self.kept.ca_certificate, KeyPair::from_pem(&self.kept.ca_key)?)
     }
 
+    /// How many groups a certificate of ours can hold.
+    pub(crate) const MOST_GROUPS: usize = 2;
+
+    /// PEM of a certificate for somebody, signed by the authority, and its key.
+    pub(crate) fn client_certificate(
+        &self,
+        name: &str,
+        groups: &[String],
+    ) -> Result<(String, String), rcgen::Error> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        for (number, group) in groups.iter().take(Self::MOST_GROUPS).enumerate() {
+            params.distinguished_name.push(organization(number), group.as_str());
+        }
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer()?)?;
+        Ok((certificate.pem(), key.serialize_pem()))
+    }
+
     /// A certificate for the server and its key, both DER.
     pub(crate) fn server_certificate(&self, names: &[String]) -> Result<(Vec<u8>, Vec<u8>), rcgen::Error> {
         let mut params = CertificateParams::new(names.to_vec())?;
@@ -81,6 +104,20 @@ impl Authority {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer()?)?;
         Ok((certificate.der().to_vec(), key.serialize_der()))
+    }
+}
+
+/// The attribute a certificate's subject keeps a group in. The library writes each attribute once, so
+/// the second group goes under the same attribute spelt out.
+fn organization(number: usize) -> DnType {
+    if number == 0 { DnType::OrganizationName } else { DnType::CustomDnType(vec![2, 5, 4, 10]) }
+}
+
+fn read_if_there(path: &Path) -> std::io::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
     }
 }
 

@@ -1,6 +1,5 @@
 //! A whole cluster in a value.
 
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use crate::auth::{Auth, TokenKey, User};
 use crate::clock::{Clock, Speed};
 use crate::controllers::{self, Cluster, Controller, Engine};
 use crate::core::{Core, Settings};
+use crate::fault::FaultLayer;
 use crate::ids::Ids;
 use crate::pki::Authority;
 use crate::service::{ApiService, Caller};
@@ -19,8 +19,16 @@ use crate::store::Store;
 /// Why a sandbox cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("open the data directory: {0}")]
-    Data(#[source] std::io::Error),
+    #[error("open the data directory {}: {why}", .dir.display())]
+    Data {
+        dir: PathBuf,
+        #[source]
+        why: std::io::Error,
+    },
+    #[error("the data directory {} is in use by another sandbox", .dir.display())]
+    Locked { dir: PathBuf },
+    #[error("read the token signing key: {0}")]
+    Key(#[source] std::io::Error),
     #[error("make certificates: {0}")]
     Certificates(String),
     #[error("start the controllers: {0}")]
@@ -120,7 +128,10 @@ impl Builder {
 
     pub fn build(self) -> Result<Sandbox, BuildError> {
         let store = match &self.data_dir {
-            Some(dir) => Store::open(dir, self.history).map_err(BuildError::Data)?,
+            Some(dir) => Store::open(dir, self.history).map_err(|e| match e.kind() {
+                std::io::ErrorKind::ResourceBusy => BuildError::Locked { dir: dir.clone() },
+                _ => BuildError::Data { dir: dir.clone(), why: e },
+            })?,
             None => Arc::new(Store::new(self.history)),
         };
         let authority =
@@ -129,20 +140,18 @@ impl Builder {
         let token = authority.token().to_owned();
         let auth = Auth {
             tokens: vec![(token, Arc::new(User::admin()))],
-            key: TokenKey::from_pkcs8(authority.token_key()).map_err(BuildError::Data)?,
+            key: TokenKey::from_pkcs8(authority.token_key()).map_err(BuildError::Key)?,
         };
         let settings = Settings {
             rbac: self.rbac,
+            nodes: self.nodes,
             version: self.version,
             ca: authority.certificate().to_owned(),
             address: crate::core::RwLockString::default(),
         };
         let core = Arc::new(Core::new(store, clock, Ids::new(self.seed), settings, auth));
         core.options.address.set("127.0.0.1:6443");
-        crate::crd::refresh(&core);
-        for service in core.store.list("services", None) {
-            core.addresses.adopt(&format!("{}/{}", service.namespace(), service.name()), &service.value());
-        }
+        crate::state::follow(&core);
         controllers::furnish_cluster(&core, self.nodes);
         let mut all = controllers::system();
         if self.workloads {
@@ -150,7 +159,8 @@ impl Builder {
         }
         all.extend(self.controllers);
         let engine = Engine::start(&core, all).map_err(BuildError::Controllers)?;
-        Ok(Sandbox { inner: Arc::new(Inner { core, engine, authority: Arc::new(authority) }) })
+        let faults = FaultLayer::new(self.seed.unwrap_or_default()).compacting(&core.store);
+        Ok(Sandbox { inner: Arc::new(Inner { core, engine, authority: Arc::new(authority), faults }) })
     }
 }
 
@@ -158,6 +168,7 @@ struct Inner {
     core: Arc<Core>,
     engine: Engine,
     authority: Arc<Authority>,
+    faults: FaultLayer,
 }
 
 /// A Kubernetes cluster in this process. Cheap to clone; it ends when the last clone is dropped.
@@ -211,21 +222,9 @@ impl Sandbox {
         self.settle().await;
     }
 
-    /// Writes every object to `out`.
-    pub fn save(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        crate::store::write_snapshot(&self.inner.core.store, out)
-    }
-
-    /// Replaces the content of the cluster by what [`Sandbox::save`] wrote.
-    pub fn load(&self, input: &mut dyn BufRead) -> std::io::Result<()> {
-        let core = &self.inner.core;
-        let (rev, objects) = crate::store::read_snapshot(input)?;
-        core.store.replace(rev, objects);
-        crate::crd::refresh(core);
-        for service in core.store.list("services", None) {
-            core.addresses.adopt(&format!("{}/{}", service.namespace(), service.name()), &service.value());
-        }
-        Ok(())
+    /// Trouble for whoever comes through a listener; rules can be added and cleared while it serves.
+    pub fn faults(&self) -> &FaultLayer {
+        &self.inner.faults
     }
 
     pub(crate) fn authority(&self) -> &Arc<Authority> {

@@ -30,8 +30,8 @@ const LARGEST_BODY: usize = 3 * 1024 * 1024;
 pub(crate) enum Caller {
     /// Everybody who comes through this service is this user: in-process clients.
     Fixed(Arc<User>),
-    /// Callers show credentials.
-    Network,
+    /// Callers show credentials: a certificate on the connection, or a token with each request.
+    Network(Option<Arc<User>>),
 }
 
 /// Serves the Kubernetes API. Cheap to clone.
@@ -96,6 +96,13 @@ where
             }))
             .unwrap_or_else(|_| Err(Status::internal("the request made the server panic")));
             match answered {
+                Ok(Answer::Slow(reply, wait)) => {
+                    tokio::time::sleep(wait).await;
+                    match wait_durable(&core, reply.wrote).await {
+                        Ok(()) => render(reply, printing),
+                        Err(status) => refuse(&status, printing),
+                    }
+                }
                 Ok(Answer::Reply(reply)) => match wait_durable(&core, reply.wrote).await {
                     Ok(()) => render(reply, printing),
                     Err(status) => refuse(&status, printing),
@@ -126,6 +133,8 @@ fn header<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> &'h str {
 
 enum Answer {
     Reply(Reply),
+    /// The object wants its requests to take this long.
+    Slow(Reply, std::time::Duration),
     Raw(Box<Response<Body>>),
 }
 
@@ -142,14 +151,16 @@ impl Exchange {
     fn answer(self, caller: &Caller, printing: &mut Printing) -> Result<Answer> {
         let user = match caller {
             Caller::Fixed(user) => user.clone(),
-            Caller::Network => auth::authenticate(&self.core, &self.headers)?,
+            Caller::Network(certificate) => {
+                auth::authenticate(&self.core, &self.headers, certificate.as_ref())?
+            }
         };
         let user = auth::impersonate(&self.core, &self.headers, user)?;
         let Some(target) = route::parse(&self.path) else {
             return Err(Status::bad_request("the path holds a segment that is no name"));
         };
         match target {
-            Target::Resource(path) => self.resource(path, user, printing).map(Answer::Reply),
+            Target::Resource(path) => self.resource(path, user, printing),
             other => {
                 self.authorize_path(&user)?;
                 self.document(other, printing)
@@ -177,7 +188,7 @@ impl Exchange {
         rbac::authorize(&self.core, user, &request)
     }
 
-    fn resource(self, path: route::Path, user: Arc<User>, printing: &mut Printing) -> Result<Reply> {
+    fn resource(self, path: route::Path, user: Arc<User>, printing: &mut Printing) -> Result<Answer> {
         let registry = self.core.registry();
         let verb = handlers::verb(&self.method, &path, &self.query);
         let named = self.query.some("fieldSelector").and_then(|s| s.strip_prefix("metadata.name="));
@@ -197,12 +208,16 @@ impl Exchange {
         };
         rbac::authorize(&self.core, &user, &request)?;
         if registry.of_version(&path.group, &path.version).is_none() {
-            return if path.group.is_empty() { Err(Status::no_such_resource()) } else { Ok(not_a_path()) };
+            return if path.group.is_empty() {
+                Err(Status::no_such_resource())
+            } else {
+                Ok(Answer::Reply(not_a_path()))
+            };
         }
         let Some(served) = registry.find(&path.group, &path.version, &path.resource) else {
             // A custom group knows no other resources; its handler answers as for any unknown path.
             let custom = registry.groups.iter().any(|g| g.name == path.group && g.custom);
-            return if custom { Ok(not_a_path()) } else { Err(Status::no_such_resource()) };
+            return if custom { Ok(Answer::Reply(not_a_path())) } else { Err(Status::no_such_resource()) };
         };
         let accept_header = header(&self.headers, &ACCEPT);
         let views = matches!(verb, "get" | "list" | "watch") || !accept_header.contains("as=");
@@ -219,7 +234,12 @@ impl Exchange {
             agent,
             core: self.core,
         };
-        handlers::handle(&request, verb)
+        let wait = request.latency(verb);
+        let reply = handlers::handle(&request, verb)?;
+        Ok(match wait {
+            Some(wait) => Answer::Slow(reply, wait),
+            None => Answer::Reply(reply),
+        })
     }
 
     fn document(self, target: Target, printing: &mut Printing) -> Result<Answer> {

@@ -7,7 +7,8 @@ use slipway_manifest::apply;
 use slipway_manifest::fields::{Path, Set};
 
 use crate::admit::prepare::Part;
-use crate::admit::{admission, default, immutable, meta, prepare, quota, rules, validate, warn};
+use crate::admit::{admission, default, gate, immutable, meta, prepare, quota, rules, validate, warn};
+use crate::auth::User;
 use crate::core::Core;
 use crate::resource::Served;
 use crate::status::{Cause, Named, Result, Status};
@@ -20,6 +21,15 @@ pub(crate) struct Author {
     pub dry_run: bool,
     /// The write comes through `/scale`; what it changes is owned through it.
     pub scale: bool,
+    /// Whose request it is; the server's own writes have nobody.
+    pub user: Option<Arc<User>>,
+}
+
+impl Author {
+    /// A part of the control plane.
+    pub(crate) fn system(manager: &str) -> Author {
+        Author { manager: manager.into(), dry_run: false, scale: false, user: None }
+    }
 }
 
 /// What a write led to.
@@ -217,8 +227,11 @@ impl Core {
             object = self.own(served, None, object, author, Part::Main)?;
         }
         let mut causes = Vec::new();
-        if served.custom.is_none() {
+        if served.custom.is_some() {
+            gate::check(self, served, author, None, &object)?;
+        } else {
             self.check_namespace(served, &namespace)?;
+            gate::check(self, served, author, None, &object)?;
             admission::create(self, kind, &mut object)?;
             prepare::create(kind, served.has_status(), &mut object);
             if kind == ("", "Service")
@@ -400,6 +413,7 @@ impl Core {
             new = self.own(served, Some(was), new, author, part).map_err(refuse)?;
         }
         prepare::update(kind, custom, served.has_status(), part, &mut new, was);
+        gate::check(self, served, author, Some(was), &new).map_err(refuse)?;
         if kind == ("", "Service") && part == Part::Main {
             let holder = owner(&live.object.key);
             if let Err(found) = self.addresses.fill(&holder, &mut new, Some(was), author.dry_run) {
@@ -473,7 +487,7 @@ impl Core {
     }
 
     /// What must be true as soon as a write is: addresses held, definitions served, namespaces furnished.
-    fn after_write(&self, served: &Served, before: Option<&Object>, now: &Arc<Object>) {
+    pub(crate) fn after_write(&self, served: &Served, before: Option<&Object>, now: &Arc<Object>) {
         match &*served.table {
             "services" => {
                 let value = now.value();

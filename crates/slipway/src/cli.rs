@@ -47,6 +47,10 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "NAME", alias = "kube-context")]
     pub context: Option<String>,
 
+    /// Use the embedded cluster: the sandbox that runs, or one that keeps its objects between commands
+    #[arg(long, global = true, conflicts_with_all = ["kubeconfig", "context"])]
+    pub sandbox: bool,
+
     /// Namespace to work in
     #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,

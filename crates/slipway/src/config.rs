@@ -46,6 +46,8 @@ pub struct Settings {
     pub output: Setting<Output>,
     pub color: Setting<Color>,
     pub log_format: Setting<LogFormat>,
+    /// Use the embedded cluster.
+    pub sandbox: bool,
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
 }
@@ -88,6 +90,7 @@ impl Settings {
                 word,
                 &mut problems,
             ),
+            sandbox: globals.sandbox,
             file: file.map(Path::to_owned),
         };
         problems.into_result(settings)

@@ -52,14 +52,65 @@ pub fn read_text(path: &Path) -> Result<Text, Problem> {
 
 /// Replaces a file's content: after a crash it holds the old text or the new one, nothing between.
 pub fn replace(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    write_beside(path, content, Mode::Ordinary)
+}
+
+/// Replaces a file's content as [`replace`] does and leaves it readable to its owner alone, whatever the
+/// file's mode was.
+pub fn replace_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    write_beside(path, content, Mode::Private)
+}
+
+/// Who may read a file we write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Those who could before; of a new file, those the umask lets.
+    Ordinary,
+    /// Its owner.
+    Private,
+}
+
+fn write_beside(path: &Path, content: &[u8], mode: Mode) -> anyhow::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = || format!("write {}", path.display());
-    let mut file = tempfile::NamedTempFile::new_in(directory).with_context(failed)?;
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    if mode == Mode::Ordinary {
+        use std::os::unix::fs::PermissionsExt;
+        // The system takes the umask off, as for any file a program creates.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(directory).with_context(failed)?;
     file.write_all(content).with_context(failed)?;
-    if let Ok(metadata) = std::fs::metadata(path) {
+    if mode == Mode::Ordinary
+        && let Ok(metadata) = std::fs::metadata(path)
+    {
         file.as_file().set_permissions(metadata.permissions()).with_context(failed)?;
     }
     file.as_file().sync_all().with_context(failed)?;
     file.persist(path).with_context(failed)?;
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn modes_follow_the_umask_the_old_file_or_privacy() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mode = |name: &str| std::fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+        std::fs::write(path("any"), "").unwrap();
+        replace(&path("new"), b"x").unwrap();
+        assert_eq!(mode("new"), mode("any"), "as any program's file");
+        std::fs::set_permissions(path("new"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        replace(&path("new"), b"y").unwrap();
+        assert_eq!(mode("new"), 0o640, "as it was");
+        std::fs::set_permissions(path("any"), std::fs::Permissions::from_mode(0o644)).unwrap();
+        replace_private(&path("any"), b"z").unwrap();
+        assert_eq!(mode("any"), 0o600, "private, whatever it was");
+    }
 }

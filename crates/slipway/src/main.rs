@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod config;
+mod connect;
 mod exit;
 mod files;
 mod interrupt;

@@ -28,6 +28,11 @@ impl Session {
         Ok(Self { settings, verbosity, redactor })
     }
 
+    /// Whether only what went wrong is to be said.
+    pub fn is_quiet(&self) -> bool {
+        self.verbosity == Verbosity::Quiet
+    }
+
     pub fn output(&self) -> Output {
         self.settings.output.value
     }

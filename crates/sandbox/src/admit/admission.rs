@@ -10,11 +10,6 @@ const ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Mutates a new object, or refuses it.
 pub(crate) fn create(core: &Core, kind: (&str, &str), object: &mut Value) -> Result<()> {
-    if let Some(message) = slipway_manifest::object::annotation(object, "sim/reject") {
-        let name = object["metadata"]["name"].as_str().unwrap_or("").to_owned();
-        let what = kind.1.to_lowercase() + "s";
-        return Err(Status::forbidden(Named { group: kind.0, what: &what }, &name, message));
-    }
     match kind {
         ("", "Pod") => pod(core, object)?,
         ("", "Node") => node(object),

@@ -29,6 +29,11 @@ impl Allocator {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets every holder.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Taken::default();
+    }
+
     /// Takes note of a service that is stored.
     pub(crate) fn adopt(&self, owner: &str, service: &Value) {
         let mut taken = self.lock();

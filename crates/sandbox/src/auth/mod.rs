@@ -1,5 +1,7 @@
 //! Who is asking: certificates, static tokens, service account tokens, impersonation.
 
+pub(crate) mod certificate;
+pub(crate) mod escalate;
 pub(crate) mod rbac;
 pub(crate) mod review;
 mod token;
@@ -82,6 +84,9 @@ impl Auth {
                 return Some(user.clone());
             }
         }
+        if let Some(user) = self.key.verify_user(token, core.clock.now()) {
+            return Some(Arc::new(user));
+        }
         let claims = self.key.verify(token, core.clock.now())?;
         // The account must still be the one the token was made for.
         let account = core
@@ -94,8 +99,15 @@ impl Auth {
     }
 }
 
-/// Finds out who sends a request.
-pub(crate) fn authenticate(core: &Core, headers: &HeaderMap) -> Result<Arc<User>> {
+/// Finds out who sends a request: a certificate shown on the connection speaks before any header.
+pub(crate) fn authenticate(
+    core: &Core,
+    headers: &HeaderMap,
+    certificate: Option<&Arc<User>>,
+) -> Result<Arc<User>> {
+    if let Some(user) = certificate {
+        return Ok(user.clone());
+    }
     let bearer = headers
         .get(http::header::AUTHORIZATION)
         .and_then(|v| v.to_str().ok())
@@ -121,18 +133,12 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
     };
     let groups: Vec<&str> =
         headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).collect();
-    let check = |resource: &str, namespace: &str, name: &str| {
-        let request = rbac::Attributes {
-            verb: "impersonate",
-            group: "",
-            resource,
-            subresource: "",
-            namespace,
-            name,
-            path: "",
-        };
+    let allowed = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
+        let request =
+            rbac::Attributes { verb: "impersonate", group, resource, subresource, namespace, name, path: "" };
         rbac::authorize(core, &user, &request)
     };
+    let check = |resource: &str, namespace: &str, name: &str| allowed("", resource, "", namespace, name);
     let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
     match account {
         Some((namespace, name)) => check("serviceaccounts", namespace, name)?,
@@ -153,11 +159,13 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
         other.groups.push(closing.into());
     }
     if let Some(uid) = text("impersonate-uid") {
+        allowed("authentication.k8s.io", "uids", "", "", uid)?;
         other.uid = uid.to_owned();
     }
     for (header, value) in headers {
         if let (Some(key), Ok(value)) = (header.as_str().strip_prefix("impersonate-extra-"), value.to_str()) {
             let key = crate::route::decode(key).unwrap_or_else(|| key.to_owned());
+            allowed("authentication.k8s.io", "userextras", &key, "", value)?;
             other.extra.entry(key).or_default().push(value.to_owned());
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn authorize(core: &Core, user: &User, request: &Attributes<'_>) -> R
 
 /// Without enforcement every real identity may do everything; the anonymous and the impersonated are
 /// checked all the same, since refusing them is the point of being them.
-fn may_skip(core: &Core, user: &User) -> bool {
+pub(super) fn may_skip(core: &Core, user: &User) -> bool {
     user.is_master() || (!core.options.rbac && !user.is_anonymous() && !user.impersonated)
 }
 

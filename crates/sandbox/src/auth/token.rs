@@ -14,6 +14,9 @@ use super::User;
 /// Who issues the tokens.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
+/// Who issues tokens for users the sandbox knows only by such a token.
+const USER_ISSUER: &str = "slipway-sandbox";
+
 /// The signing key.
 pub(crate) struct TokenKey {
     pair: EcdsaKeyPair,
@@ -64,8 +67,7 @@ impl TokenKey {
 
     /// A token for `claims`, valid until `expires`. Empty when the system has no randomness to sign with.
     pub(crate) fn sign(&self, claims: &Claims, now: Timestamp, expires: Timestamp) -> String {
-        let header = json!({"alg": "ES256", "kid": self.id});
-        let body = json!({
+        self.signed(&json!({
             "aud": claims.audiences,
             "exp": expires.as_second(),
             "iat": now.as_second(),
@@ -77,17 +79,42 @@ impl TokenKey {
             },
             "nbf": now.as_second(),
             "sub": format!("system:serviceaccount:{}:{}", claims.namespace, claims.service_account),
-        });
+        }))
+    }
+
+    /// A token for a user who is no service account.
+    pub(crate) fn sign_user(&self, user: &User, now: Timestamp, expires: Timestamp) -> String {
+        self.signed(&json!({
+            "exp": expires.as_second(),
+            "groups": user.groups,
+            "iat": now.as_second(),
+            "iss": USER_ISSUER,
+            "sub": user.name,
+        }))
+    }
+
+    /// The user of a token [`TokenKey::sign_user`] made.
+    pub(crate) fn verify_user(&self, token: &str, now: Timestamp) -> Option<User> {
+        let body = self.body(token, now)?;
+        if body["iss"] != USER_ISSUER {
+            return None;
+        }
+        let groups: Vec<&str> = body["groups"].as_array()?.iter().filter_map(Value::as_str).collect();
+        Some(User::new(body["sub"].as_str()?, &groups))
+    }
+
+    fn signed(&self, body: &Value) -> String {
+        let header = json!({"alg": "ES256", "kid": self.id});
         let encode = |v: &Value| URL_SAFE_NO_PAD.encode(v.to_string());
-        let signed = format!("{}.{}", encode(&header), encode(&body));
+        let signed = format!("{}.{}", encode(&header), encode(body));
         match self.pair.sign(&SystemRandom::new(), signed.as_bytes()) {
             Ok(signature) => format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)),
             Err(_) => String::new(),
         }
     }
 
-    /// The claims of a token that is ours, whole and not expired.
-    pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Option<Claims> {
+    /// What a token that is ours, whole and not expired says.
+    fn body(&self, token: &str, now: Timestamp) -> Option<Value> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref())
@@ -95,9 +122,12 @@ impl TokenKey {
             .ok()?;
         let body = URL_SAFE_NO_PAD.decode(signed.split_once('.')?.1).ok()?;
         let body: Value = serde_json::from_slice(&body).ok()?;
-        if body["exp"].as_i64()? < now.as_second() {
-            return None;
-        }
+        (body["exp"].as_i64()? >= now.as_second()).then_some(body)
+    }
+
+    /// The claims of a service account's token.
+    pub(crate) fn verify(&self, token: &str, now: Timestamp) -> Option<Claims> {
+        let body = self.body(token, now)?;
         let private = &body["kubernetes.io"];
         Some(Claims {
             namespace: private["namespace"].as_str()?.to_owned(),

@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     fn author(&self, manager: &str) -> Author {
-        Author { manager: manager.into(), dry_run: false, scale: false }
+        Author::system(manager)
     }
 
     /// Creates an object; its kind and apiVersion may be left out.

@@ -17,10 +17,6 @@ const ROOT_CA_TEXT: &str = "Contains a CA bundle that can be used to verify the 
 /// The namespaces every cluster has.
 const SYSTEM: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-fn author(manager: &str) -> Author {
-    Author { manager: manager.into(), dry_run: false, scale: false }
-}
-
 pub(super) fn furnish_system_namespaces(core: &Core) {
     for name in SYSTEM {
         create(core, "namespaces", "", json!({"metadata": {"name": name}}), "kube-apiserver");
@@ -37,7 +33,7 @@ pub(crate) fn create(core: &Core, table: &str, namespace: &str, mut object: Valu
     object["kind"] = served.def.kind.as_str().into();
     object["apiVersion"] = served.api_version().into();
     if let Ok(decoded) = crate::typed::decode(object, served.shape(), &[]) {
-        let _ = core.create(&served, namespace, decoded.value, &author(manager), Ownership::Update);
+        let _ = core.create(&served, namespace, decoded.value, &Author::system(manager), Ownership::Update);
     }
 }
 

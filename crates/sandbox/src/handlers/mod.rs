@@ -107,7 +107,21 @@ impl Request {
 
     pub(crate) fn author(&self, options: &str) -> Result<Author> {
         let manager = self.query.field_manager(options)?.map_or_else(|| self.agent.clone(), str::to_owned);
-        Ok(Author { manager, dry_run: self.query.dry_run(options)?, scale: false })
+        let dry_run = self.query.dry_run(options)?;
+        Ok(Author { manager, dry_run, scale: false, user: Some(self.user.clone()) })
+    }
+
+    /// How long the request must take because its object says so.
+    pub(crate) fn latency(&self, verb: &str) -> Option<std::time::Duration> {
+        use crate::admit::gate::latency;
+        match verb {
+            "list" | "watch" | "deletecollection" => None,
+            "create" if self.path.name.is_empty() => latency(&self.body),
+            _ => {
+                let object = self.core.store.get(&self.served.table, &self.key())?;
+                latency(&object.tail)
+            }
+        }
     }
 
     /// The resource as it is stored, for kinds served in a version they are not stored in.

@@ -238,7 +238,7 @@ fn budget_allows(request: &Request, pod: &crate::store::Object) -> Result<()> {
             ));
         }
         let Some(served) = core.of_table("poddisruptionbudgets.policy") else { continue };
-        let author = Author { manager: "kube-apiserver".into(), dry_run: false, scale: false };
+        let author = Author::system("kube-apiserver");
         core.update(&served, &budget.key, Part::Status, &author, &mut |live| {
             let mut value = live.value.clone();
             let left = value["status"]["disruptionsAllowed"].as_i64().unwrap_or(0) - 1;

@@ -4,10 +4,11 @@
 //! lock; one thread writes and syncs whatever has gathered (group commit), then tells the waiting
 //! requests and the watchers. A torn last record is cut off on opening: it was never acknowledged.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use super::{Change, Key, Object, Store};
 
 const LOG: &str = "log";
 const SNAPSHOT: &str = "snapshot";
+const LOCK: &str = "lock";
 const MAGIC: &[u8; 8] = b"slipwal1";
 /// A record longer than this can only be damage: the server refuses bodies of 3 MiB.
 const LONGEST: u32 = 64 << 20;
@@ -71,11 +73,14 @@ pub(crate) struct Log {
     pending: Arc<(Mutex<Pending>, Condvar)>,
     done: Arc<watch::Sender<Result<u64, DurableError>>>,
     file: Mutex<Option<File>>,
+    lock: Arc<File>,
 }
 
 /// What the directory held when it was opened.
 pub(super) struct State {
     snapshot: Option<BufReader<File>>,
+    /// Where the snapshot is, for complaints.
+    file: PathBuf,
     floor: u64,
     log: io::Cursor<Vec<u8>>,
     rev: u64,
@@ -84,6 +89,7 @@ pub(super) struct State {
 impl Log {
     pub(super) fn open(dir: &Path) -> io::Result<(Log, State)> {
         std::fs::create_dir_all(dir)?;
+        let lock = Arc::new(claim(dir)?);
         let snapshot = match File::open(dir.join(SNAPSHOT)) {
             Ok(file) => Some(BufReader::new(file)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -92,7 +98,14 @@ impl Log {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(dir.join(LOG))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
+        if !text.starts_with(MAGIC) && !MAGIC.starts_with(&text) {
+            return Err(damaged(&dir.join(LOG), "it is not a sandbox's log"));
+        }
         let good = whole_records(&text);
+        if let Some(at) = record_after_damage(&text, good) {
+            let why = format!("the record at byte {good} is broken, yet whole ones follow at byte {at}");
+            return Err(damaged(&dir.join(LOG), &why));
+        }
         if good < text.len() as u64 {
             file.set_len(good)?;
             text.truncate(usize::try_from(good).unwrap_or(0));
@@ -105,12 +118,11 @@ impl Log {
         }
         let mut log = io::Cursor::new(text);
         log.set_position(MAGIC.len().min(log.get_ref().len()) as u64);
-        let mut state = State { snapshot: None, floor: 0, log, rev: 0 };
+        let mut state = State { snapshot: None, file: dir.join(SNAPSHOT), floor: 0, log, rev: 0 };
         if let Some(mut reader) = snapshot {
             let mut head = [0_u8; 16];
-            reader.read_exact(&mut head)?;
-            if &head[..8] != MAGIC {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the snapshot is not one of ours"));
+            if reader.read_exact(&mut head).is_err() || &head[..8] != MAGIC {
+                return Err(damaged(&dir.join(SNAPSHOT), "it is not a sandbox's snapshot"));
             }
             state.floor = u64::from_le_bytes(head[8..].try_into().unwrap_or_default());
             state.rev = state.floor;
@@ -121,6 +133,7 @@ impl Log {
             pending: Arc::default(),
             done: Arc::new(watch::channel(Ok(u64::MAX)).0),
             file: Mutex::new(Some(file)),
+            lock,
         };
         Ok((log, state))
     }
@@ -129,12 +142,13 @@ impl Log {
     pub(super) fn start(&self, store: Weak<Store>) {
         let Some(file) = lock(&self.file).take() else { return };
         let (pending, done, dir) = (self.pending.clone(), self.done.clone(), self.dir.clone());
+        let _lock = self.lock.clone();
         let rev = store.upgrade().map_or(0, |s| s.rev());
         let _ = done.send_replace(Ok(rev));
         lock(&pending.0).rev = rev;
         let spawned = std::thread::Builder::new()
             .name("sandbox-log".into())
-            .spawn(move || Writer { file, dir, pending, done, store }.run());
+            .spawn(move || Writer { file, dir, pending, done, store, _lock }.run());
         if let Err(e) = spawned {
             let _ = self.done.send_replace(Err(DurableError(e.to_string())));
         }
@@ -180,6 +194,8 @@ struct Writer {
     pending: Arc<(Mutex<Pending>, Condvar)>,
     done: Arc<watch::Sender<Result<u64, DurableError>>>,
     store: Weak<Store>,
+    /// The directory is this process's as long as something may be written to it.
+    _lock: Arc<File>,
 }
 
 impl Writer {
@@ -250,18 +266,21 @@ impl State {
         self.rev
     }
 
-    pub(super) fn next_record(&mut self) -> Option<Record> {
+    pub(super) fn next_record(&mut self) -> io::Result<Option<Record>> {
         if let Some(reader) = &mut self.snapshot {
-            match read_frame(reader) {
-                Some(text) => return parse(&text, self.floor),
-                None => self.snapshot = None,
+            // A snapshot is renamed into place when it is whole: anything broken in it is damage.
+            if !reader.fill_buf()?.is_empty() {
+                let record = read_frame(reader).and_then(|text| parse(&text, self.floor));
+                return record.map(Some).ok_or_else(|| damaged(&self.file, "a record is broken"));
             }
+            self.snapshot = None;
         }
         loop {
-            let record = parse(&read_frame(&mut self.log)?, self.floor)?;
+            let record = read_frame(&mut self.log).and_then(|text| parse(&text, self.floor));
             // A fold that crashed half way leaves records the snapshot already holds.
-            if record.rev > self.floor {
-                return Some(record);
+            match record {
+                Some(record) if record.rev <= self.floor => {}
+                other => return Ok(other),
             }
         }
     }
@@ -337,6 +356,46 @@ fn whole_records(text: &[u8]) -> u64 {
         good = cursor.position();
     }
     good
+}
+
+/// Where a whole record follows a broken one. Then the broken one is no torn tail: what comes after it
+/// was acknowledged, and cutting it off would lose it.
+fn record_after_damage(text: &[u8], good: u64) -> Option<u64> {
+    let start = usize::try_from(good).ok()?;
+    let head = text.get(start..start + 4)?;
+    let length = u32::from_le_bytes(head.try_into().ok()?);
+    if length > LONGEST {
+        return None;
+    }
+    let next = start.checked_add(8)?.checked_add(length as usize)?;
+    let mut rest = io::Cursor::new(text.get(next..)?);
+    read_frame(&mut rest).filter(|record| parse(record, 0).is_some()).map(|_| next as u64)
+}
+
+/// How long a sandbox that is just ending may take to let go of its directory.
+const HANDOVER: Duration = Duration::from_secs(2);
+
+/// Makes sure that no other sandbox writes here.
+fn claim(dir: &Path) -> io::Result<File> {
+    let path = dir.join(LOCK);
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+    let deadline = Instant::now() + HANDOVER;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(e)) => return Err(e),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another sandbox uses it"));
+            }
+        }
+    }
+}
+
+fn damaged(file: &Path, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged: {why}", file.display()))
 }
 
 fn checksum(text: &[u8]) -> u32 {

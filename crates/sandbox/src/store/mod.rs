@@ -14,10 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use log::{DurableError, Log};
+pub use log::DurableError;
+pub(crate) use log::Log;
 pub(crate) use object::Draft;
 pub use object::{Key, Object};
-pub(crate) use snapshot::{read as read_snapshot, write as write_snapshot};
+pub use snapshot::Snapshot;
 
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +75,13 @@ pub struct Page {
 
 /// An object and the table it is in.
 pub(crate) type Placed = (Arc<str>, Arc<Object>);
+
+/// An object that is to be in the store, and where.
+pub(crate) struct Wanted {
+    pub table: Arc<str>,
+    pub key: Key,
+    pub draft: Draft,
+}
 
 /// What part of a table to read.
 pub struct Range<'a> {
@@ -151,7 +159,7 @@ impl Store {
     pub fn open(dir: &std::path::Path, history: usize) -> std::io::Result<Arc<Store>> {
         let mut store = Store::new(history);
         let (log, mut state) = Log::open(dir)?;
-        while let Some(record) = state.next_record() {
+        while let Some(record) = state.next_record()? {
             store.replay(record);
         }
         {
@@ -357,32 +365,40 @@ impl Store {
         }
     }
 
-    /// Replaces everything by what a snapshot recorded. Watchers must start over.
-    pub(crate) fn replace(&self, rev: u64, objects: Vec<(String, Object)>) {
+    /// Makes `wanted` the whole content in one step and answers the revision after it. Watchers and
+    /// controllers see the difference as ordinary events; an object that stays as it is keeps its revision.
+    pub(crate) fn replace(&self, at_least: u64, wanted: Vec<Wanted>) -> u64 {
         let mut inner = self.write();
-        let rev = inner.rev.max(rev);
-        inner.rev = rev;
-        inner.visible = rev;
-        inner.floor = rev;
-        for table in inner.tables.values_mut() {
-            if let Some(log) = &self.log {
-                for object in table.objects.values() {
-                    log.append(&table.name, Change::Deleted, object);
+        inner.rev = inner.rev.max(at_least);
+        let mut new: BTreeMap<(Arc<str>, Key), Draft> =
+            wanted.into_iter().map(|w| ((w.table, w.key), w.draft)).collect();
+        let mut old: Vec<Placed> = inner
+            .tables
+            .values()
+            .flat_map(|t| t.objects.values().map(|o| (t.name.clone(), o.clone())))
+            .collect();
+        old.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
+        for (table, object) in old {
+            let place = (table.clone(), object.key.clone());
+            if let Some(draft) = new.get(&place)
+                && draft.is_of(&object)
+            {
+                if !draft.holds(&object) {
+                    let changed = Arc::new(Object::build(object.key.clone(), draft, inner.rev + 1));
+                    self.record(&mut inner, &table, Change::Modified, Some(object), changed);
                 }
+                new.remove(&place);
+                continue;
             }
-            table.objects.clear();
-            table.events.clear();
-            table.compacted = rev;
-            table.changed.send_replace(rev);
+            let last =
+                Arc::new(Object::build(object.key.clone(), &Draft::new(&object.value()), inner.rev + 1));
+            self.record(&mut inner, &table, Change::Deleted, Some(object), last);
         }
-        for (table, object) in objects {
-            let table = inner.table(&table);
-            table.compacted = rev;
-            if let Some(log) = &self.log {
-                log.append(&table.name, Change::Added, &object);
-            }
-            table.objects.insert(object.key.clone(), Arc::new(object));
+        for ((table, key), draft) in new {
+            let object = Arc::new(Object::build(key, &draft, inner.rev + 1));
+            self.record(&mut inner, &table, Change::Added, None, object);
         }
+        inner.rev
     }
 
     /// Forgets all history up to now, as etcd's compaction does.

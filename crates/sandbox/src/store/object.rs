@@ -129,6 +129,16 @@ struct Spliced {
 const GAP_JSON: &[u8] = b"\x01rev\x01";
 
 impl Draft {
+    /// Whether `object` is an earlier or the same state of this one.
+    pub(crate) fn is_of(&self, object: &Object) -> bool {
+        self.uid == object.uid
+    }
+
+    /// Whether `object` already says what this would.
+    pub(crate) fn holds(&self, object: &Object) -> bool {
+        self.tail.at(object.rev) == object.tail
+    }
+
     /// Serialises `value`; its `kind`, `apiVersion` and any `metadata.resourceVersion` are replaced.
     pub fn new(value: &Value) -> Draft {
         let facts = Facts::of(value);

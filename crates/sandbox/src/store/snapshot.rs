@@ -1,12 +1,13 @@
-//! A whole sandbox as one file: JSON lines, a header and then an object each.
+//! A whole sandbox as a value, and as one file: JSON lines, a header and then an object each.
 
 use std::io::{self, BufRead, Write};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Key, Object, Store};
+use super::{Key, Object, Placed, Store};
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -26,47 +27,79 @@ struct Line {
 
 const FORMAT: &str = "slipway-sandbox/v1";
 
-/// Writes every object of the store.
-pub(crate) fn write(store: &Store, out: &mut dyn Write) -> io::Result<()> {
-    let (revision, objects) = store.dump();
-    serde_json::to_writer(&mut *out, &Header { format: FORMAT.into(), revision })?;
-    out.write_all(b"\n")?;
-    for (table, object) in objects {
-        let mut text = String::with_capacity(object.tail.len() + 1);
-        text.push('{');
-        text.push_str(std::str::from_utf8(&object.tail).map_err(io::Error::other)?);
-        let line = Line {
-            resource: table.to_string(),
-            namespace: object.namespace().into(),
-            name: object.name().into(),
-            revision: object.rev,
-            object: RawValue::from_string(text)?,
-        };
-        serde_json::to_writer(&mut *out, &line)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(())
+/// Every object of a sandbox at one moment. Cheap to take: objects are shared, not copied.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    pub(crate) revision: u64,
+    pub(crate) objects: Vec<Placed>,
 }
 
-/// Reads what [`write`] wrote: the revision and each object with its table.
-pub(crate) fn read(input: &mut dyn BufRead) -> io::Result<(u64, Vec<(String, Object)>)> {
-    let mut text = String::new();
-    input.read_line(&mut text)?;
-    let header: Header = serde_json::from_str(&text)?;
-    if header.format != FORMAT {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("the file says it is `{}`; expected `{FORMAT}`", header.format),
-        ));
+impl Snapshot {
+    pub(crate) fn of(store: &Store) -> Snapshot {
+        let (revision, objects) = store.dump();
+        Snapshot { revision, objects }
     }
-    let mut objects = Vec::new();
-    for line in input.lines() {
-        let line: Line = serde_json::from_str(&line?)?;
-        let tail = Bytes::copy_from_slice(line.object.get().as_bytes().get(1..).unwrap_or_default());
-        let key = Key::new(&line.namespace, &line.name);
-        if let Some(object) = Object::restore(key, line.revision, tail) {
-            objects.push((line.resource, object));
+
+    /// How many objects it holds.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Writes it as a file that [`Snapshot::read`] understands.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, &Header { format: FORMAT.into(), revision: self.revision })?;
+        out.write_all(b"\n")?;
+        for (table, object) in &self.objects {
+            let mut text = String::with_capacity(object.tail.len() + 1);
+            text.push('{');
+            text.push_str(std::str::from_utf8(&object.tail).map_err(io::Error::other)?);
+            let line = Line {
+                resource: table.to_string(),
+                namespace: object.namespace().into(),
+                name: object.name().into(),
+                revision: object.rev,
+                object: RawValue::from_string(text)?,
+            };
+            serde_json::to_writer(&mut *out, &line)?;
+            out.write_all(b"\n")?;
         }
+        Ok(())
     }
-    Ok((header.revision, objects))
+
+    /// Reads what [`Snapshot::write`] wrote. A wrong line is named by its number.
+    pub fn read(input: &mut dyn BufRead) -> io::Result<Snapshot> {
+        let wrong = |number: usize, why: &dyn std::fmt::Display| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {why}"))
+        };
+        let mut text = String::new();
+        input.read_line(&mut text)?;
+        let header: Header = serde_json::from_str(&text)
+            .map_err(|_| wrong(1, &"this is no snapshot of a sandbox; `slipway sandbox save` writes one"))?;
+        if header.format != FORMAT {
+            return Err(wrong(1, &format!("the format is `{}`; expected `{FORMAT}`", header.format)));
+        }
+        let mut snapshot = Snapshot { revision: header.revision, objects: Vec::new() };
+        for (index, line) in input.lines().enumerate() {
+            let (number, line) = (index + 2, line?);
+            if line.is_empty() {
+                continue;
+            }
+            let line: Line = serde_json::from_str(&line).map_err(|e| wrong(number, &e))?;
+            let object = line.object.get();
+            let Some(tail) = object.strip_prefix('{') else {
+                return Err(wrong(number, &"the object is not a JSON object"));
+            };
+            let key = Key::new(&line.namespace, &line.name);
+            let restored = Object::restore(key, line.revision, Bytes::copy_from_slice(tail.as_bytes()));
+            let Some(object) = restored.filter(|o| !o.uid.is_empty()) else {
+                return Err(wrong(number, &"the object has no metadata.uid"));
+            };
+            snapshot.objects.push((line.resource.into(), Arc::new(object)));
+        }
+        Ok(snapshot)
+    }
 }

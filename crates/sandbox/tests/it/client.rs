@@ -25,7 +25,11 @@ pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 
 impl Client {
     pub(crate) fn new(sandbox: &Sandbox) -> Client {
-        Client { service: sandbox.service() }
+        Client::of(sandbox.service())
+    }
+
+    pub(crate) fn of(service: ApiService) -> Client {
+        Client { service }
     }
 
     pub(crate) async fn send(

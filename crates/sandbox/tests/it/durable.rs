@@ -57,8 +57,43 @@ async fn saved_clusters_can_be_loaded() {
     from.save(&mut file).unwrap();
     let (to, other) = crate::client::bare();
     to.load(&mut file.as_slice()).unwrap();
-    assert_eq!(
-        other.get(&format!("{CONFIG_MAPS}/x")).await.body,
-        client.get(&format!("{CONFIG_MAPS}/x")).await.body
-    );
+    let read = async |client: &Client| {
+        let mut object = client.get(&format!("{CONFIG_MAPS}/x")).await.body;
+        // Revisions are each cluster's own.
+        object["metadata"]["resourceVersion"].take();
+        object
+    };
+    assert_eq!(read(&other).await, read(&client).await);
+}
+
+#[test]
+fn a_directory_belongs_to_one_sandbox() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_sandbox, _client) = open(dir.path());
+    let second = Sandbox::builder().data_dir(dir.path()).build();
+    assert!(matches!(second, Err(slipway_sandbox::BuildError::Locked { .. })));
+}
+
+#[tokio::test]
+async fn damage_is_reported_instead_of_losing_what_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sandbox, client) = open(dir.path());
+    client.post(CONFIG_MAPS, &config_map("x")).await;
+    drop((sandbox, client));
+    let log = dir.path().join("log");
+    let whole = std::fs::read(&log).unwrap();
+    let mut damaged = whole.clone();
+    damaged[40] ^= 0x20;
+    let refused = |file: &str, bytes: &[u8]| {
+        std::fs::write(dir.path().join(file), bytes).unwrap();
+        let error = Sandbox::builder().data_dir(dir.path()).build().err().map(|e| e.to_string());
+        let error = error.unwrap_or_else(|| panic!("{file} was taken as it was"));
+        assert!(error.contains(file) && error.contains("damaged"), "{error}");
+    };
+    refused("log", &damaged);
+    refused("log", b"somebody else's log");
+    std::fs::write(&log, &whole).unwrap();
+    refused("snapshot", b"short");
+    std::fs::remove_file(dir.path().join("snapshot")).unwrap();
+    refused("identity.json", b"{");
 }

@@ -1,6 +1,8 @@
 //! The sandbox through its service, as clients use it.
 
+mod access;
 mod client;
+mod clones;
 mod crud;
 mod customs;
 mod discovery;
@@ -8,5 +10,6 @@ mod durable;
 mod faults;
 mod kinds;
 mod lists;
+mod steer;
 mod watches;
 mod workloads;

@@ -3,13 +3,18 @@
 use serde::Serialize;
 
 use crate::config::Setting;
+use crate::connect;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::table::Table;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Connect to the cluster and say which one answers
+    #[arg(long)]
+    connect: bool,
+}
 
 #[derive(Serialize)]
 struct Row {
@@ -18,7 +23,7 @@ struct Row {
     from: String,
 }
 
-pub fn run(_: &Args, session: &Session) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let settings = &session.settings;
     fn row<T>(setting: &'static str, found: &Setting<T>, text: impl Fn(&T) -> String) -> Row {
         Row { setting, value: text(&found.value), from: found.origin.to_string() }
@@ -27,7 +32,7 @@ pub fn run(_: &Args, session: &Session) -> anyhow::Result<Exit> {
         value.to_possible_value().map(|word| word.get_name().to_owned()).unwrap_or_default()
     }
     let optional = |value: &Option<String>| value.clone().unwrap_or_default();
-    let rows = vec![
+    let mut rows = vec![
         row("kubeconfig", &settings.kubeconfig, |path| {
             path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
         }),
@@ -37,6 +42,9 @@ pub fn run(_: &Args, session: &Session) -> anyhow::Result<Exit> {
         row("color", &settings.color, word),
         row("logFormat", &settings.log_format, word),
     ];
+    if args.connect {
+        rows.extend(session.block_on(connected(session))?);
+    }
     show::show(session.output(), &rows, |rows| {
         let mut table = Table::new(&["setting", "value", "from"]);
         for row in rows {
@@ -48,4 +56,18 @@ pub fn run(_: &Args, session: &Session) -> anyhow::Result<Exit> {
         tracing::info!("read {}", file.display());
     }
     Ok(Exit::Done)
+}
+
+/// What the cluster says of itself.
+async fn connected(session: &Session) -> anyhow::Result<[Row; 3]> {
+    let cluster = session.connect().await?;
+    let version = cluster.client.apiserver_version().await;
+    let version = version.map_err(|error| connect::explain(error, &format!("reach {}", cluster.server)))?;
+    let from = if session.settings.sandbox { "sandbox" } else { "kubeconfig" };
+    let row = |setting, value| Row { setting, value, from: from.to_owned() };
+    Ok([
+        row("cluster.server", cluster.server),
+        row("cluster.version", version.git_version),
+        row("cluster.namespace", cluster.namespace),
+    ])
 }

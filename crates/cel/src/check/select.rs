@@ -1,0 +1,142 @@
+//! Fields and elements: `a.b`, `a.?b`, `a[b]`, `has(a.b)`.
+
+use std::sync::Arc;
+
+use slipway_problem::nearest;
+
+use super::{Checked, Checker, Node, Step};
+use crate::error::CelErrorKind;
+use crate::parse::{Expr, Kind};
+use crate::types::Type;
+use crate::value::Value;
+
+/// How a field is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Plain,
+    Optional,
+    /// Only whether it is there.
+    Test,
+}
+
+impl Checker<'_> {
+    /// The key in the data and the type of a field; none when the error was reported.
+    fn field(&mut self, operand: &Type, field: &Arc<str>, offset: u32) -> Option<(Arc<str>, Type)> {
+        match self.params.shallow(operand) {
+            Type::Nullable(inner) => self.field(&inner, field, offset),
+            Type::Map(key, value) => {
+                if !self.params.unify(&key, &Type::String) {
+                    let ty = self.params.deep(operand);
+                    let message = format!("type '{ty}' does not support field selection");
+                    self.fail(CelErrorKind::Mismatch, offset, message);
+                    return None;
+                }
+                Some((field.clone(), (*value).clone()))
+            }
+            Type::Object(object) => match object.fields.get(field) {
+                Some(found) => Some((found.key.clone(), found.ty.clone())),
+                None if object.open => Some((field.clone(), Type::Dyn)),
+                None => {
+                    let found = nearest(field, object.fields.keys().map(|name| &**name));
+                    let hint = found.map(|name| format!("did you mean `{name}`?"));
+                    let message = format!("undefined field '{field}'");
+                    self.fail(CelErrorKind::UndefinedField, offset, message).hint = hint;
+                    None
+                }
+            },
+            Type::Dyn | Type::Error | Type::Param(_) => Some((field.clone(), Type::Dyn)),
+            other => {
+                let ty = self.params.deep(&other);
+                let message = format!("type '{ty}' does not support field selection");
+                self.fail(CelErrorKind::Mismatch, offset, message);
+                None
+            }
+        }
+    }
+
+    pub(super) fn select(&mut self, expr: &Expr) -> Checked {
+        let Kind::Select { operand, field, optional } = &expr.kind else { return self.wrong(expr.offset) };
+        if let Some(node) = self.type_name(expr) {
+            return (node, Type::Type);
+        }
+        let access = if *optional { Access::Optional } else { Access::Plain };
+        let (node, ty) = self.expr(operand);
+        self.access(node, &ty, field, access, expr.offset)
+    }
+
+    /// The types whose names have dots.
+    fn type_name(&self, expr: &Expr) -> Option<Node> {
+        let Kind::Select { field, .. } = &expr.kind else { return None };
+        if !matches!(&**field, "Timestamp" | "Duration" | "IP" | "CIDR" | "URL" | "Quantity" | "Semver") {
+            return None;
+        }
+        let name = expr.dotted()?;
+        let known = ["google.protobuf.Timestamp", "google.protobuf.Duration", "net.IP", "net.CIDR"];
+        let known = known.contains(&name.as_str())
+            || matches!(name.as_str(), "kubernetes.URL" | "kubernetes.Quantity" | "kubernetes.Semver");
+        let step = Step::Literal(Value::Type(name.as_str().into()));
+        known.then(|| self.node(expr.offset, step, &Type::Type))
+    }
+
+    fn access(&mut self, node: Node, ty: &Type, field: &Arc<str>, access: Access, offset: u32) -> Checked {
+        let operand = Box::new(node);
+        // A field of what may be absent may be absent.
+        let (inner, viral) = match self.params.shallow(ty) {
+            Type::Optional(inner) => ((*inner).clone(), true),
+            other => (other, false),
+        };
+        let Some((field, found)) = self.field(&inner, field, offset) else { return self.wrong(offset) };
+        let (step, ty) = match access {
+            Access::Test => (Step::Has { operand, field }, Type::Bool),
+            Access::Plain if !viral => (Step::Select { operand, field }, found),
+            Access::Plain | Access::Optional => {
+                let found = match self.params.shallow(&found) {
+                    Type::Optional(_) if viral => found,
+                    _ => Type::optional(found),
+                };
+                (Step::SelectOptional { operand, field }, found)
+            }
+        };
+        (self.node(offset, step, &ty), ty)
+    }
+
+    pub(super) fn has(&mut self, args: &[Expr], offset: u32) -> Checked {
+        let [Expr { kind: Kind::Select { operand, field, optional: false }, offset: at, .. }] = args else {
+            let place = args.first().map_or(offset, |arg| arg.offset);
+            let error = self.fail(CelErrorKind::Syntax, place, "invalid argument to has() macro");
+            error.hint = Some("`has(a.b)` asks whether `a` has the field `b`".to_owned());
+            return self.wrong(offset);
+        };
+        let (node, ty) = self.expr(operand);
+        self.access(node, &ty, field, Access::Test, *at)
+    }
+
+    pub(super) fn index(&mut self, operand: &Expr, index: &Expr, optional: bool, offset: u32) -> Checked {
+        let (node, ty) = self.expr(operand);
+        let (index, index_type) = self.expr(index);
+        let (inner, viral) = match self.params.shallow(&ty) {
+            Type::Optional(inner) => (self.params.shallow(&inner), true),
+            Type::Nullable(inner) => (self.params.shallow(&inner), false),
+            other => (other, false),
+        };
+        let found = match &inner {
+            Type::List(element) => self.params.unify(&Type::Int, &index_type).then(|| (**element).clone()),
+            Type::Map(key, value) => self.params.unify(key, &index_type).then(|| (**value).clone()),
+            Type::Object(object) if object.open => {
+                self.params.unify(&Type::String, &index_type).then_some(Type::Dyn)
+            }
+            other => (other.is_dyn() || matches!(other, Type::Param(_))).then_some(Type::Dyn),
+        };
+        let Some(found) = found else {
+            let name = if optional { "_[?_]" } else { "_[_]" };
+            self.no_overload(offset, name, false, &[ty, index_type]);
+            return self.wrong(offset);
+        };
+        let both = Box::new([node, index]);
+        if optional || viral {
+            let ty = Type::optional(found);
+            return (self.node(offset, Step::IndexOptional(both), &ty), ty);
+        }
+        (self.node(offset, Step::Index(both), &found), found)
+    }
+}

@@ -1,0 +1,8 @@
+//! Expressions as users write them, with what they give.
+
+mod common;
+mod errors;
+mod hostile;
+mod library;
+mod schema;
+mod values;

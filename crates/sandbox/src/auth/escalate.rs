@@ -1,0 +1,258 @@
+//! Nobody grants what they do not have: the check before roles and bindings are written.
+
+use serde_json::{Value, json};
+
+use super::User;
+use super::rbac::{self, Attributes, decide};
+use crate::core::Core;
+use crate::resource::Served;
+use crate::status::{Named, Result, Status};
+use crate::store::Key;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// More single permissions than this are not worth telling apart.
+const MOST_PERMISSIONS: usize = 200_000;
+
+/// Refuses a role or binding that would give away more than its author holds.
+pub(crate) fn check(
+    core: &Core,
+    user: &User,
+    served: &Served,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<()> {
+    if served.def.group != GROUP || served.custom.is_some() || rbac::may_skip(core, user) {
+        return Ok(());
+    }
+    let namespace = new["metadata"]["namespace"].as_str().unwrap_or("");
+    let name = new["metadata"]["name"].as_str().unwrap_or("");
+    let unchanged = |keys: &[&str]| old.is_some_and(|old| keys.iter().all(|key| old[*key] == new[*key]));
+    let holds = |verb: &str, resource: &str, name: &str| {
+        let asked = Attributes { verb, group: GROUP, resource, subresource: "", namespace, name, path: "" };
+        decide(core, user, &asked).allowed
+    };
+    match served.def.plural.as_str() {
+        role @ ("roles" | "clusterroles") => {
+            if unchanged(&["rules", "aggregationRule"]) || holds("escalate", role, name) {
+                return Ok(());
+            }
+            if !new["aggregationRule"].is_null() && old.is_none_or(|o| o["aggregationRule"].is_null()) {
+                let all = json!([
+                    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+                    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+                ]);
+                if !missing(core, user, namespace, &all).is_empty() {
+                    let why = "must have cluster-admin privileges to use the aggregationRule";
+                    return Err(Status::forbidden(served.named(), name, why));
+                }
+            }
+            grant(core, user, served, (namespace, name), &new["rules"])
+        }
+        "rolebindings" | "clusterrolebindings" => {
+            if unchanged(&["roleRef", "subjects"]) {
+                return Ok(());
+            }
+            let role = new["roleRef"]["name"].as_str().unwrap_or("");
+            let cluster = new["roleRef"]["kind"] == "ClusterRole";
+            let plural = if cluster { "clusterroles" } else { "roles" };
+            if holds("bind", plural, role) {
+                return Ok(());
+            }
+            let key = Key::new(if cluster { "" } else { namespace }, role);
+            let Some(found) = core.store.get(&format!("{plural}.{GROUP}"), &key) else {
+                return Err(Status::not_found(Named { group: GROUP, what: plural }, role));
+            };
+            grant(core, user, served, (namespace, name), &found.value()["rules"])
+        }
+        _ => Ok(()),
+    }
+}
+
+fn grant(
+    core: &Core,
+    user: &User,
+    served: &Served,
+    (namespace, name): (&str, &str),
+    rules: &Value,
+) -> Result<()> {
+    let missing = missing(core, user, namespace, rules);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+        user.name,
+        quoted(user.groups.iter().map(String::as_str)),
+        compact(&missing).join("\n")
+    );
+    Err(Status::forbidden(served.named(), name, &why))
+}
+
+/// One verb on one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Permission {
+    verb: String,
+    target: Target,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    Resource { group: String, resource: String, name: Option<String> },
+    Path(String),
+}
+
+/// What of `rules` the user does not hold, one by one.
+fn missing(core: &Core, user: &User, namespace: &str, rules: &Value) -> Vec<Permission> {
+    let mut held = Vec::new();
+    rbac::visit(core, user, namespace, &mut |_, rule| {
+        held.push(rule.clone());
+        true
+    });
+    permissions(rules).filter(|p| !held.iter().any(|rule| covers(rule, p))).collect()
+}
+
+fn texts<'v>(rule: &'v Value, key: &str) -> Vec<&'v str> {
+    rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn permissions(rules: &Value) -> impl Iterator<Item = Permission> {
+    let all = rules.as_array().into_iter().flatten().flat_map(|rule| {
+        let verbs = texts(rule, "verbs");
+        let (groups, resources) = (texts(rule, "apiGroups"), texts(rule, "resources"));
+        let names = texts(rule, "resourceNames");
+        let names: Vec<Option<&str>> =
+            if names.is_empty() { vec![None] } else { names.into_iter().map(Some).collect() };
+        let mut targets: Vec<Target> = Vec::new();
+        for group in groups {
+            for resource in &resources {
+                for name in &names {
+                    if targets.len() > MOST_PERMISSIONS {
+                        break;
+                    }
+                    targets.push(Target::Resource {
+                        group: group.to_owned(),
+                        resource: (*resource).to_owned(),
+                        name: name.map(str::to_owned),
+                    });
+                }
+            }
+        }
+        targets.extend(texts(rule, "nonResourceURLs").into_iter().map(|url| Target::Path(url.to_owned())));
+        targets.into_iter().flat_map(move |target| {
+            let verbs = verbs.clone();
+            verbs.into_iter().map(move |verb| Permission { verb: verb.to_owned(), target: target.clone() })
+        })
+    });
+    all.take(MOST_PERMISSIONS)
+}
+
+/// Whether one rule somebody holds includes a permission.
+fn covers(rule: &Value, wanted: &Permission) -> bool {
+    let has =
+        |key: &str, found: &dyn Fn(&str) -> bool| texts(rule, key).into_iter().any(|v| v == "*" || found(v));
+    if !has("verbs", &|verb| verb == wanted.verb) {
+        return false;
+    }
+    match &wanted.target {
+        Target::Path(url) => has("nonResourceURLs", &|held| {
+            held == url || held.strip_suffix('*').is_some_and(|prefix| url.starts_with(prefix))
+        }),
+        Target::Resource { group, resource, name } => {
+            let subresource = resource.split_once('/').map(|(_, sub)| format!("*/{sub}"));
+            let names = texts(rule, "resourceNames");
+            has("apiGroups", &|held| held == group)
+                && has("resources", &|held| held == resource || Some(held) == subresource.as_deref())
+                && (names.is_empty() || name.as_deref().is_some_and(|name| names.contains(&name)))
+        }
+    }
+}
+
+/// Permissions as text: those of one resource together, sorted.
+fn compact(missing: &[Permission]) -> Vec<String> {
+    let mut merged: Vec<(&Target, Vec<&str>)> = Vec::new();
+    for permission in missing {
+        match merged
+            .iter_mut()
+            .find(|(target, _)| **target == permission.target && matches!(target, Target::Resource { .. }))
+        {
+            Some((_, verbs)) => {
+                if !verbs.contains(&permission.verb.as_str()) {
+                    verbs.push(&permission.verb);
+                }
+            }
+            None => merged.push((&permission.target, vec![&permission.verb])),
+        }
+        if merged.len() > 1000 {
+            break;
+        }
+    }
+    let mut lines: Vec<String> = merged
+        .into_iter()
+        .map(|(target, verbs)| {
+            let verbs = quoted(verbs.into_iter());
+            match target {
+                Target::Path(url) => format!("{{NonResourceURLs:[{url:?}], Verbs:{verbs}}}"),
+                Target::Resource { group, resource, name: None } => {
+                    format!("{{APIGroups:[{group:?}], Resources:[{resource:?}], Verbs:{verbs}}}")
+                }
+                Target::Resource { group, resource, name: Some(name) } => format!(
+                    "{{APIGroups:[{group:?}], Resources:[{resource:?}], ResourceNames:[{name:?}], Verbs:{verbs}}}"
+                ),
+            }
+        })
+        .collect();
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// `["a" "b"]`, as Go prints quoted lists.
+fn quoted<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    format!("[{}]", all.map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_cover_what_they_include() {
+        let held = |rules: Value, wanted: Value| {
+            let rules = rules.as_array().cloned().unwrap_or_default();
+            let left: Vec<Permission> =
+                permissions(&wanted).filter(|p| !rules.iter().any(|r| covers(r, p))).collect();
+            compact(&left)
+        };
+        let pods = json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]}]);
+        let named =
+            json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["secrets"], "resourceNames": ["a"]}]);
+        let urls = json!([{"verbs": ["get"], "nonResourceURLs": ["/api/*"]}]);
+        for (rules, wanted, missing) in [
+            (&pods, json!([{"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]), vec![]),
+            (&pods, json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["x/scale"]}]), vec![]),
+            (
+                &pods,
+                json!([{"verbs": ["get", "watch", "delete"], "apiGroups": [""], "resources": ["pods"]}]),
+                vec![r#"{APIGroups:[""], Resources:["pods"], Verbs:["watch" "delete"]}"#],
+            ),
+            (
+                &named,
+                json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"],
+                        "resourceNames": ["a", "b"]}]),
+                vec![r#"{APIGroups:[""], Resources:["secrets"], ResourceNames:["b"], Verbs:["get"]}"#],
+            ),
+            (
+                &named,
+                json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]),
+                vec![r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#],
+            ),
+            (
+                &urls,
+                json!([{"verbs": ["get"], "nonResourceURLs": ["/api/v1", "/metrics"]}]),
+                vec![r#"{NonResourceURLs:["/metrics"], Verbs:["get"]}"#],
+            ),
+        ] {
+            assert_eq!(held(rules.clone(), wanted.clone()), missing, "{wanted}");
+        }
+    }
+}

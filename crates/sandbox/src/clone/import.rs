@@ -1,0 +1,219 @@
+//! From a list of clean objects into the sandbox, uids and owners included.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::read::by_kind;
+use super::{Collected, Reference, Report};
+use crate::core::Core;
+use crate::resource::Served;
+use crate::sandbox::Sandbox;
+use crate::store::{Draft, Expect, Key, Raced};
+
+impl Sandbox {
+    /// Writes objects of another cluster as they were there: uid, owners, managed fields and times stay.
+    /// One that is here already takes the other's content and keeps its own uid.
+    pub fn import(&self, collected: Collected) -> Report {
+        let Collected { mut objects, mut report } = collected;
+        let core = self.core();
+        // What others need comes first: the garbage collector takes children whose owner is not there
+        // yet, and a definition must be served before its objects are written.
+        let depths = depths(&objects);
+        objects.sort_by_cached_key(|object| (depths.get(uid(object)).copied().unwrap_or(0), rank(object)));
+        let uids = Uids::of(core, &objects);
+        let mut written = Vec::new();
+        for mut object in objects {
+            let reference = Reference::of(&object);
+            uids.rewrite(&mut object);
+            match write(core, object.clone()) {
+                Ok(()) => written.push(object),
+                Err(why) => report.skip(reference, why),
+            }
+        }
+        for (kind, count) in by_kind(written.iter()) {
+            *report.copied.entry(kind).or_default() += count;
+        }
+        report
+    }
+}
+
+fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or("")
+}
+
+/// How many owners stand above each object, by uid.
+fn depths(objects: &[Value]) -> HashMap<String, usize> {
+    let mut depths: HashMap<String, usize> = objects.iter().map(|o| (uid(o).to_owned(), 0)).collect();
+    // Chains of owners are short; a ring of them must not keep us here.
+    for _ in 0..8 {
+        let mut changed = false;
+        for object in objects {
+            let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            let above = owners.filter_map(|o| depths.get(o["uid"].as_str()?)).max();
+            let depth = above.map_or(0, |above| above + 1);
+            if depths.get(uid(object)).is_some_and(|known| *known < depth) {
+                depths.insert(uid(object).to_owned(), depth);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    depths
+}
+
+fn rank(object: &Value) -> u8 {
+    match object["kind"].as_str().unwrap_or("") {
+        "Namespace" => 0,
+        "CustomResourceDefinition" => 1,
+        "PriorityClass" | "StorageClass" | "IngressClass" | "RuntimeClass" => 2,
+        "ServiceAccount" | "LimitRange" | "ConfigMap" | "Secret" => 3,
+        "ResourceQuota" => 9,
+        "Pod" | "Job" | "CronJob" => 8,
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" => 7,
+        _ => 5,
+    }
+}
+
+/// The resource of an object, if the sandbox serves it.
+fn served(core: &Core, object: &Value) -> Option<Arc<Served>> {
+    let (group, version) =
+        slipway_manifest::object::split_api_version(object["apiVersion"].as_str().unwrap_or(""));
+    let registry = core.registry();
+    let kind = object["kind"].as_str().unwrap_or("");
+    registry.of_version(group, version)?.iter().find(|s| s.def.kind == kind).cloned()
+}
+
+fn key(object: &Value) -> Key {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or("");
+    Key::new(text("namespace"), text("name"))
+}
+
+/// What the uids of the other cluster are called here.
+struct Uids(HashMap<String, String>);
+
+impl Uids {
+    fn of(core: &Core, objects: &[Value]) -> Uids {
+        let mut map = HashMap::new();
+        for object in objects {
+            let Some(uid) = object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) else {
+                continue;
+            };
+            let here = served(core, object).and_then(|s| core.store.get(&s.table, &key(object)));
+            let here = here.map_or_else(|| uid.to_owned(), |o| o.uid.to_string());
+            map.insert(uid.to_owned(), here);
+        }
+        Uids(map)
+    }
+
+    /// Owners that did not come along are dropped: the garbage collector would take their children.
+    fn rewrite(&self, object: &mut Value) {
+        let Some(meta) = object["metadata"].as_object_mut() else { return };
+        let Some(Value::Array(owners)) = meta.get_mut("ownerReferences") else { return };
+        owners.retain_mut(|owner| match owner["uid"].as_str().and_then(|uid| self.0.get(uid)) {
+            Some(uid) => {
+                owner["uid"] = uid.as_str().into();
+                true
+            }
+            None => false,
+        });
+        if owners.is_empty() {
+            meta.shift_remove("ownerReferences");
+        }
+    }
+}
+
+fn write(core: &Core, object: Value) -> Result<(), String> {
+    let served = served(core, &object).ok_or("the sandbox does not serve this kind")?;
+    let key = key(&object);
+    let storage = if served.custom.is_some() {
+        served.clone()
+    } else {
+        core.of_table(&served.table).unwrap_or(served.clone())
+    };
+    if served.def.namespaced && core.store.get("namespaces", &Key::new("", &key.namespace)).is_none() {
+        // Its namespace could not be read; it exists all the same.
+        let bare = json!({"metadata": {"name": key.namespace}});
+        crate::controllers::create_if_missing(core, "namespaces", "", bare, "slipway");
+    }
+    let decoded = match &served.custom {
+        Some(custom) => custom.decode(object, &[]),
+        None => crate::typed::decode(object, served.shape(), &[]),
+    };
+    let mut value = crate::convert::to_storage(&served, decoded?.value);
+    for _ in 0..16 {
+        let live = core.store.get(&storage.table, &key);
+        furnish(core, &storage, &key, live.as_ref().map(|l| (&*l.uid, l.value())), &mut value)?;
+        let expect = live.as_ref().map_or(Expect::Absent, |live| Expect::Rev(live.rev));
+        let draft = Draft::new(&value);
+        if let Ok(stored) = core.store.put::<Raced>(&storage.table, &key, expect, &draft, |_| Ok(())) {
+            core.after_write(&storage, live.as_deref(), &stored);
+            return Ok(());
+        }
+    }
+    Err("it is being written by somebody else".into())
+}
+
+/// Gives the object what only this cluster can: identity, addresses, the form objects are stored in.
+fn furnish(
+    core: &Core,
+    served: &Served,
+    key: &Key,
+    live: Option<(&str, Value)>,
+    value: &mut Value,
+) -> Result<(), String> {
+    let kind = served.rule_key();
+    let counts = served.custom.is_some() || crate::admit::rules::counts_generation(kind);
+    let meta = crate::admit::meta::of(value);
+    if let Some((uid, _)) = &live {
+        meta.insert("uid".into(), (*uid).into());
+    } else if meta.get("uid").is_none_or(|uid| uid.as_str().is_none_or(str::is_empty)) {
+        meta.insert("uid".into(), core.ids.uid().into());
+    }
+    if !meta.get("creationTimestamp").is_some_and(Value::is_string) {
+        meta.insert("creationTimestamp".into(), core.now().into());
+    }
+    if counts && !meta.get("generation").is_some_and(Value::is_number) {
+        meta.insert("generation".into(), 1.into());
+    }
+    if let Some(custom) = &served.custom {
+        custom.default(value);
+    } else {
+        crate::admit::default::apply(kind.0, &served.def.version, kind.1, value);
+        if kind == ("", "Service") {
+            address(core, key, live.as_ref().map(|(_, value)| value), value)?;
+        }
+        *value = crate::typed::decode(value.take(), served.shape(), &[])?.value;
+    }
+    crate::admit::meta::tidy(value, served.custom.is_some());
+    Ok(())
+}
+
+/// Keeps a service's addresses and ports where they are free here, and gives it others where not.
+fn address(core: &Core, key: &Key, live: Option<&Value>, service: &mut Value) -> Result<(), String> {
+    let owner = format!("{}/{}", key.namespace, key.name);
+    let mut asked = service.clone();
+    if core.addresses.fill(&owner, &mut asked, live, false).is_ok() {
+        *service = asked;
+        return Ok(());
+    }
+    if let Some(spec) = service["spec"].as_object_mut() {
+        for member in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"] {
+            spec.shift_remove(member);
+        }
+        if let Some(live) = live {
+            spec.insert("clusterIP".into(), live["spec"]["clusterIP"].clone());
+        }
+    }
+    for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        if let Some(port) = port.as_object_mut() {
+            port.shift_remove("nodePort");
+        }
+    }
+    core.addresses.fill(&owner, service, live, false).map_err(|causes| {
+        causes.first().map_or_else(|| "no address is free".to_owned(), |cause| cause.message.clone())
+    })
+}

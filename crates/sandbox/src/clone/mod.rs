@@ -1,0 +1,175 @@
+//! Copying a live cluster's objects into a sandbox, so that what is planned for it can be rehearsed.
+//!
+//! Reading ([`collect`]) and writing ([`Sandbox::import`]) are apart: the command reads in one process
+//! and the sandbox it writes to may be another. [`from_client`] does both.
+
+mod clean;
+mod import;
+mod read;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+pub use read::collect;
+
+/// One object by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reference {
+    pub api_version: String,
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Reference {
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Reference {
+        Reference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    pub(crate) fn of(object: &Value) -> Reference {
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        Reference {
+            api_version: text(&object["apiVersion"]),
+            kind: text(&object["kind"]),
+            namespace: text(&object["metadata"]["namespace"]),
+            name: text(&object["metadata"]["name"]),
+        }
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// What becomes of the values of Secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Secrets {
+    /// Keys stay, values become placeholders.
+    #[default]
+    Replaced,
+    Copied,
+}
+
+/// What to copy.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Only these namespaces; all but the system's own when empty. Cluster-scoped objects are copied
+    /// only when no namespace is named.
+    pub namespaces: Vec<String>,
+    /// Only objects this label selector matches.
+    pub labels: Option<String>,
+    /// Only these kinds: `Deployment`, `deployments`, `deployments.apps` or a short name; all when empty.
+    pub kinds: Vec<String>,
+    /// Exactly these objects and what they need around them, instead of everything the other members
+    /// select.
+    pub objects: Option<Vec<Reference>>,
+    pub secrets: Secrets,
+}
+
+impl Selection {
+    /// A list of objects with their definitions, namespaces and surroundings: service accounts, quotas,
+    /// limits and classes that decide whether their pods can run. Objects that do not exist are fine.
+    pub fn of_objects(objects: impl IntoIterator<Item = Reference>) -> Selection {
+        Selection { objects: Some(objects.into_iter().collect()), ..Selection::default() }
+    }
+
+    pub fn with_secrets(mut self, secrets: Secrets) -> Selection {
+        self.secrets = secrets;
+        self
+    }
+}
+
+/// An object that was not copied, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    #[serde(flatten)]
+    pub object: Reference,
+    pub reason: String,
+}
+
+/// What was copied and what was not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Report {
+    /// How many objects of each kind are in the sandbox now.
+    pub copied: BTreeMap<String, usize>,
+    /// Objects that are the sandbox's own business, or could not be written.
+    pub skipped: Vec<Skipped>,
+    /// References that name nothing in the cluster.
+    pub absent: Vec<Reference>,
+    /// Kinds that could not be read, and why.
+    pub unreadable: BTreeMap<String, String>,
+    /// How many Secrets had their values replaced.
+    pub secrets_replaced: usize,
+    /// How many finalizers were left out because nobody in the sandbox would ever remove them.
+    pub finalizers_dropped: usize,
+}
+
+impl Report {
+    /// How many objects were copied.
+    pub fn total(&self) -> usize {
+        self.copied.values().sum()
+    }
+
+    fn skip(&mut self, object: Reference, reason: impl Into<String>) {
+        self.skipped.push(Skipped { object, reason: reason.into() });
+    }
+}
+
+/// Objects read from a cluster, cleaned of what is the cluster's own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Collected {
+    pub objects: Vec<Value>,
+    #[serde(default)]
+    pub report: Report,
+}
+
+/// How far reading has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The cluster serves this many kinds that may hold something.
+    Kinds(usize),
+    /// All objects of one kind were read.
+    Read { resource: String, objects: usize },
+}
+
+/// Why nothing could be copied at all.
+#[derive(Debug, thiserror::Error)]
+pub enum CloneError {
+    #[error("ask the cluster what it serves: {0}")]
+    Discovery(#[source] Box<kube::Error>),
+    #[error("the cluster serves no `{kind}`")]
+    UnknownKind { kind: String, known: Vec<String> },
+    #[error("read {what}: {why}")]
+    Read {
+        what: String,
+        #[source]
+        why: Box<kube::Error>,
+    },
+}
+
+/// Copies what `selection` says from the cluster behind `source` into `sandbox`.
+pub async fn from_client(
+    sandbox: &Sandbox,
+    source: kube::Client,
+    selection: &Selection,
+) -> Result<Report, CloneError> {
+    let collected = collect(&source, selection, &mut |_| {}).await?;
+    Ok(sandbox.import(collected))
+}

@@ -1,0 +1,200 @@
+//! `slipway sandbox up|down|status`
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+#[cfg(unix)]
+use anyhow::Context;
+use anyhow::bail;
+use slipway_problem::Problem;
+use slipway_sandbox::{BuildError, Sandbox, Speed};
+
+use super::place::{Place, Running, already_running};
+use super::steer;
+use crate::exit::Exit;
+use crate::files;
+use crate::interrupt::Interrupt;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+
+#[derive(Debug, clap::Args)]
+pub struct UpArgs {
+    /// Port on the loopback address; any free one unless given
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+
+    /// Write the kubeconfig here as well
+    #[arg(long, value_name = "FILE")]
+    write_kubeconfig: Option<PathBuf>,
+
+    /// Keep everything here, durable before each answer
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// How fast simulated time passes: `real`, a factor, `max`, or `manual`
+    #[arg(long, value_name = "SPEED", default_value = "real")]
+    speed: Speed,
+
+    /// How many nodes the cluster has
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    nodes: usize,
+
+    /// Enforce RBAC for everyone but the administrator
+    #[arg(long)]
+    rbac: bool,
+
+    /// Go on in the background
+    #[arg(long)]
+    pub detach: bool,
+}
+
+pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
+    let mut record = place.claim()?;
+    let interrupt = Interrupt::listen()?;
+    let mut builder = Sandbox::builder().speed(args.speed).nodes(args.nodes).rbac(args.rbac);
+    let data_dir = args.data_dir.as_ref().map(std::path::absolute).transpose()?;
+    if let Some(directory) = &data_dir {
+        builder = builder.data_dir(directory);
+    }
+    let sandbox = builder.build().map_err(explain)?;
+    let stop = interrupt.token().clone();
+    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let (address, serving) = sandbox
+        .listen(wanted, async move { stop.cancelled().await })
+        .await
+        .map_err(|error| cannot_listen(wanted, &error))?;
+    let kubeconfig = sandbox.kubeconfig(address);
+    // A kubeconfig holds a token: only its owner may read it.
+    files::replace_private(&place.kubeconfig(), kubeconfig.as_bytes())?;
+    if let Some(path) = &args.write_kubeconfig {
+        files::replace_private(path, kubeconfig.as_bytes())?;
+    }
+    let speed = match args.speed {
+        Speed::Real => "real".to_owned(),
+        Speed::Max => "max".to_owned(),
+        Speed::Manual => "manual".to_owned(),
+        Speed::Times(times) => times.to_string(),
+    };
+    record.write(&Running { pid: std::process::id(), address, data_dir, speed, rbac: args.rbac })?;
+    say_ready(args, place, address);
+    serving.await;
+    record.clear()?;
+    Ok(interrupt.exit().unwrap_or(Exit::Done))
+}
+
+fn say_ready(args: &UpArgs, place: &Place, address: SocketAddr) {
+    let shown = args.write_kubeconfig.clone().unwrap_or_else(|| place.kubeconfig());
+    anstream::eprintln!("sandbox ready on https://{address}\n  export KUBECONFIG={}", shown.display());
+}
+
+/// Why the sandbox cannot be built, with what to do about it.
+fn explain(error: BuildError) -> anyhow::Error {
+    let problem = Problem::error(error.to_string());
+    let hint = match &error {
+        BuildError::Locked { .. } => {
+            "`slipway sandbox status` says whether it is your own; choose another --data-dir otherwise"
+        }
+        BuildError::Data { why, .. } => match why.kind() {
+            std::io::ErrorKind::InvalidData => {
+                "bring back a good copy, or start afresh in an empty directory"
+            }
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                "the directory must be writable for you"
+            }
+            std::io::ErrorKind::NotADirectory | std::io::ErrorKind::AlreadyExists => {
+                "--data-dir names a directory; is there a file of this name?"
+            }
+            std::io::ErrorKind::StorageFull => "make room, or choose another --data-dir",
+            _ => "check the directory",
+        },
+        BuildError::Certificates(_) => "bring back a good copy, or start afresh in an empty directory",
+        _ => return problem.into(),
+    };
+    problem.hint(hint).into()
+}
+
+fn cannot_listen(wanted: SocketAddr, error: &std::io::Error) -> anyhow::Error {
+    let problem = match error.kind() {
+        std::io::ErrorKind::AddrInUse => Problem::error(format!("port {} is in use", wanted.port()))
+            .hint("choose another --port, or leave it out to take any free one"),
+        std::io::ErrorKind::PermissionDenied => {
+            Problem::error(format!("you may not listen on port {}", wanted.port()))
+                .hint("choose a --port above 1023, or leave it out to take any free one")
+        }
+        _ => Problem::error(format!("cannot listen on {wanted}: {error}"))
+            .hint("leave --port out to take any free one"),
+    };
+    problem.into()
+}
+
+/// Starts the same command without `--detach` and waits until it serves.
+pub fn detach(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
+    if place.running()?.is_some() {
+        bail!(already_running());
+    }
+    let words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
+    let running = place.start(&words)?;
+    say_ready(args, place, running.address);
+    Ok(Exit::Done)
+}
+
+pub fn down(place: &Place) -> anyhow::Result<Exit> {
+    let running = place.required()?;
+    terminate(running.pid)?;
+    place.wait_until_stopped(&running)?;
+    anstream::eprintln!("sandbox stopped");
+    if running.data_dir.as_ref() == Some(&place.data()) {
+        anstream::eprintln!("  its objects are kept; `slipway sandbox reset` removes them");
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(unix)]
+fn terminate(pid: u32) -> anyhow::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).context("a process id")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).context("stop the sandbox")
+}
+
+#[cfg(not(unix))]
+fn terminate(pid: u32) -> anyhow::Result<()> {
+    let status = std::process::Command::new("taskkill").args(["/PID", &pid.to_string()]).status()?;
+    if status.success() { Ok(()) } else { bail!("cannot stop process {pid}") }
+}
+
+pub fn status(place: &Place, session: &Session) -> anyhow::Result<Exit> {
+    let running = place.running()?;
+    let mut data = serde_json::json!({
+        "running": running.is_some(),
+        "pid": running.as_ref().map(|running| running.pid),
+        "server": running.as_ref().map(|running| format!("https://{}", running.address)),
+        "kubeconfig": running.as_ref().map(|_| place.kubeconfig()),
+        "dataDir": running.as_ref().and_then(|running| running.data_dir.clone()),
+        "speed": running.as_ref().map(|running| running.speed.clone()),
+        "rbac": running.as_ref().map(|running| running.rbac),
+    });
+    if running.is_some() {
+        // A sandbox that does not answer is still one that runs.
+        if let Ok(said) = session.block_on(steer::call(place, "GET", "status", Vec::new())) {
+            for key in ["version", "time", "revision", "objects", "faults"] {
+                data[key] = said[key].clone();
+            }
+        }
+    }
+    show::show(session.output(), &data, |data| match &running {
+        Some(running) => {
+            let mut table = Table::new(&["server", "process", "speed", "rbac", "objects", "data"]);
+            table.row([
+                format!("https://{}", running.address),
+                running.pid.to_string(),
+                running.speed.clone(),
+                if running.rbac { "enforced" } else { "off" }.to_owned(),
+                data["objects"].as_u64().map_or_else(|| "?".to_owned(), |n| n.to_string()),
+                running.data_dir.as_ref().map_or_else(|| "in memory".to_owned(), |d| d.display().to_string()),
+            ]);
+            table.render()
+        }
+        None => "not running\n".to_owned(),
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,149 @@
+//! From settings to a cluster: `--kubeconfig`, `--context`, `-n`, or `--sandbox`.
+
+use std::path::{Path, PathBuf};
+
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use slipway_problem::{Location, Problem};
+
+use crate::commands::sandbox::place::Place;
+use crate::config::Settings;
+use crate::session::Session;
+
+/// A cluster the user means.
+pub struct Connection {
+    pub client: Client,
+    /// Where it is, for messages.
+    pub server: String,
+    /// The namespace to work in: the flag's, the context's, or `default`.
+    pub namespace: String,
+}
+
+impl Session {
+    /// Connects to the cluster the user means. Must run inside [`Session::block_on`].
+    pub async fn connect(&self) -> anyhow::Result<Connection> {
+        if !self.settings.sandbox {
+            return to_cluster(&self.settings, None).await;
+        }
+        let place = Place::of_user()?;
+        let running = place.ensure()?;
+        Ok(Connection {
+            client: to_sandbox(&place).await?,
+            server: format!("https://{}", running.address),
+            namespace: self.settings.namespace.value.clone().unwrap_or_else(|| "default".into()),
+        })
+    }
+}
+
+/// The cluster of the kubeconfig, whatever `--sandbox` says; `context` wins over the settings'.
+pub async fn to_cluster(settings: &Settings, context: Option<&str>) -> anyhow::Result<Connection> {
+    let context = context.map(str::to_owned).or_else(|| settings.context.value.clone());
+    let paths: Vec<PathBuf> = match &settings.kubeconfig.value {
+        // $KUBECONFIG may list several.
+        Some(path) => std::env::split_paths(path).filter(|path| !path.as_os_str().is_empty()).collect(),
+        None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+    };
+    let named = settings.kubeconfig.value.is_some();
+    let mut whole: Option<Kubeconfig> = None;
+    for path in &paths {
+        // As with kubectl, a listed file may be missing as long as one is there.
+        if !path.exists() && (paths.len() > 1 || !named) {
+            continue;
+        }
+        let read = Kubeconfig::read_from(path).map_err(|error| unreadable(path, &error))?;
+        whole = Some(match whole {
+            Some(before) => before.merge(read).map_err(|error| unreadable(path, &error))?,
+            None => read,
+        });
+    }
+    let mut config = match whole {
+        Some(kubeconfig) => {
+            let known: Vec<String> = kubeconfig.contexts.iter().map(|c| c.name.clone()).collect();
+            let options = KubeConfigOptions { context: context.clone(), cluster: None, user: None };
+            Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .map_err(|error| wrong_context(&error, context.as_deref(), &known))?
+        }
+        None => Config::incluster().map_err(|_| {
+            Problem::error("there is no kubeconfig, and this is no pod of a cluster")
+                .hint("name one with --kubeconfig, or try it in the embedded cluster with --sandbox")
+        })?,
+    };
+    if let Some(namespace) = &settings.namespace.value {
+        config.default_namespace.clone_from(namespace);
+    }
+    open(config)
+}
+
+/// The administrator's client for the sandbox that runs.
+pub async fn to_sandbox(place: &Place) -> anyhow::Result<Client> {
+    let path = place.kubeconfig();
+    let kubeconfig = Kubeconfig::read_from(&path).map_err(|error| unreadable(&path, &error))?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Ok(open(config.map_err(|error| unreadable(&path, &error))?)?.client)
+}
+
+fn open(config: Config) -> anyhow::Result<Connection> {
+    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let namespace = config.default_namespace.clone();
+    let client = Client::try_from(config)
+        .map_err(|error| Problem::error(format!("cannot connect to {server}: {}", chain(&error))))?;
+    Ok(Connection { client, server, namespace })
+}
+
+fn unreadable(path: &Path, error: &KubeconfigError) -> Problem {
+    let hint = match error {
+        KubeconfigError::ReadConfig(..) => "check the path; --sandbox needs no kubeconfig",
+        _ => "`kubectl config view` shows what kubectl makes of it",
+    };
+    Problem::error(format!("cannot use the kubeconfig: {}", chain(error)))
+        .at(Location::file(path.display().to_string()))
+        .hint(hint)
+}
+
+fn wrong_context(error: &KubeconfigError, context: Option<&str>, known: &[String]) -> Problem {
+    match (error, context) {
+        (KubeconfigError::LoadContext(_), Some(context)) => {
+            Problem::error(format!("the kubeconfig has no context `{context}`"))
+                .did_you_mean(context, known.iter().map(String::as_str))
+        }
+        (KubeconfigError::CurrentContextNotSet, _) => {
+            Problem::error("the kubeconfig names no current context").hint("choose one with --context")
+        }
+        _ => Problem::error(format!("cannot use the kubeconfig: {}", chain(error))),
+    }
+}
+
+/// A failed request with its cause, and a hint where there is one.
+pub fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
+    let problem = Problem::error(format!("cannot {doing}: {}", chain(&error)));
+    match &error {
+        kube::Error::Api(status) => {
+            let problem = Problem::error(format!("cannot {doing}: {}", status.message));
+            match status.code {
+                401 => problem.hint("the credentials of the kubeconfig are not accepted; have they expired?"),
+                _ => problem,
+            }
+        }
+        kube::Error::HyperError(_) | kube::Error::Service(_) => {
+            problem.hint("is the cluster up and reachable from here?")
+        }
+        _ => problem,
+    }
+    .into()
+}
+
+/// An error and everything that caused it, each said once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        next = cause.source();
+    }
+    text
+}
