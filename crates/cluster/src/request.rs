@@ -144,8 +144,8 @@ impl Call {
 }
 
 /// What came of sending a call, and whether an earlier attempt may have been served unseen.
-pub(crate) struct Sent<T> {
-    pub(crate) answer: Result<T, Error>,
+pub(crate) struct Sent {
+    pub(crate) answer: Result<Value, Error>,
     pub(crate) was_ambiguous: bool,
 }
 
@@ -155,19 +155,16 @@ impl Cluster {
         self.json_sent(&call).await.answer
     }
 
-    pub(crate) async fn json_sent(&self, call: &Call) -> Sent<Value> {
-        self.until_answered(call, async |response: Response<Body>| {
-            let bytes = response.into_body().collect().await.map_err(|e| {
-                call.error(ErrorClass::Transport, format!("the answer broke off: {}", deepest(&e)))
-            })?;
-            let bytes = bytes.to_bytes();
-            serde_json::from_slice(&bytes).map_err(|e| {
-                // Half an answer is trouble of the connection.
-                let class = if e.is_eof() { ErrorClass::Transport } else { ErrorClass::Other };
-                call.error(class, format!("the answer is not JSON: {e}"))
-            })
+    async fn exchange(&self, call: &Call, client: &kube::Client) -> Result<Value, Error> {
+        let response = self.attempt(call, client).await?;
+        let bytes = response.into_body().collect().await.map_err(|e| {
+            call.error(ErrorClass::Transport, format!("the answer broke off: {}", deepest(&e)))
+        })?;
+        serde_json::from_slice(&bytes.to_bytes()).map_err(|e| {
+            // Half an answer is trouble of the connection.
+            let class = if e.is_eof() { ErrorClass::Transport } else { ErrorClass::Other };
+            call.error(class, format!("the answer is not JSON: {e}"))
         })
-        .await
     }
 
     /// Sends a call once and gives the open answer: watches and logs.
@@ -183,11 +180,7 @@ impl Cluster {
         }
     }
 
-    async fn until_answered<T>(
-        &self,
-        call: &Call,
-        read: impl AsyncFn(Response<Body>) -> Result<T, Error>,
-    ) -> Sent<T> {
+    pub(crate) async fn json_sent(&self, call: &Call) -> Sent {
         let retry = self.0.retry;
         let started = Instant::now();
         let mut was_ambiguous = false;
@@ -199,8 +192,7 @@ impl Cluster {
             let answer = {
                 let slots = if call.verb.is_write() { &self.0.writes } else { &self.0.reads };
                 let _slot = slots.acquire().await;
-                let exchange = async { read(self.attempt(call, &client).await?).await };
-                match tokio::time::timeout(retry.answer, exchange).await {
+                match tokio::time::timeout(retry.answer, self.exchange(call, &client)).await {
                     Ok(answer) => answer,
                     Err(_) => Err(call.error(
                         ErrorClass::Timeout,
@@ -321,26 +313,26 @@ pub(crate) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// A query of a URL; empty values are left out.
-pub(crate) struct Query(url::form_urlencoded::Serializer<'static, String>);
+pub(crate) struct Query(String);
 
 impl Query {
     pub(crate) fn new() -> Query {
-        Query(url::form_urlencoded::Serializer::new(String::new()))
+        Query(String::new())
     }
 
     pub(crate) fn with(mut self, name: &str, value: &str) -> Query {
         if !value.is_empty() {
-            self.0.append_pair(name, value);
+            self.0.push(if self.0.is_empty() { '?' } else { '&' });
+            self.0.push_str(name);
+            self.0.push('=');
+            self.0.extend(url::form_urlencoded::byte_serialize(value.as_bytes()));
         }
         self
     }
 
     /// `path?query`, or the path alone.
-    pub(crate) fn on(mut self, path: &str) -> String {
-        match self.0.finish().as_str() {
-            "" => path.to_owned(),
-            query => format!("{path}?{query}"),
-        }
+    pub(crate) fn on(self, path: &str) -> String {
+        format!("{path}{}", self.0)
     }
 }
 
