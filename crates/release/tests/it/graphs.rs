@@ -10,7 +10,7 @@ use slipway_release::resource::settings::{Reading, read};
 use slipway_release::resource::{Origin, Resource, Scope, Stored, normalise};
 use slipway_release::stage::Stage;
 
-pub fn resource(mut object: Value) -> Resource {
+pub(crate) fn resource(mut object: Value) -> Resource {
     let stored = if object["metadata"]["annotations"].get("helm.sh/hook").is_some() {
         Stored::Hook
     } else {

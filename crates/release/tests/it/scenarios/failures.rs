@@ -82,7 +82,7 @@ async fn s31_s32_stopped_runs_are_recorded() {
         token.cancel();
     });
     let request = world.request(&objects);
-    let failure = apply::apply(&world.cluster, &request, &world.apply, &world.events, cancel).await;
+    let failure = apply(&world.cluster, &request, &world.apply, &world.events, cancel).await;
     assert!(matches!(failure, Err(Failure::Cancelled { .. })), "{failure:?}");
     assert_eq!(world.statuses().await, [(1, Status::Failed)]);
     world.apply.timeout = Some(Duration::from_millis(200));

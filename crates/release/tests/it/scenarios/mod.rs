@@ -23,20 +23,20 @@ use slipway_sandbox::Sandbox;
 use tokio_util::sync::CancellationToken;
 
 /// A cluster, a release in it, and what is asked of it.
-pub struct World {
-    pub sandbox: Sandbox,
-    pub cluster: Cluster,
-    pub options: Options,
-    pub apply: apply::Options,
-    pub notes: String,
-    pub values: Value,
-    pub version: String,
-    pub events: Events,
-    pub heard: Arc<Memory>,
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) cluster: Cluster,
+    pub(crate) options: Options,
+    pub(crate) apply: apply::Options,
+    pub(crate) notes: String,
+    pub(crate) values: Value,
+    pub(crate) version: String,
+    pub(crate) events: Events,
+    pub(crate) heard: Arc<Memory>,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let sandbox = Sandbox::builder().seed(1).build().expect("the sandbox starts");
         let cluster = Cluster::new(sandbox.client());
         let heard = Arc::new(Memory::default());
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    pub fn request(&self, objects: &[Value]) -> Request {
+    pub(crate) fn request(&self, objects: &[Value]) -> Request {
         let document = |object: &Value| Document {
             object: object.clone(),
             origin: Origin::new("demo/templates/all.yaml"),
@@ -73,27 +73,27 @@ impl World {
         self.with(Content::Rendered(rendered))
     }
 
-    pub fn with(&self, content: Content) -> Request {
+    pub(crate) fn with(&self, content: Content) -> Request {
         Request { name: "demo".into(), namespace: "t1".into(), content, options: self.options.clone() }
     }
 
-    pub async fn plan(&self, objects: &[Value]) -> Result<Plan, Failure> {
+    pub(crate) async fn plan(&self, objects: &[Value]) -> Result<Plan, Failure> {
         plan::plan(&self.cluster, &self.request(objects), &self.events).await
     }
 
-    pub async fn apply(&self, objects: &[Value]) -> Result<Report, Failure> {
+    pub(crate) async fn apply(&self, objects: &[Value]) -> Result<Report, Failure> {
         self.run(&self.request(objects)).await
     }
 
-    pub async fn run(&self, request: &Request) -> Result<Report, Failure> {
+    pub(crate) async fn run(&self, request: &Request) -> Result<Report, Failure> {
         apply::apply(&self.cluster, request, &self.apply, &self.events, CancellationToken::new()).await
     }
 
-    pub async fn deployed(&self, objects: &[Value]) -> Report {
+    pub(crate) async fn deployed(&self, objects: &[Value]) -> Report {
         self.apply(objects).await.unwrap_or_else(|failure| panic!("{failure}"))
     }
 
-    pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> Option<Value> {
         let group = match kind {
             "Deployment" => "apps",
             "Job" => "batch",
@@ -103,43 +103,43 @@ impl World {
         self.cluster.get(&At::new(Gvk::new(group, "v1", kind), namespace, name)).await.expect("can be read")
     }
 
-    pub async fn history(&self) -> History {
+    pub(crate) async fn history(&self) -> History {
         let storage = Storage::new(self.cluster.clone(), Driver::Secret, "t1");
         storage.history("demo").await.expect("can be read")
     }
 
     /// The status of every revision.
-    pub async fn statuses(&self) -> Vec<(u32, Status)> {
+    pub(crate) async fn statuses(&self) -> Vec<(u32, Status)> {
         let history = self.history().await;
         history.releases.iter().map(|release| (release.version, release.info.status)).collect()
     }
 
     /// Everything said so far, as text.
-    pub fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         format!("{:?}", self.heard.drain())
     }
 }
 
-pub fn config_map(name: &str, value: &str) -> Value {
+pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}})
 }
 
-pub fn annotated(mut object: Value, annotations: Value) -> Value {
+pub(crate) fn annotated(mut object: Value, annotations: Value) -> Value {
     object["metadata"]["annotations"] = annotations;
     object
 }
 
-pub fn deployment(name: &str, image: &str) -> Value {
+pub(crate) fn deployment(name: &str, image: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
         "replicas": 1, "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": image}]}}}})
 }
 
-pub fn job(name: &str, image: &str) -> Value {
+pub(crate) fn job(name: &str, image: &str) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": {"spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}}}})
 }
 
-pub fn text<'a>(value: &'a Option<Value>, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Option<Value>, pointer: &str) -> &'a str {
     value.as_ref().and_then(|value| value.pointer(pointer)).and_then(Value::as_str).unwrap_or_default()
 }
