@@ -2,24 +2,33 @@
 //!
 //! [`Cluster`] wraps a `kube::Client` (a real server or the sandbox, nobody can tell): discovery,
 //! objects as `serde_json::Value`, every failure sorted into an [`ErrorClass`] and passing trouble
-//! retried. [`helm`] stores releases where Helm finds them.
+//! retried. [`connect`] makes one from kubeconfig files. [`helm`] stores releases where Helm finds them,
+//! [`lock`] keeps two runs off one release, [`track`] follows objects until they are ready, with their
+//! [`logs`], and [`wait`] waits in kubectl's words. Everything that watches shares one watch for each
+//! kind and namespace.
 //! The crate decides nothing: it reads, writes, watches and tells.
-
-// Watching and connecting come next and use the rest.
-#![allow(dead_code)]
 
 mod calls;
 mod cluster;
+pub mod connect;
+pub mod crd;
 mod error;
 pub mod helm;
 mod kinds;
+pub mod lock;
+pub mod logs;
+mod namespace;
 mod objects;
+mod observe;
 mod request;
+pub mod track;
+pub mod wait;
 mod watch;
 
 pub use calls::{Calls, Verb};
 pub use cluster::{Cluster, Limits, ServerVersion};
 pub use error::{Error, ErrorClass, Status};
 pub use kinds::{At, Kind, Kinds};
+pub use namespace::{Missing, Namespace};
 pub use objects::{Apply, Delete, Deleted, ListOptions, Listed, Patch, Propagation, WriteOptions};
 pub use request::Retry;

@@ -246,6 +246,12 @@ impl Cluster {
         }
     }
 
+    /// The present moment of a collection, without what is in it.
+    pub(crate) async fn now(&self, kind: &Kind, namespace: Option<&str>) -> Result<Listed, Error> {
+        let page = self.list_page(kind, namespace, &ListOptions::default(), "", 1).await?;
+        Ok(Listed { items: Vec::new(), resource_version: page.resource_version })
+    }
+
     async fn list_page(
         &self,
         kind: &Kind,

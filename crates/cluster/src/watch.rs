@@ -1,5 +1,324 @@
-//! One shared watch for each kind and namespace.
+//! One shared watch for each kind and namespace: started when first asked for, ended with its last
+//! reader, resumed after every loss.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::StreamExt;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use slipway_manifest::{Gvk, object};
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::Cluster;
+use crate::calls::Verb;
+use crate::error::{Error, ErrorClass, Status};
+use crate::kinds::Kind;
+use crate::objects::{ListOptions, name_type};
+use crate::request::{Call, Query};
+
+/// How long the server is asked to keep a watch open.
+const LIFETIME: Duration = Duration::from_secs(290);
+/// After this much more silence the connection is taken for dead.
+const SILENCE: Duration = Duration::from_secs(15);
+/// How often to list where watching is not allowed.
+const POLL: Duration = Duration::from_secs(2);
+/// A line longer than this is no event.
+const LONGEST_LINE: usize = 64 * 1024 * 1024;
+
+type Key = (Gvk, Option<String>, Past);
+
+/// Whether what was there before the watch matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Past {
+    Known,
+    Skipped,
+}
 
 /// The watches under way.
 #[derive(Default)]
-pub(crate) struct Watches {}
+pub(crate) struct Watches(Mutex<HashMap<Key, Weak<Running>>>);
+
+struct Running {
+    shared: Arc<Shared>,
+    _stop: DropGuard,
+}
+
+struct Shared {
+    kind: Arc<Kind>,
+    namespace: Option<String>,
+    past: Past,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<(String, String), Arc<Value>>,
+    is_synced: bool,
+    denied: Option<Error>,
+    readers: Vec<Weak<Reader>>,
+}
+
+/// Which objects wake a reader.
+pub(crate) type Interest = Box<dyn Fn(&Value) -> bool + Send + Sync>;
+
+struct Reader {
+    interest: Interest,
+    wake: Arc<Notify>,
+}
+
+/// What a reader sees of a watch. It reads states, never a queue: however late it looks, it sees what
+/// is there.
+pub(crate) struct Watched {
+    running: Arc<Running>,
+    _reader: Arc<Reader>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cluster {
+    /// Reads along a shared watch; `wake` is notified about what interests, and about the first state.
+    pub(crate) fn watch(
+        &self,
+        kind: &Arc<Kind>,
+        namespace: Option<&str>,
+        past: Past,
+        wake: &Arc<Notify>,
+        interest: Interest,
+    ) -> Watched {
+        let key = (kind.gvk.clone(), namespace.map(str::to_owned), past);
+        let mut all = lock(&self.0.watches.0);
+        all.retain(|_, running| running.strong_count() > 0);
+        let running = all.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let shared = Arc::new(Shared {
+                kind: kind.clone(),
+                namespace: key.1.clone(),
+                past,
+                state: Mutex::default(),
+            });
+            let stop = CancellationToken::new();
+            tokio::spawn(keep(self.clone(), shared.clone(), stop.clone()));
+            let running = Arc::new(Running { shared, _stop: stop.drop_guard() });
+            all.insert(key, Arc::downgrade(&running));
+            running
+        });
+        drop(all);
+        let reader = Arc::new(Reader { interest, wake: wake.clone() });
+        let mut state = lock(&running.shared.state);
+        state.readers.retain(|reader| reader.strong_count() > 0);
+        state.readers.push(Arc::downgrade(&reader));
+        drop(state);
+        Watched { running, _reader: reader }
+    }
+}
+
+impl Watched {
+    /// Whether the first state has been read.
+    pub(crate) fn is_synced(&self) -> bool {
+        lock(&self.running.shared.state).is_synced
+    }
+
+    /// Why nothing can be read, if so.
+    pub(crate) fn denied(&self) -> Option<Error> {
+        lock(&self.running.shared.state).denied.clone()
+    }
+
+    pub(crate) fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<Value>> {
+        let key = (namespace.unwrap_or_default().to_owned(), name.to_owned());
+        lock(&self.running.shared.state).objects.get(&key).cloned()
+    }
+
+    pub(crate) fn find(&self, fits: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
+        let state = lock(&self.running.shared.state);
+        state.objects.values().filter(|value| fits(value)).cloned().collect()
+    }
+}
+
+fn key_of(value: &Value) -> (String, String) {
+    let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
+    (text(object::namespace(value)), text(object::name(value)))
+}
+
+impl Shared {
+    fn wake(state: &State, about: Option<&Value>) {
+        for reader in state.readers.iter().filter_map(Weak::upgrade) {
+            if about.is_none_or(|value| (reader.interest)(value)) {
+                // The permit is kept until the reader looks: nothing is lost in between.
+                reader.wake.notify_one();
+            }
+        }
+    }
+
+    fn replace(&self, items: Vec<Value>) {
+        let mut state = lock(&self.state);
+        let fresh: BTreeMap<_, _> = items.into_iter().map(|item| (key_of(&item), Arc::new(item))).collect();
+        let old = std::mem::replace(&mut state.objects, fresh);
+        let was_synced = std::mem::replace(&mut state.is_synced, true);
+        state.denied = None;
+        if !was_synced {
+            return Self::wake(&state, None);
+        }
+        let version = |value: &Value| value["metadata"]["resourceVersion"].clone();
+        for (key, value) in &state.objects {
+            if old.get(key).is_none_or(|old| version(old) != version(value)) {
+                Self::wake(&state, Some(value));
+            }
+        }
+        for (key, value) in &old {
+            if !state.objects.contains_key(key) {
+                Self::wake(&state, Some(value));
+            }
+        }
+    }
+
+    fn change(&self, kind: &str, value: Value) {
+        let mut state = lock(&self.state);
+        let value = Arc::new(value);
+        if kind == "DELETED" {
+            state.objects.remove(&key_of(&value));
+        } else {
+            state.objects.insert(key_of(&value), value.clone());
+        }
+        Self::wake(&state, Some(&value));
+    }
+
+    fn deny(&self, error: Error) {
+        let mut state = lock(&self.state);
+        state.denied = Some(error);
+        Self::wake(&state, None);
+    }
+}
+
+/// How a watch ended.
+enum End {
+    /// Go on from here.
+    Resume(String),
+    /// Too old: list again.
+    Relist,
+    /// Trouble: wait a little, then list again.
+    Failed(Error),
+}
+
+/// Lists and watches until nobody reads any more.
+async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
+    let work = async {
+        let mut failures = 0_u32;
+        let mut may_watch = true;
+        loop {
+            let listed = match shared.past {
+                Past::Known => {
+                    let namespace = shared.namespace.as_deref();
+                    cluster.list(&shared.kind, namespace, &ListOptions::default()).await
+                }
+                Past::Skipped => cluster.now(&shared.kind, shared.namespace.as_deref()).await,
+            };
+            let mut version = match listed {
+                Ok(listed) => {
+                    shared.replace(listed.items);
+                    listed.resource_version
+                }
+                Err(e) if e.is_transient() => {
+                    failures += 1;
+                    tokio::time::sleep(cluster.pause(failures)).await;
+                    continue;
+                }
+                // Nobody who may not list will be allowed to a moment later.
+                Err(e) => return shared.deny(e),
+            };
+            loop {
+                if !may_watch {
+                    tokio::time::sleep(POLL).await;
+                    break;
+                }
+                match follow(&cluster, &shared, &version).await {
+                    End::Resume(next) => {
+                        // A server that hangs up at once must not be called in a circle.
+                        failures = if next == version { failures + 1 } else { 0 };
+                        version = next;
+                        if failures > 1 {
+                            tokio::time::sleep(cluster.pause(failures)).await;
+                        }
+                    }
+                    End::Relist => break,
+                    End::Failed(e) if matches!(e.class, ErrorClass::Forbidden | ErrorClass::Other) => {
+                        may_watch = false;
+                    }
+                    End::Failed(e) if e.is_absent() => return shared.deny(e),
+                    End::Failed(_) => {
+                        failures += 1;
+                        tokio::time::sleep(cluster.pause(failures)).await;
+                        break;
+                    }
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = work => {}
+    }
+}
+
+/// Follows one watch to its end.
+async fn follow(cluster: &Cluster, shared: &Shared, from: &str) -> End {
+    let seconds = LIFETIME.as_secs().to_string();
+    let path = Query::new()
+        .with("watch", "true")
+        .with("allowWatchBookmarks", "true")
+        .with("resourceVersion", from)
+        .with("timeoutSeconds", &seconds)
+        .on(&shared.kind.collection(shared.namespace.as_deref()));
+    let call = Call::get(Verb::Watch, path, format!("watch {}", shared.kind.resource()));
+    let response = match tokio::time::timeout(cluster.0.retry.answer, cluster.open(&call)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(e)) if e.is_expired() => return End::Relist,
+        Ok(Err(e)) => return End::Failed(e),
+        Err(_) => return End::Failed(call.error(ErrorClass::Timeout, "no answer")),
+    };
+    let mut version = from.to_owned();
+    let mut body = response.into_body().into_data_stream();
+    let mut pending: Vec<u8> = Vec::new();
+    loop {
+        // However it ended, what was read stands; half a line is read again.
+        let Ok(Some(Ok(chunk))) = tokio::time::timeout(LIFETIME + SILENCE, body.next()).await else {
+            return End::Resume(version);
+        };
+        pending.extend_from_slice(&chunk);
+        let mut start = 0;
+        while let Some(length) = pending[start..].iter().position(|byte| *byte == b'\n') {
+            let line = &pending[start..start + length];
+            start += length + 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let Ok(mut event) = serde_json::from_slice::<Value>(line) else { return End::Relist };
+            let mut value = event["object"].take();
+            match event["type"].as_str().unwrap_or_default() {
+                "ERROR" => {
+                    let status = Status::of(&value, 500);
+                    return match status.code {
+                        410 => End::Relist,
+                        _ => End::Failed(Error::from_status(&call.action, status)),
+                    };
+                }
+                kind => {
+                    if let Some(next) = value["metadata"]["resourceVersion"].as_str() {
+                        version = next.to_owned();
+                    }
+                    if kind != "BOOKMARK" {
+                        name_type(&mut value, &shared.kind);
+                        shared.change(kind, value);
+                    }
+                }
+            }
+        }
+        pending.drain(..start);
+        if pending.len() > LONGEST_LINE {
+            return End::Relist;
+        }
+    }
+}

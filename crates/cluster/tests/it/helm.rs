@@ -90,3 +90,33 @@ async fn what_cannot_be_stored_or_read_is_told() {
     assert!(history.releases.is_empty());
     assert_eq!((history.damaged[0].revision, history.last_revision()), (3, 3));
 }
+
+/// Two revisions as Helm 3.17.3 stored them: `helm install demo`, `helm upgrade demo`.
+const RECORDED: &str = include_str!("data/helm-3.17.3.json");
+
+#[tokio::test]
+async fn what_helm_stored_is_read_to_the_letter() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use std::io::Read;
+
+    let (_sandbox, cluster) = bare();
+    let recorded: Vec<serde_json::Value> = serde_json::from_str(RECORDED).unwrap();
+    for secret in &recorded {
+        let place = at("v1", "Secret", secret["metadata"]["name"].as_str().unwrap());
+        cluster.create(&place, secret, &slipway_cluster::WriteOptions::default()).await.unwrap();
+    }
+    let storage = Storage::new(cluster, Driver::Secret, "default");
+    let history = storage.history("demo").await.unwrap();
+    let read: Vec<_> = history.releases.iter().map(|r| (r.version, r.info.status)).collect();
+    assert_eq!(read, [(1, Status::Superseded), (2, Status::Deployed)]);
+    for (release, secret) in history.releases.iter().zip(&recorded) {
+        let text = STANDARD.decode(secret["data"]["release"].as_str().unwrap()).unwrap();
+        let packed = STANDARD.decode(&text).unwrap();
+        let mut json = String::new();
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut json).unwrap();
+        assert_eq!(serde_json::to_string(release).unwrap(), json, "written as Helm writes it");
+        assert_eq!(release.hooks[0].weight, -5);
+        assert_eq!(release.chart.version(), "0.3.1");
+    }
+}

@@ -1,5 +1,7 @@
 //! The cluster crate against the sandbox, in process.
 
 mod helm;
+mod lock;
 mod objects;
+mod track;
 mod world;

@@ -1,0 +1,321 @@
+//! The lock that keeps two runs off one release, shared with Nelm and werf.
+//!
+//! A lease in an annotation of a ConfigMap of the release's namespace: ten seconds long, renewed every
+//! three, taken over when it expired. Every write carries the `resourceVersion` it was read with.
+//! Unlike its models a lost lease is not merely logged: [`Held::lost`] fires and the run must stop,
+//! and [`Held::check_fence`] tells before a last word is written whether it still counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use sha3::{Digest, Sha3_224};
+use slipway_event::{Event, Events};
+use slipway_manifest::object;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorClass};
+use crate::{Apply, At, Cluster, WriteOptions};
+
+/// The ConfigMap every lock of a namespace lives in.
+pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
+
+/// How to take a lock.
+#[derive(Clone, Debug)]
+pub struct LockOptions {
+    /// The field manager that creates the ConfigMap.
+    pub manager: String,
+    /// How long to wait for somebody else's lock; for ever when absent.
+    pub patience: Option<Duration>,
+    pub lease: Duration,
+    pub renew: Duration,
+    /// How often to look again while somebody holds it.
+    pub poll: Duration,
+}
+
+impl Default for LockOptions {
+    fn default() -> LockOptions {
+        LockOptions {
+            manager: "helm".into(),
+            patience: None,
+            lease: Duration::from_secs(10),
+            renew: Duration::from_secs(3),
+            poll: Duration::from_secs(2),
+        }
+    }
+}
+
+/// The annotation a lock is kept in.
+pub fn annotation(name: &str) -> String {
+    let digest = Sha3_224::digest(name.as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("lockgate.io/{hex}")
+}
+
+/// One lease, as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lease {
+    uuid: String,
+    expires: i64,
+    holders: i64,
+    is_shared: bool,
+}
+
+impl Lease {
+    fn read(text: &str) -> Option<Lease> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        Some(Lease {
+            uuid: value["uuid"].as_str()?.to_owned(),
+            expires: value["ExpireAtTimestamp"].as_i64()?,
+            holders: value["SharedHoldersCount"].as_i64().unwrap_or(1),
+            is_shared: value["IsShared"].as_bool().unwrap_or(false),
+        })
+    }
+
+    fn text(&self, name: &str) -> String {
+        json!({
+            "uuid": self.uuid, "lockName": name, "ExpireAtTimestamp": self.expires,
+            "SharedHoldersCount": self.holders, "IsShared": self.is_shared, "QueueMembers": {},
+        })
+        .to_string()
+    }
+}
+
+/// Takes locks.
+pub struct Lock {
+    cluster: Cluster,
+    at: At,
+    name: String,
+    key: String,
+    options: LockOptions,
+    events: Events,
+}
+
+impl Lock {
+    /// Waits for the lock called `name`, `release/<release>`, and takes it. Dropping the future gives up.
+    pub async fn acquire(
+        cluster: &Cluster,
+        namespace: &str,
+        name: &str,
+        options: &LockOptions,
+        events: &Events,
+    ) -> Result<Held, Error> {
+        let lock = Arc::new(Lock {
+            cluster: cluster.clone(),
+            at: At::core("ConfigMap", Some(namespace), CONFIG_MAP),
+            name: name.to_owned(),
+            key: annotation(name),
+            options: options.clone(),
+            events: events.clone(),
+        });
+        let started = Instant::now();
+        let mut is_told = false;
+        loop {
+            let pause = match lock.try_take().await {
+                Ok(Ok(uuid)) => return Ok(Held::start(lock, uuid)),
+                Ok(Err(lease)) => {
+                    if !is_told {
+                        let message = format!("waiting for {name}: another run holds it");
+                        events.send(Event::Progress { node: None, message, done: None, total: None });
+                        is_told = true;
+                    }
+                    // Rather a moment after it expires than at the next turn.
+                    let left = lease.expires + 1 - events.clock().now().as_second();
+                    lock.options.poll.min(Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1)))
+                }
+                Err(e) if e.class == ErrorClass::Conflict => Duration::from_millis(100),
+                Err(e) => return Err(e),
+            };
+            if options.patience.is_some_and(|patience| started.elapsed() + pause > patience) {
+                let message = format!("another run still holds it after {} s", started.elapsed().as_secs());
+                return Err(Error::new(ErrorClass::Timeout, format!("take the lock {name}"), message));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn now(&self) -> i64 {
+        self.events.clock().now().as_second()
+    }
+
+    fn fresh_lease(&self, uuid: String) -> Lease {
+        let expires = self.now() + i64::try_from(self.options.lease.as_secs()).unwrap_or(10);
+        Lease { uuid, expires, holders: 1, is_shared: false }
+    }
+
+    /// The ConfigMap and the lease in it.
+    async fn read(&self) -> Result<(Value, Option<Lease>), Error> {
+        let live = match self.cluster.get(&self.at).await? {
+            Some(live) => live,
+            None => {
+                let manifest = json!({
+                    "apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": self.at.name, "namespace": self.at.namespace},
+                });
+                self.cluster.apply(&self.at, &manifest, &Apply::new(&self.options.manager)).await?
+            }
+        };
+        // What cannot be read cannot be held by anybody.
+        let lease = object::annotation(&live, &self.key).and_then(Lease::read);
+        Ok((live, lease))
+    }
+
+    /// Writes or removes the lease, if nobody wrote in between.
+    async fn write(&self, mut live: Value, lease: Option<&Lease>) -> Result<(), Error> {
+        if let Some(metadata) = object::metadata_mut(&mut live) {
+            metadata.remove("managedFields");
+            let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+            if !annotations.is_object() {
+                *annotations = Value::Object(Map::new());
+            }
+            if let Value::Object(annotations) = annotations {
+                match lease {
+                    Some(lease) => {
+                        annotations.insert(self.key.clone(), lease.text(&self.name).into());
+                    }
+                    None => {
+                        annotations.shift_remove(&self.key);
+                    }
+                }
+            }
+        }
+        let options = WriteOptions::manager(&self.options.manager);
+        self.cluster.replace(&self.at, &live, &options).await.map(|_| ())
+    }
+
+    /// Takes the lock, or says who holds it.
+    async fn try_take(&self) -> Result<Result<String, Lease>, Error> {
+        let (live, lease) = self.read().await?;
+        if let Some(lease) = lease
+            && lease.expires >= self.now()
+        {
+            return Ok(Err(lease));
+        }
+        let uuid = uuid::Uuid::new_v4().to_string();
+        self.write(live, Some(&self.fresh_lease(uuid.clone()))).await?;
+        Ok(Ok(uuid))
+    }
+
+    /// Whether the lease is still ours; renewed if so.
+    async fn renew(&self, uuid: &str) -> Result<bool, Error> {
+        loop {
+            let (live, lease) = self.read().await?;
+            match lease {
+                Some(lease) if lease.uuid == uuid => {}
+                _ => return Ok(false),
+            }
+            match self.write(live, Some(&self.fresh_lease(uuid.to_owned()))).await {
+                Ok(()) => return Ok(true),
+                // Another lock of the namespace was written: read again.
+                Err(e) if e.class == ErrorClass::Conflict => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// A lock that is held and kept.
+pub struct Held {
+    lock: Arc<Lock>,
+    uuid: String,
+    lost: CancellationToken,
+    keeper: JoinHandle<()>,
+}
+
+impl Held {
+    fn start(lock: Arc<Lock>, uuid: String) -> Held {
+        let lost = CancellationToken::new();
+        let keeper = tokio::spawn(keep(lock.clone(), uuid.clone(), lost.clone()));
+        Held { lock, uuid, lost, keeper }
+    }
+
+    /// Fires when the lock is no longer ours: stop everything.
+    pub fn lost(&self) -> CancellationToken {
+        self.lost.clone()
+    }
+
+    /// Tells whether the lock is still ours, by asking the cluster.
+    pub async fn check_fence(&self) -> Result<bool, Error> {
+        if self.lost.is_cancelled() {
+            return Ok(false);
+        }
+        let (_, lease) = self.lock.read().await?;
+        let is_ours = lease.is_some_and(|lease| lease.uuid == self.uuid);
+        if !is_ours {
+            self.lost.cancel();
+        }
+        Ok(is_ours)
+    }
+
+    /// Gives the lock back. That it was lost before is no error: there is nothing to give back.
+    pub async fn release(self) -> Result<(), Error> {
+        self.keeper.abort();
+        loop {
+            let (live, lease) = self.lock.read().await?;
+            let Some(lease) = lease.filter(|lease| lease.uuid == self.uuid) else { return Ok(()) };
+            let rest = Lease { holders: lease.holders - 1, ..lease };
+            match self.lock.write(live, Some(&rest).filter(|rest| rest.holders > 0)).await {
+                Err(e) if e.class == ErrorClass::Conflict => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Not given back: it expires by itself.
+        self.keeper.abort();
+    }
+}
+
+/// Renews the lease until it is lost.
+async fn keep(lock: Arc<Lock>, uuid: String, lost: CancellationToken) {
+    let mut renewed = Instant::now();
+    loop {
+        tokio::time::sleep_until(renewed + lock.options.renew).await;
+        let started = Instant::now();
+        // After this moment somebody else may have taken it, whatever an answer says later.
+        let deadline = renewed + lock.options.lease;
+        let mut pause = Duration::from_millis(250);
+        let is_kept = loop {
+            match tokio::time::timeout_at(deadline, lock.renew(&uuid)).await {
+                Ok(Ok(is_ours)) => break is_ours,
+                Ok(Err(_)) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
+                Ok(Err(_)) | Err(_) => break false,
+            }
+            pause *= 2;
+        };
+        if !is_kept {
+            return lost.cancel();
+        }
+        renewed = started;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_named_as_others_name_them() {
+        for (name, hex) in [
+            ("release/myapp", "739ae8836a79cee6cf68ae1ed93d7cf01ed68bc7cc95bacb60c3738a"),
+            ("release/demo", "6af41e57cc7bc3e1cdf7a9bb61b31b68ced07bfe4ec4dba0e4635faf"),
+        ] {
+            assert_eq!(annotation(name), format!("lockgate.io/{hex}"));
+        }
+    }
+
+    #[test]
+    fn leases_are_written_as_others_read_them() {
+        let lease = Lease { uuid: "u".into(), expires: 5, holders: 1, is_shared: false };
+        let text = lease.text("release/x");
+        let expected = r#"{"uuid":"u","lockName":"release/x","ExpireAtTimestamp":5,"SharedHoldersCount":1,"IsShared":false,"QueueMembers":{}}"#;
+        assert_eq!(text, expected);
+        assert_eq!(Lease::read(&text), Some(lease));
+        assert_eq!(Lease::read("nonsense"), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! What containers say: read once or followed through lost connections and restarts.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::calls::Verb;
+use crate::error::{Error, ErrorClass};
+use crate::request::{Call, Query};
+use crate::{At, Cluster};
+
+/// Lines longer than this are cut.
+const LONGEST_LINE: usize = 64 * 1024;
+/// How long a quiet connection is trusted before it is made anew.
+const SILENCE: Duration = Duration::from_secs(30 * 60);
+
+/// Whose words to read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    pub namespace: String,
+    pub pod: String,
+    pub container: String,
+}
+
+/// Which words to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub since: Option<Timestamp>,
+    /// Only the last so many lines.
+    pub tail: Option<u32>,
+    /// Of the container before its last restart.
+    pub previous: bool,
+}
+
+/// One line and when it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub time: Option<Timestamp>,
+    pub text: String,
+}
+
+/// Where a stream stands, so that a new one can go on after it.
+#[derive(Default)]
+struct Position {
+    time: Option<Timestamp>,
+    /// How many lines of that very moment were given out.
+    given: usize,
+}
+
+/// Reads what there is.
+pub async fn read(cluster: &Cluster, source: &Source, options: &Options) -> Result<Vec<Line>, Error> {
+    let mut lines = Vec::new();
+    let call = request(source, options, false);
+    stream(cluster, &call, &mut Position::default(), &mut |line| lines.push(line)).await?;
+    Ok(lines)
+}
+
+/// Follows until the container is done for good or its pod is gone. Every line is given out once.
+pub async fn follow(
+    cluster: &Cluster,
+    source: &Source,
+    options: &Options,
+    take: &mut (dyn FnMut(Line) + Send),
+) -> Result<(), Error> {
+    let mut position = Position::default();
+    let mut options = options.clone();
+    let mut failures = 0;
+    loop {
+        let before = (position.time, position.given);
+        let result = stream(cluster, &request(source, &options, true), &mut position, take).await;
+        failures = if (position.time, position.given) == before { failures + 1 } else { 0 };
+        match result {
+            // Not started yet, or between two starts, is no reason to give up.
+            Err(e) if !(e.is_transient() || e.class == ErrorClass::Invalid) => return Err(e),
+            Ok(()) | Err(_) => {}
+        }
+        let at = At::core("Pod", Some(&source.namespace), &source.pod);
+        match cluster.get(&at).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(pod)) if is_over(&pod, &source.container) && result_is_whole(&result) => return Ok(()),
+            Ok(Some(_)) => {}
+            Err(e) if e.is_transient() => {}
+            Err(e) => return Err(e),
+        }
+        (options.since, options.tail) = (position.time.or(options.since), None);
+        tokio::time::sleep(cluster.pause(failures + 1)).await;
+    }
+}
+
+fn result_is_whole(result: &Result<(), Error>) -> bool {
+    result.as_ref().is_ok_and(|()| true) || result.as_ref().is_err_and(|e| e.class == ErrorClass::Invalid)
+}
+
+/// Whether a container has ended and will not start again.
+pub(crate) fn is_over(pod: &Value, container: &str) -> bool {
+    if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+        return true;
+    }
+    let find = |list: &str| {
+        pod["status"][list]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|status| status["name"] == container)
+            .cloned()
+    };
+    if let Some(status) = find("initContainerStatuses") {
+        return status["state"]["terminated"]["exitCode"] == 0;
+    }
+    let restarts = match pod["spec"]["restartPolicy"].as_str() {
+        Some("Never") => false,
+        Some("OnFailure") => {
+            find("containerStatuses").is_none_or(|status| status["state"]["terminated"]["exitCode"] != 0)
+        }
+        _ => true,
+    };
+    !restarts && find("containerStatuses").is_some_and(|status| status["state"]["terminated"].is_object())
+}
+
+fn request(source: &Source, options: &Options, follow: bool) -> Call {
+    let since =
+        options.since.map(|since| since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default();
+    let path = Query::new()
+        .with("container", &source.container)
+        .with("timestamps", "true")
+        .with("follow", if follow { "true" } else { "" })
+        .with("sinceTime", &since)
+        .with("tailLines", &options.tail.map(|tail| tail.to_string()).unwrap_or_default())
+        .with("previous", if options.previous { "true" } else { "" })
+        .on(&format!("/api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod));
+    Call::get(Verb::Log, path, format!("read logs of {}/{}", source.pod, source.container))
+}
+
+/// Reads one answer to its end, giving out the lines after `position`.
+async fn stream(
+    cluster: &Cluster,
+    call: &Call,
+    position: &mut Position,
+    take: &mut (dyn FnMut(Line) + Send),
+) -> Result<(), Error> {
+    let response = cluster.open(call).await?;
+    let mut body = response.into_body().into_data_stream();
+    let mut pending: Vec<u8> = Vec::new();
+    let start = Position { time: position.time, given: position.given };
+    let mut same = 0;
+    let mut give = |line: &[u8]| {
+        let line = split(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_LINE)]));
+        if let (Some(time), Some(reached)) = (line.time, start.time) {
+            same += usize::from(time == reached);
+            if time < reached || (time == reached && same <= start.given) {
+                return;
+            }
+        }
+        if line.time.is_some() {
+            position.given = if line.time == position.time { position.given + 1 } else { 1 };
+            position.time = line.time;
+        }
+        take(line);
+    };
+    loop {
+        let chunk = match tokio::time::timeout(SILENCE, body.next()).await {
+            Ok(Some(Ok(chunk))) => chunk,
+            Ok(Some(Err(e))) => return Err(call.error(ErrorClass::Transport, e.to_string())),
+            Err(_) => return Err(call.error(ErrorClass::Timeout, "the stream fell silent")),
+            Ok(None) => break,
+        };
+        let mut rest: &[u8] = &chunk;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            pending.extend_from_slice(&rest[..end]);
+            give(&pending);
+            pending.clear();
+            rest = &rest[end + 1..];
+        }
+        // The rest of a line that is too long is not kept.
+        let room = LONGEST_LINE.saturating_sub(pending.len());
+        pending.extend_from_slice(&rest[..rest.len().min(room)]);
+    }
+    if !pending.is_empty() {
+        give(&pending);
+    }
+    Ok(())
+}
+
+/// Takes the time off a line; a line of nothing else is an empty one.
+fn split(line: &str) -> Line {
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+    match first.parse() {
+        Ok(time) => Line { time: Some(time), text: rest.to_owned() },
+        Err(_) => Line { time: None, text: line.to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn lines_lose_their_time() {
+        let line = split("2026-01-02T03:04:05.123456789Z hello there");
+        assert_eq!(line.text, "hello there");
+        assert!(line.time.is_some());
+        assert_eq!(split("2026-01-02T03:04:05Z").text, "");
+        assert_eq!(split("no time").text, "no time");
+    }
+
+    #[test]
+    fn containers_end_or_start_again() {
+        let pod = |policy: &str, code: i64| {
+            json!({"spec": {"restartPolicy": policy}, "status": {"phase": "Running", "containerStatuses": [
+                {"name": "c", "state": {"terminated": {"exitCode": code}}}]}})
+        };
+        for (policy, code, expected) in
+            [("Always", 0, false), ("Never", 1, true), ("OnFailure", 1, false), ("OnFailure", 0, true)]
+        {
+            assert_eq!(is_over(&pod(policy, code), "c"), expected, "{policy} {code}");
+        }
+    }
+}

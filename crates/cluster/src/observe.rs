@@ -1,0 +1,122 @@
+//! One object over time: read once, then followed on the shared watch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::kinds::Kind;
+use crate::watch::{Past, Watched};
+use crate::{At, Cluster};
+
+/// How often to read where watching is not allowed.
+const POLL: Duration = Duration::from_secs(2);
+/// How often to read while the watch lags behind what was read already.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
+/// What is known of an object.
+#[derive(Clone, Debug)]
+pub(crate) enum Seen {
+    Absent,
+    Present(Arc<Value>),
+}
+
+pub(crate) struct Observer {
+    cluster: Cluster,
+    at: At,
+    kind: Arc<Kind>,
+    /// What the last own read found.
+    read: Option<Arc<Value>>,
+    /// Whether the watch has shown what the read found, or something newer.
+    is_caught_up: bool,
+    watched: Option<Watched>,
+    /// Wakes whoever follows the object.
+    pub(crate) wake: Arc<Notify>,
+    next_read: Instant,
+}
+
+fn version(value: &Value) -> Option<u64> {
+    value["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+impl Observer {
+    /// Reads the object. The watch starts only when the first answer was not enough.
+    pub(crate) async fn start(cluster: &Cluster, at: &At) -> Result<Observer, Error> {
+        let kind = cluster.served(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
+        let read = cluster.get(at).await?.map(Arc::new);
+        Ok(Observer {
+            cluster: cluster.clone(),
+            at: at.clone(),
+            kind,
+            is_caught_up: false,
+            read,
+            watched: None,
+            wake: Arc::default(),
+            next_read: Instant::now(),
+        })
+    }
+
+    pub(crate) fn kind(&self) -> &Arc<Kind> {
+        &self.kind
+    }
+
+    /// Why the object cannot be watched, if so.
+    pub(crate) fn denied(&self) -> Option<Error> {
+        self.watched.as_ref().and_then(Watched::denied)
+    }
+
+    fn is_usable(&self) -> bool {
+        self.watched.as_ref().is_some_and(|watched| watched.is_synced() && watched.denied().is_none())
+    }
+
+    /// The newest state known.
+    pub(crate) fn seen(&mut self) -> Seen {
+        let shown = match &self.watched {
+            Some(watched) if self.is_usable() => watched.get(self.at.namespace.as_deref(), &self.at.name),
+            _ => return self.own(),
+        };
+        match (&shown, &self.read) {
+            _ if self.is_caught_up => {}
+            // The watch may have begun before the write we are to follow: older states are no news.
+            (Some(shown), Some(read)) => match (version(shown), version(read)) {
+                (Some(shown), Some(read)) if shown < read => return self.own(),
+                _ => self.is_caught_up = true,
+            },
+            (None, None) => self.is_caught_up = true,
+            (Some(_), None) | (None, Some(_)) => return self.own(),
+        }
+        shown.map_or(Seen::Absent, Seen::Present)
+    }
+
+    fn own(&self) -> Seen {
+        self.read.clone().map_or(Seen::Absent, Seen::Present)
+    }
+
+    /// Waits until there may be something new.
+    pub(crate) async fn changed(&mut self) -> Result<(), Error> {
+        if self.watched.is_none() {
+            let name = self.at.name.clone();
+            let namespace = self.at.namespace.as_deref();
+            let interest = Box::new(move |value: &Value| value["metadata"]["name"] == name.as_str());
+            let watched = self.cluster.watch(&self.kind, namespace, Past::Known, &self.wake, interest);
+            self.watched = Some(watched);
+            self.next_read = Instant::now() + CATCH_UP;
+        }
+        if self.is_usable() && self.is_caught_up {
+            self.wake.notified().await;
+            return Ok(());
+        }
+        tokio::select! {
+            () = self.wake.notified() => Ok(()),
+            () = tokio::time::sleep_until(self.next_read) => {
+                let pause = if self.denied().is_some() { POLL } else { CATCH_UP };
+                self.next_read = Instant::now() + pause;
+                self.read = self.cluster.get(&self.at).await?.map(Arc::new);
+                Ok(())
+            }
+        }
+    }
+}
