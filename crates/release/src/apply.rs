@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
+use slipway_cluster::lock::{Held, Lock, LockOptions};
 use slipway_cluster::{Apply, At, Cluster, Delete, ErrorClass, Patch, WriteOptions};
 use slipway_event::{Event, Events, ObjectState};
 use slipway_graph::{
@@ -18,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::decide::Decision;
 use crate::failure::Failure;
-use crate::lock;
 use crate::ops::{Act, Category, Op};
 use crate::owners::{self, MANAGER};
 use crate::plan::{self, Content, Plan, Request};
@@ -153,9 +153,19 @@ pub async fn apply_checked(
         plan::plan(cluster, request, &Events::silent()).await?;
         create_namespace(cluster, &request.namespace).await?;
     }
-    let held = lock::acquire(cluster, &request.namespace, &request.name, events, &cancel).await?;
+    let held = {
+        let (lock, options) = (format!("release/{}", request.name), LockOptions::default());
+        tokio::select! {
+            held = Lock::acquire(cluster, &request.namespace, &lock, &options, events) => held?,
+            () = cancel.cancelled() => {
+                let message = format!("stopped while waiting for the lock of release {}", request.name);
+                return Err(Failure::Cancelled { message, report: None });
+            }
+        }
+    };
     let result = locked(cluster, request, options, events, &cancel, &held, check).await;
-    held.release().await;
+    // A lease nobody renews ends by itself.
+    let _ = held.release().await;
     if let (Ok(_), true) = (&result, options.delete_namespace && matches!(request.content, Content::Nothing))
     {
         let at = At::new(Gvk::new("", "v1", "Namespace"), None, request.namespace.as_str());
@@ -190,7 +200,7 @@ async fn locked(
     options: &Options,
     events: &Events,
     cancel: &CancellationToken,
-    held: &lock::Held,
+    held: &Held,
     check: impl FnOnce(&Plan) -> Result<(), Failure>,
 ) -> Result<Report, Failure> {
     let before = cluster.calls();
@@ -253,7 +263,7 @@ async fn rollback_after(
     request: &Request,
     options: &Options,
     events: &Events,
-    held: &lock::Held,
+    held: &Held,
 ) -> Result<Report, Failure> {
     let options = Options { auto_rollback: false, ..options.clone() };
     let cancel = CancellationToken::new();
@@ -588,7 +598,7 @@ impl Crew<'_> {
         self.cluster.apply(at, &resource.object, &Apply::new(MANAGER)).await?;
         self.tell(at, state);
         if resource.is_crd() {
-            self.served(&resource.object).await?;
+            slipway_cluster::crd::wait_served(&self.cluster, &resource.object, SERVED).await?;
         }
         Ok(())
     }
@@ -626,38 +636,6 @@ impl Crew<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Waits until every version a definition serves is served.
-    async fn served(&self, definition: &Value) -> Result<(), OpError> {
-        let text =
-            |path: &str| definition.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (group, kind) = (text("/spec/group"), text("/spec/names/kind"));
-        let versions: Vec<String> = definition
-            .pointer("/spec/versions")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter(|version| version["served"] != false)
-            .filter_map(|version| version["name"].as_str().map(str::to_owned))
-            .collect();
-        let began = tokio::time::Instant::now();
-        loop {
-            self.cluster.invalidate_kinds().await;
-            let mut missing = None;
-            for version in &versions {
-                let gvk = Gvk::new(group.as_str(), version.as_str(), kind.as_str());
-                if self.cluster.kind(&gvk).await?.is_none() {
-                    missing = Some(gvk);
-                }
-            }
-            let Some(missing) = missing else { return Ok(()) };
-            if began.elapsed() > SERVED {
-                let message = format!("{missing} is not served after {SERVED:.0?}");
-                return Err(OpError { message, class: Class::Timeout });
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
     }
 
     async fn ready(&self, item: usize, visit: usize) -> Result<(), OpError> {

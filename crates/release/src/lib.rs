@@ -12,7 +12,6 @@ pub mod apply;
 pub mod decide;
 mod failure;
 pub mod inspect;
-pub mod lock;
 pub mod lookup;
 pub mod ops;
 pub mod owners;

@@ -528,9 +528,18 @@ impl<'a> Reader<'a> {
 
     fn regex(&mut self, key: &str) -> Option<String> {
         let text = self.get(key)?;
-        // The tracker compiles it; a bracket left open is the usual mistake and costs a deploy.
-        if regex_problem(text) {
+        if regex::Regex::new(text).is_err() {
             self.expected(key, text, "a regular expression");
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    fn condition(&mut self, name: &str) -> Option<String> {
+        let key = format!("{SLIPWAY}{name}");
+        let text = self.get(&key)?;
+        if slipway_cluster::track::Condition::parse(text).is_err() {
+            self.expected(&key, text, "a condition such as `{.status.phase}==Running`");
             return None;
         }
         Some(text.to_owned())
@@ -581,8 +590,8 @@ impl<'a> Reader<'a> {
             logs_only_for: self.list("werf.io/show-logs-only-for-containers").unwrap_or_default(),
             logs_replicas: self.count("werf.io/show-logs-only-for-number-of-replicas"),
             service_messages: self.flag("werf.io/show-service-messages"),
-            ready_when: self.get(&format!("{SLIPWAY}ready-when")).map(str::to_owned),
-            failed_when: self.get(&format!("{SLIPWAY}failed-when")).map(str::to_owned),
+            ready_when: self.condition("ready-when"),
+            failed_when: self.condition("failed-when"),
             ..Tracking::default()
         };
         for (key, container) in self.keys_after("werf.io/ignore-readiness-probe-fails-for-") {
@@ -766,24 +775,4 @@ impl<'a> Reader<'a> {
         }
         found.into_values().collect()
     }
-}
-
-/// Whether brackets of a regular expression are not closed; the rest is the tracker's to judge.
-fn regex_problem(text: &str) -> bool {
-    let (mut round, mut square, mut escaped) = (0i32, false, false);
-    for c in text.chars() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '[' if !square => square = true,
-            ']' if square => square = false,
-            '(' if !square => round += 1,
-            ')' if !square => round -= 1,
-            _ => {}
-        }
-        if round < 0 {
-            return true;
-        }
-    }
-    round != 0 || square || escaped
 }
