@@ -625,7 +625,7 @@ impl Crew<'_> {
             match sent {
                 Ok(_) => return Ok(()),
                 Err(error) if error.class == ErrorClass::Conflict => {
-                    live = self.cluster.get(&facts.at).await?
+                    live = self.cluster.get(&facts.at).await?;
                 }
                 Err(error)
                     if matches!(error.class, ErrorClass::NotFound | ErrorClass::WebhookUnavailable) =>

@@ -77,9 +77,9 @@ pub enum Content {
     /// A source, rendered for the revision it becomes.
     Source {
         source: Source,
-        values: UserValues,
+        values: Box<UserValues>,
     },
-    Rendered(Rendered),
+    Rendered(Box<Rendered>),
     /// A stored revision; none is the last one that was good.
     Revision(Option<u32>),
     /// A record made before, for saved plans.
@@ -259,7 +259,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
                 namespace: namespace.clone(),
                 revision: situation.revision.into(),
                 is_upgrade: situation.moment == Moment::Upgrade,
-                values: values.clone(),
+                values: (**values).clone(),
                 capabilities,
                 skip_crds: options.no_install_crds,
                 skip_schema_validation: options.skip_schema_validation,
@@ -267,7 +267,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
             };
             crate::lookup::render(cluster, source.clone(), request).await?
         }
-        Content::Rendered(rendered) => rendered.clone(),
+        Content::Rendered(rendered) => (**rendered).clone(),
         Content::Record(release, aside) => {
             let (mut documents, warnings) = record::documents(release);
             documents.extend(aside.iter().cloned());

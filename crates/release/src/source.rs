@@ -283,7 +283,7 @@ fn manifests(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems>
                 }
             }
             Err(error) => {
-                problems.push(Problem::error(format!("cannot read: {error}")).at(Location::file(name)))
+                problems.push(Problem::error(format!("cannot read: {error}")).at(Location::file(name)));
             }
         }
     }

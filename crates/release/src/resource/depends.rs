@@ -140,7 +140,7 @@ pub fn references(resource: &Resource, bindings: &Bindings, release_namespace: &
             }
         }
         ("apiregistration.k8s.io", "APIService") => {
-            found.service(object.pointer("/spec/service"), "spec.service")
+            found.service(object.pointer("/spec/service"), "spec.service");
         }
         ("cert-manager.io", "Certificate") => {
             if let Some(issuer) = object.pointer("/spec/issuerRef")

@@ -609,9 +609,7 @@ impl<'a> Reader<'a> {
                 tracking.log_regex_skip_for.insert(container.to_owned(), regex);
             }
         }
-        for key in ["werf.io/sensitive"] {
-            self.flag(key);
-        }
+        self.flag("werf.io/sensitive");
         tracking
     }
 

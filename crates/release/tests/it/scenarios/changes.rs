@@ -18,7 +18,7 @@ async fn s06_removed_fields_disappear() {
     let world = World::new();
     let mut before = config_map("a", "1");
     before["data"]["extra"] = "x".into();
-    world.deployed(&[before.clone()]).await;
+    world.deployed(&[before]).await;
     // As a client-side Helm leaves it: written by `helm` with an update.
     let mut live = world.get("ConfigMap", "a").await.expect("is there");
     let entries = live["metadata"]["managedFields"].as_array_mut().expect("has owners");

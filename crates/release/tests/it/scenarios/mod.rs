@@ -70,7 +70,7 @@ impl World {
         rendered.values = self.values.as_object().cloned().unwrap_or_default();
         let metadata = json!({"apiVersion": "v2", "name": "demo", "version": self.version});
         rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
-        self.with(Content::Rendered(rendered))
+        self.with(Content::Rendered(Box::new(rendered)))
     }
 
     pub(crate) fn with(&self, content: Content) -> Request {

@@ -92,7 +92,7 @@ async fn s21_external_dependencies() {
     world.apply.presence_timeout = Some(std::time::Duration::from_millis(200));
     let wait = json!({"token.external-dependency.werf.io/resource": "secrets/token"});
     let object = annotated(config_map("a", "1"), wait);
-    let failure = world.apply(&[object.clone()]).await.expect_err("it never comes").to_string();
+    let failure = world.apply(std::slice::from_ref(&object)).await.expect_err("it never comes").to_string();
     assert!(failure.contains("token"), "{failure}");
     let at = slipway_cluster::At::new(slipway_manifest::Gvk::new("", "v1", "Secret"), Some("t1"), "token");
     let secret =
