@@ -10,6 +10,7 @@ use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
 use slipway_cluster::lock::{Held, Lock, LockOptions};
 use slipway_cluster::{Apply, At, Cluster, Delete, ErrorClass, Patch, WriteOptions};
 use slipway_event::{Event, Events, ObjectState};
+use slipway_graph::RunEvent;
 use slipway_graph::{
     Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, OnFailure, Outcome, Policy, Run,
     Running, StopReason, Worker,
@@ -324,7 +325,12 @@ async fn execute(
     let run = Run::new(&plan.graph, &crew)
         .policy(policy)
         .cancel(stop.clone())
-        .observe(|event| events.observe(&title, &event))
+        .observe(|event| match &event {
+            // The ends of stages are nothing anybody waits for.
+            RunEvent::NodeStarted { id, .. } | RunEvent::NodeFinished { id, .. }
+                if id.starts_with("stage/") => {}
+            _ => events.observe(&title, &event),
+        })
         .run();
     let ended = {
         tokio::pin!(run);
