@@ -156,3 +156,31 @@ async fn installs_bear_faults() {
         assert_eq!(report.status, "deployed");
     }
 }
+
+/// Scenario 34: who may not watch or read pods and events can still deploy.
+#[tokio::test]
+async fn s34_watching_may_be_forbidden() {
+    let world = World::new();
+    let faults = FaultLayer::new(1);
+    for part in ["/pods", "/events", "watch=", "/replicasets"] {
+        faults.add(Rule::new(Fault::ServerError(403)).path_contains(part));
+    }
+    let client = kube::Client::new(faults.layer(world.sandbox.service()), "default");
+    let world = World { cluster: Cluster::new(client), ..world };
+    let report =
+        world.apply(&[deployment("web", "nginx")]).await.unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(report.status, "deployed");
+}
+
+/// Scenario 33: watches that break do not break a deploy.
+#[tokio::test]
+async fn s33_watches_may_break() {
+    let world = World::new();
+    let faults = FaultLayer::new(1);
+    faults.add(Rule::new(Fault::DropWatch { after: 1 }));
+    let client = kube::Client::new(faults.layer(world.sandbox.service()), "default");
+    let world = World { cluster: Cluster::new(client), ..world };
+    let report =
+        world.apply(&[deployment("web", "nginx")]).await.unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(report.status, "deployed");
+}

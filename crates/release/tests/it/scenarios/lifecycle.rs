@@ -168,3 +168,39 @@ async fn s56_two_namespaces() {
     let failure = world.plan(&[config_map("a", "1"), near]).await.expect_err("is there twice");
     assert!(failure.to_string().contains("ConfigMap/a is there twice"), "{failure}");
 }
+
+/// Scenarios 25 and 42: a stored kind nobody serves any more, and histories Helm leaves behind, block nothing.
+#[tokio::test]
+async fn s25_s42_old_records_do_not_block() {
+    use slipway_cluster::helm::{Driver, Storage};
+    let mut world = World::new();
+    world.deployed(&[config_map("a", "1")]).await;
+    let storage = Storage::new(world.cluster.clone(), Driver::Secret, "t1");
+    let mut record = world.history().await.releases[0].clone();
+    record.manifest.push_str("---\napiVersion: extensions/v1beta1\nkind: Ingress\nmetadata:\n  name: old\n");
+    storage.update(&record).await.expect("stores");
+    world.deployed(&[config_map("a", "2")]).await;
+    world.options.keep_history = true;
+    world.run(&world.with(Content::Nothing)).await.expect("deletes");
+    assert_eq!(world.statuses().await.last(), Some(&(2, Status::Uninstalled)));
+    let report = world.deployed(&[config_map("a", "3")]).await;
+    assert_eq!(
+        (report.revision, world.history().await.releases[2].info.description.as_str()),
+        (3, "Install complete")
+    );
+}
+
+/// Scenario 53: an unchanged release costs no write, and few requests however many objects it has.
+#[tokio::test]
+async fn s53_no_change_costs_no_write() {
+    let world = World::new();
+    let objects: Vec<_> = (0..100).map(|number| config_map(&format!("c{number}"), "1")).collect();
+    world.deployed(&objects).await;
+    let before = world.cluster.calls();
+    let plan = world.plan(&objects).await.expect("plans");
+    let calls = world.cluster.calls().since(&before);
+    assert!(plan.is_empty());
+    assert_eq!(calls.writes(), 0, "{calls}");
+    // One dry run for each object; everything else together is a handful.
+    assert!(calls.total() <= 100 + 10, "{calls}");
+}
