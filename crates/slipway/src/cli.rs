@@ -24,7 +24,8 @@ const STYLES: Styles = Styles::styled()
     propagate_version = false,
     disable_help_subcommand = true,
     after_help = "Data goes to standard output, everything else to standard error.\n\
-                  Exit codes: 0 done, 1 failed, 64 usage, 130/143 interrupted."
+                  Exit codes: 0 done, 1 failed, 2 changes pending, 3 only a revision pending, 64 usage,\n\
+                  130/143 interrupted."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -114,6 +115,28 @@ pub enum LogFormat {
 pub enum Command {
     /// Render a chart, package or kustomization to YAML
     Render(Box<commands::render::Args>),
+    /// Show what applying would change; writes nothing
+    Plan(Box<commands::release::PlanArgs>),
+    /// Take a release to the cluster: install it, or bring it up to date
+    Apply(Box<commands::release::ApplyArgs>),
+    /// Go back to an earlier revision
+    Rollback(Box<commands::release::RollbackArgs>),
+    /// Delete a release and everything that belongs to it
+    #[command(alias = "uninstall")]
+    Delete(Box<commands::release::DeleteArgs>),
+    /// List releases
+    #[command(alias = "ls")]
+    List(commands::release::ListArgs),
+    /// Show how a release stands
+    Status(commands::release::StatusArgs),
+    /// Show the revisions of a release
+    History(commands::release::HistoryArgs),
+    /// Show what a revision holds
+    Get(commands::release::GetArgs),
+    /// Show what differs between revisions, or between a revision and the cluster
+    Diff(commands::release::ReleaseDiffArgs),
+    /// Run the tests of a release
+    Test(commands::release::TestArgs),
     /// Look charts over for mistakes
     Lint(commands::lint::Args),
     /// Create, show, pack, fetch and publish charts

@@ -9,6 +9,10 @@ pub enum Exit {
     Done,
     /// 1: something failed; what, was said on standard error.
     Failed,
+    /// 2: objects would change.
+    Changes,
+    /// 3: only a new revision would be made.
+    Revision,
     /// 64: the command line or configuration cannot be understood.
     Usage,
     /// A code of one command's own; its help says what it means.
@@ -24,6 +28,8 @@ impl Exit {
         match self {
             Self::Done => 0,
             Self::Failed => 1,
+            Self::Changes => 2,
+            Self::Revision => 3,
             Self::Usage => 64,
             Self::Other(code) => code,
             Self::Interrupted => 130,

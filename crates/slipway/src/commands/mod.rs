@@ -11,6 +11,7 @@ pub mod lint;
 pub mod man;
 pub mod package;
 pub mod reference;
+pub mod release;
 pub mod render;
 pub mod repo;
 pub mod run;
@@ -25,6 +26,16 @@ use crate::session::Session;
 pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
     match command {
         Command::Render(args) => render::run(&args, session),
+        Command::Plan(args) => release::plan(&args, session),
+        Command::Apply(args) => release::apply(&args, session),
+        Command::Rollback(args) => release::rollback(&args, session),
+        Command::Delete(args) => release::delete(&args, session),
+        Command::List(args) => release::list(&args, session),
+        Command::Status(args) => release::status(&args, session),
+        Command::History(args) => release::history(&args, session),
+        Command::Get(args) => release::get(&args, session),
+        Command::Diff(args) => release::diff(&args, session),
+        Command::Test(args) => release::test(&args, session),
         Command::Lint(args) => lint::run(&args, session),
         Command::Chart(args) => chart::run(&args, session),
         Command::Repo(args) => repo::run(&args, session),

@@ -1,0 +1,392 @@
+//! What an object needs without saying so: references from one object to another.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use slipway_manifest::object::split_api_version;
+use slipway_manifest::{Gvk, ObjectId};
+
+use super::settings::Selector;
+use super::{Resource, is_crd};
+
+/// A reference found in an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    pub selector: Selector,
+    /// The field it stands in.
+    pub field: String,
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Who is bound to a service account, for workloads that run as it.
+#[derive(Debug, Default)]
+pub struct Bindings(HashMap<(String, String), Vec<Selector>>);
+
+impl Bindings {
+    /// Looks through a release for role bindings of service accounts.
+    pub fn of<'a>(resources: impl IntoIterator<Item = &'a Resource>, release_namespace: &str) -> Self {
+        let mut all: HashMap<(String, String), Vec<Selector>> = HashMap::new();
+        for resource in resources {
+            if !is_binding(&resource.gvk) {
+                continue;
+            }
+            let binding =
+                Selector::exactly(RBAC, &resource.gvk.kind, Some(&resource.id.namespace), &resource.id.name);
+            for (namespace, name) in subjects(&resource.object, &resource.id, release_namespace) {
+                all.entry((namespace, name)).or_default().push(binding.clone());
+            }
+        }
+        Self(all)
+    }
+
+    fn for_account(&self, namespace: &str, name: &str) -> &[Selector] {
+        self.0.get(&(namespace.to_owned(), name.to_owned())).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+fn is_binding(gvk: &Gvk) -> bool {
+    gvk.group == RBAC && matches!(gvk.kind.as_str(), "RoleBinding" | "ClusterRoleBinding")
+}
+
+/// The service accounts a binding names: namespace (empty for the release's) and name.
+fn subjects(object: &Value, id: &ObjectId, release_namespace: &str) -> Vec<(String, String)> {
+    let all = object.get("subjects").and_then(Value::as_array).into_iter().flatten();
+    all.filter(|subject| text(subject, "kind") == Some("ServiceAccount"))
+        .filter_map(|subject| {
+            let namespace = match text(subject, "namespace") {
+                Some(given) if given == release_namespace => "",
+                Some(given) => given,
+                None => &id.namespace,
+            };
+            Some((namespace.to_owned(), text(subject, "name")?.to_owned()))
+        })
+        .collect()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+    value.get(field)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// Where the pod template of a workload is.
+pub fn pod_template<'a>(gvk: &Gvk, object: &'a Value) -> Option<&'a Value> {
+    let pointer = match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("", "Pod") => return Some(object),
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+        | ("", "ReplicationController")
+        | ("batch", "Job") => "/spec/template",
+        ("batch", "CronJob") => "/spec/jobTemplate/spec/template",
+        _ => return None,
+    };
+    object.pointer(pointer)
+}
+
+/// Finds every reference of a resource to others. `release_namespace` is what an empty namespace means.
+pub fn references(resource: &Resource, bindings: &Bindings, release_namespace: &str) -> Vec<Reference> {
+    let mut found = Found { namespace: &resource.id.namespace, release_namespace, references: Vec::new() };
+    let object = &resource.object;
+    if let Some(spec) = pod_template(&resource.gvk, object).and_then(|template| template.get("spec")) {
+        found.pod(spec, bindings);
+    }
+    let (group, kind) = (resource.gvk.group.as_str(), resource.gvk.kind.as_str());
+    match (group, kind) {
+        ("apps", "StatefulSet") => {
+            if let Some(name) = object.pointer("/spec/serviceName").and_then(Value::as_str) {
+                found.add("", "Service", name, "spec.serviceName");
+            }
+        }
+        (RBAC, "RoleBinding" | "ClusterRoleBinding") => {
+            if let Some(role) = object.get("roleRef")
+                && let (Some(role_group), Some(role_kind), Some(name)) =
+                    (text(role, "apiGroup"), text(role, "kind"), text(role, "name"))
+            {
+                let namespace = if role_kind == "ClusterRole" { "" } else { &resource.id.namespace };
+                found.add_in(role_group, role_kind, Some(namespace), name, "roleRef");
+            }
+            for (namespace, name) in subjects(object, &resource.id, release_namespace) {
+                found.add_in("", "ServiceAccount", Some(&namespace), &name, "subjects");
+            }
+        }
+        ("", "ServiceAccount") => {
+            for field in ["imagePullSecrets", "secrets"] {
+                for entry in list(object, field) {
+                    if let Some(name) = text(entry, "name") {
+                        found.add("", "Secret", name, field);
+                    }
+                }
+            }
+        }
+        ("networking.k8s.io", "Ingress") => found.ingress(object),
+        ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {
+            if let Some(target) = object.pointer("/spec/scaleTargetRef")
+                && let Some(name) = text(target, "name")
+            {
+                let target_kind = text(target, "kind").unwrap_or("Deployment");
+                let (target_group, _) = split_api_version(text(target, "apiVersion").unwrap_or("apps/v1"));
+                found.add(target_group, target_kind, name, "spec.scaleTargetRef");
+            }
+        }
+        ("", "PersistentVolumeClaim") => {
+            if let Some(name) = object.pointer("/spec/storageClassName").and_then(Value::as_str) {
+                found.add_in("storage.k8s.io", "StorageClass", None, name, "spec.storageClassName");
+            }
+            if let Some(name) = object.pointer("/spec/volumeName").and_then(Value::as_str) {
+                found.add_in("", "PersistentVolume", None, name, "spec.volumeName");
+            }
+        }
+        ("admissionregistration.k8s.io", _) => {
+            for hook in list(object, "webhooks") {
+                found.service(hook.pointer("/clientConfig/service"), "webhooks[].clientConfig.service");
+            }
+        }
+        ("apiregistration.k8s.io", "APIService") => {
+            found.service(object.pointer("/spec/service"), "spec.service");
+        }
+        ("cert-manager.io", "Certificate") => {
+            if let Some(issuer) = object.pointer("/spec/issuerRef")
+                && let Some(name) = text(issuer, "name")
+            {
+                let issuer_kind = text(issuer, "kind").unwrap_or("Issuer");
+                let issuer_group = text(issuer, "group").unwrap_or("cert-manager.io");
+                let namespace = (issuer_kind != "ClusterIssuer").then_some(resource.id.namespace.as_str());
+                found.add_in(issuer_group, issuer_kind, namespace, name, "spec.issuerRef");
+            }
+        }
+        ("gateway.networking.k8s.io", "Gateway") => {
+            if let Some(class) = object.pointer("/spec/gatewayClassName").and_then(Value::as_str) {
+                found.add_in(group, "GatewayClass", None, class, "spec.gatewayClassName");
+            }
+        }
+        ("gateway.networking.k8s.io", _) => {
+            for parent in object.pointer("/spec/parentRefs").and_then(Value::as_array).into_iter().flatten() {
+                if let Some(name) = text(parent, "name") {
+                    let parent_kind = text(parent, "kind").unwrap_or("Gateway");
+                    let parent_group = text(parent, "group").unwrap_or(group);
+                    let namespace = found.own(text(parent, "namespace"));
+                    found.add_in(parent_group, parent_kind, Some(&namespace), name, "spec.parentRefs");
+                }
+            }
+            for rule in object.pointer("/spec/rules").and_then(Value::as_array).into_iter().flatten() {
+                for backend in list(rule, "backendRefs") {
+                    if let Some(name) = text(backend, "name")
+                        && text(backend, "kind").is_none_or(|kind| kind == "Service")
+                    {
+                        let namespace = found.own(text(backend, "namespace"));
+                        found.add_in("", "Service", Some(&namespace), name, "spec.rules[].backendRefs");
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+    found.references
+}
+
+/// Finds what must be gone before a resource is deleted.
+pub fn delete_references(
+    resource: &Resource,
+    others: &[&Resource],
+    release_namespace: &str,
+) -> Vec<Reference> {
+    let mut found = Vec::new();
+    let mut add =
+        |selector: Selector, field: &str| found.push(Reference { selector, field: field.to_owned() });
+    let id = &resource.id;
+    if is_crd(&resource.gvk) {
+        let text = |path: &str| resource.object.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        if let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) {
+            add(Selector { group: Some(group), kind: Some(kind), ..Selector::default() }, "spec.names");
+        }
+        return found;
+    }
+    let is_role = resource.gvk.group == RBAC && matches!(resource.gvk.kind.as_str(), "Role" | "ClusterRole");
+    let is_account = resource.gvk.group.is_empty() && resource.gvk.kind == "ServiceAccount";
+    let is_service = resource.gvk.group.is_empty() && resource.gvk.kind == "Service";
+    if !(is_role || is_account || is_service) {
+        return found;
+    }
+    for other in others {
+        let exactly = || {
+            Selector::exactly(&other.gvk.group, &other.gvk.kind, Some(&other.id.namespace), &other.id.name)
+        };
+        if is_role && is_binding(&other.gvk) {
+            let role = other.object.get("roleRef");
+            let is = |field: &str, wanted: &str| role.and_then(|role| text(role, field)) == Some(wanted);
+            let near = resource.gvk.kind == "ClusterRole" || other.id.namespace == id.namespace;
+            if is("kind", &resource.gvk.kind) && is("name", &id.name) && near {
+                add(exactly(), "roleRef");
+            }
+        }
+        if is_account {
+            if is_binding(&other.gvk) {
+                let names = subjects(&other.object, &other.id, release_namespace);
+                if names.iter().any(|(namespace, name)| *namespace == id.namespace && *name == id.name) {
+                    add(exactly(), "subjects");
+                }
+            } else if other.id.namespace == id.namespace
+                && let Some(spec) =
+                    pod_template(&other.gvk, &other.object).and_then(|template| template.get("spec"))
+                && ["serviceAccountName", "serviceAccount"]
+                    .iter()
+                    .any(|field| text(spec, field) == Some(&id.name))
+            {
+                add(exactly(), "serviceAccountName");
+            }
+        }
+        if is_service && (other.gvk.group == "admissionregistration.k8s.io" || other.gvk.kind == "APIService")
+        {
+            let bare = Bindings::default();
+            let named = Selector::exactly("", "Service", Some(&id.namespace), &id.name);
+            if references(other, &bare, release_namespace).iter().any(|reference| reference.selector == named)
+            {
+                add(exactly(), "service");
+            }
+        }
+    }
+    found
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    value.get(field).and_then(Value::as_array).into_iter().flatten()
+}
+
+struct Found<'a> {
+    namespace: &'a str,
+    release_namespace: &'a str,
+    references: Vec<Reference>,
+}
+
+impl Found<'_> {
+    /// A namespace as written, or the object's own.
+    fn own(&self, written: Option<&str>) -> String {
+        match written {
+            Some(given) if given == self.release_namespace => String::new(),
+            Some(given) => given.to_owned(),
+            None => self.namespace.to_owned(),
+        }
+    }
+
+    fn add(&mut self, group: &str, kind: &str, name: &str, field: &str) {
+        let namespace = self.namespace.to_owned();
+        self.add_in(group, kind, Some(&namespace), name, field);
+    }
+
+    fn add_in(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str, field: &str) {
+        if name.is_empty() {
+            return;
+        }
+        let selector = Selector::exactly(group, kind, namespace, name);
+        if !self.references.iter().any(|known| known.selector == selector) {
+            self.references.push(Reference { selector, field: field.to_owned() });
+        }
+    }
+
+    fn service(&mut self, service: Option<&Value>, field: &str) {
+        if let Some(service) = service
+            && let Some(name) = text(service, "name")
+        {
+            let namespace = self.own(text(service, "namespace"));
+            self.add_in("", "Service", Some(&namespace), name, field);
+        }
+    }
+
+    fn optional(&mut self, reference: Option<&Value>, kind: &str, name: &str, field: &str) {
+        if let Some(reference) = reference
+            && reference.get("optional").and_then(Value::as_bool) != Some(true)
+            && let Some(name) = text(reference, name)
+        {
+            self.add("", kind, name, field);
+        }
+    }
+
+    fn pod(&mut self, spec: &Value, bindings: &Bindings) {
+        for containers in ["initContainers", "containers", "ephemeralContainers"] {
+            for container in list(spec, containers) {
+                for variable in list(container, "env") {
+                    let from = variable.get("valueFrom");
+                    let of = |field: &str| from.and_then(|from| from.get(field));
+                    self.optional(of("configMapKeyRef"), "ConfigMap", "name", "env");
+                    self.optional(of("secretKeyRef"), "Secret", "name", "env");
+                }
+                for source in list(container, "envFrom") {
+                    self.optional(source.get("configMapRef"), "ConfigMap", "name", "envFrom");
+                    self.optional(source.get("secretRef"), "Secret", "name", "envFrom");
+                }
+            }
+        }
+        for volume in list(spec, "volumes") {
+            self.optional(volume.get("configMap"), "ConfigMap", "name", "volumes");
+            self.optional(volume.get("secret"), "Secret", "secretName", "volumes");
+            for source in volume.get("projected").into_iter().flat_map(|projected| list(projected, "sources"))
+            {
+                self.optional(source.get("configMap"), "ConfigMap", "name", "volumes[].projected");
+                self.optional(source.get("secret"), "Secret", "name", "volumes[].projected");
+            }
+            if let Some(claim) = volume.pointer("/persistentVolumeClaim/claimName").and_then(Value::as_str) {
+                self.add("", "PersistentVolumeClaim", claim, "volumes");
+            }
+            if let Some(secret) = volume.pointer("/csi/nodePublishSecretRef/name").and_then(Value::as_str) {
+                self.add("", "Secret", secret, "volumes[].csi");
+            }
+        }
+        for secret in list(spec, "imagePullSecrets") {
+            if let Some(name) = text(secret, "name") {
+                self.add("", "Secret", name, "imagePullSecrets");
+            }
+        }
+        for field in ["serviceAccountName", "serviceAccount"] {
+            if let Some(name) = text(spec, field) {
+                self.add("", "ServiceAccount", name, field);
+                for binding in bindings.for_account(self.namespace, name) {
+                    if !self.references.iter().any(|known| known.selector == *binding) {
+                        self.references
+                            .push(Reference { selector: binding.clone(), field: field.to_owned() });
+                    }
+                }
+            }
+        }
+        for (field, group, kind) in [
+            ("nodeName", "", "Node"),
+            ("priorityClassName", "scheduling.k8s.io", "PriorityClass"),
+            ("runtimeClassName", "node.k8s.io", "RuntimeClass"),
+        ] {
+            if let Some(name) = text(spec, field) {
+                self.add_in(group, kind, None, name, field);
+            }
+        }
+        for claim in list(spec, "resourceClaims") {
+            let of = |field: &str| text(claim, field).or_else(|| text(claim.get("source")?, field));
+            if let Some(name) = of("resourceClaimName") {
+                self.add("resource.k8s.io", "ResourceClaim", name, "resourceClaims");
+            }
+            if let Some(name) = of("resourceClaimTemplateName") {
+                self.add("resource.k8s.io", "ResourceClaimTemplate", name, "resourceClaims");
+            }
+        }
+    }
+
+    fn ingress(&mut self, object: &Value) {
+        let Some(spec) = object.get("spec") else { return };
+        for tls in list(spec, "tls") {
+            if let Some(name) = text(tls, "secretName") {
+                self.add("", "Secret", name, "spec.tls");
+            }
+        }
+        let backend = |found: &mut Self, backend: Option<&Value>| {
+            if let Some(name) =
+                backend.and_then(|backend| backend.pointer("/service/name")).and_then(Value::as_str)
+            {
+                found.add("", "Service", name, "spec.rules");
+            }
+        };
+        backend(self, spec.get("defaultBackend"));
+        for rule in list(spec, "rules") {
+            for path in rule.get("http").into_iter().flat_map(|http| list(http, "paths")) {
+                backend(self, path.get("backend"));
+            }
+        }
+        if let Some(class) = text(spec, "ingressClassName") {
+            self.add_in("networking.k8s.io", "IngressClass", None, class, "spec.ingressClassName");
+        }
+    }
+}

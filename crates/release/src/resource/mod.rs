@@ -1,0 +1,114 @@
+//! What a release is made of: objects with what their annotations ask for.
+
+pub mod depends;
+pub mod origin;
+pub mod settings;
+pub mod text;
+pub mod transform;
+
+use serde_json::Value;
+use slipway_manifest::{Gvk, ObjectId, object};
+
+pub use origin::Origin;
+pub use settings::{
+    DeletePolicy, External, ExternalTarget, FailMode, Moment, Need, NeedState, Ownership, Propagation,
+    Selector, Settings, Tracking,
+};
+
+use crate::stage::Stage;
+
+/// How the release record keeps an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stored {
+    /// Not at all: definitions of `crds/`.
+    Aside,
+    /// As a hook.
+    Hook,
+    /// In the manifest.
+    Regular,
+}
+
+/// Whether objects of a kind live in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Namespaced,
+    Cluster,
+    /// Neither the cluster nor the release says.
+    Unknown,
+}
+
+/// One object of a release.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    /// As it is to be applied, without the namespace when that is the release's.
+    pub object: Value,
+    pub gvk: Gvk,
+    /// With an empty namespace for the release's own and for the whole cluster's.
+    pub id: ObjectId,
+    pub stored: Stored,
+    pub origin: Origin,
+    pub settings: Settings,
+}
+
+impl Resource {
+    /// Whether it defines a kind.
+    pub fn is_crd(&self) -> bool {
+        is_crd(&self.gvk)
+    }
+
+    /// The stages it takes part in at a moment, in order.
+    pub fn stages(&self, moment: Moment) -> Vec<Stage> {
+        let mut stages: Vec<Stage> = self
+            .settings
+            .deploy_on
+            .iter()
+            .filter(|(when, _)| *when == moment)
+            .map(|(_, stage)| *stage)
+            .collect();
+        stages.sort_unstable();
+        stages.dedup();
+        stages
+    }
+
+    /// `Deployment/web (namespace=shop)`.
+    pub fn human(&self) -> String {
+        human(&self.id)
+    }
+}
+
+/// `Deployment/web (namespace=shop)`, as reports name objects.
+pub fn human(id: &ObjectId) -> String {
+    if id.namespace.is_empty() {
+        format!("{}/{}", id.kind, id.name)
+    } else {
+        format!("{}/{} (namespace={})", id.kind, id.name, id.namespace)
+    }
+}
+
+pub fn is_crd(gvk: &Gvk) -> bool {
+    gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
+}
+
+pub fn is_namespace(gvk: &Gvk) -> bool {
+    gvk.group.is_empty() && gvk.kind == "Namespace"
+}
+
+pub fn is_webhook_configuration(gvk: &Gvk) -> bool {
+    gvk.group == "admissionregistration.k8s.io"
+        && matches!(gvk.kind.as_str(), "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration")
+}
+
+/// Settles where an object lives: takes out a namespace that is the release's own or means nothing, and
+/// gives the identity.
+pub fn normalise(object: &mut Value, release_namespace: &str, scope: Scope) -> ObjectId {
+    let strip = match (object::namespace(object), scope) {
+        (_, Scope::Cluster) => true,
+        (Some(namespace), _) => namespace == release_namespace,
+        (None, _) => true,
+    };
+    if strip && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.shift_remove("namespace");
+    }
+    ObjectId::of(object)
+}

@@ -1,0 +1,141 @@
+//! The small languages annotations are written in: Go's booleans and durations, property lists.
+
+use std::time::Duration;
+
+/// Reads a boolean as Go does.
+pub fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads a duration as Go does: `1h2m3.5s`, `500ms`, `0`. Negative ones are not durations here.
+pub fn duration(text: &str) -> Option<Duration> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total = 0f64;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let scale = match &rest[..unit] {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        total += number * scale;
+        rest = &rest[unit..];
+    }
+    // As whole nanoseconds, so that `0.1s` is exactly that.
+    let nanos = (total * 1e9).round();
+    (nanos.is_finite() && nanos <= i64::MAX as f64).then(|| Duration::from_nanos(nanos as u64))
+}
+
+/// A value of a property list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Property {
+    Text(String),
+    Flag(bool),
+}
+
+/// Reads `k=v,k='a,b',nok`: keys in lower case, values trimmed unless quoted, a bare key is a flag.
+pub fn properties(text: &str) -> Vec<(String, Property)> {
+    let mut properties = Vec::new();
+    for part in split_outside_quotes(text) {
+        let part = part.trim();
+        if part.is_empty() {
+            continue;
+        }
+        match part.split_once('=') {
+            Some((key, value)) => {
+                let value = value.trim();
+                let quoted = ['\'', '"'].into_iter().find_map(|quote| {
+                    value.strip_prefix(quote)?.strip_suffix(quote).filter(|_| value.len() >= 2)
+                });
+                let value = quoted.unwrap_or(value).to_owned();
+                properties.push((key.trim().to_lowercase(), Property::Text(value)));
+            }
+            None => {
+                let key = part.to_lowercase();
+                match key.strip_prefix("no") {
+                    Some(rest) if !rest.is_empty() => {
+                        properties.push((rest.to_owned(), Property::Flag(false)));
+                    }
+                    _ => properties.push((key, Property::Flag(true))),
+                }
+            }
+        }
+    }
+    properties
+}
+
+fn split_outside_quotes(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut quote, mut escaped) = (0, None, false);
+    for (at, c) in text.char_indices() {
+        match (c, quote) {
+            _ if escaped => escaped = false,
+            ('\\', Some(_)) => escaped = true,
+            (c, Some(open)) if c == open => quote = None,
+            ('\'' | '"', None) => quote = Some(c),
+            (',', None) => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_gos() {
+        let cases = [
+            ("1h2m3s", Some(3723.0)),
+            ("500ms", Some(0.5)),
+            ("1.5s", Some(1.5)),
+            ("0", Some(0.0)),
+            ("0s", Some(0.0)),
+            ("5", None),
+            ("", None),
+            ("s", None),
+            ("-1s", None),
+            ("1d", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(duration(text).map(|d| d.as_secs_f64()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn property_lists_know_quotes_and_flags() {
+        let text = |text: &str| Property::Text(text.to_owned());
+        let found = properties(" State=ready , name='a,b',kind=\"X\",nowait,force,");
+        let expected = [
+            ("state", text("ready")),
+            ("name", text("a,b")),
+            ("kind", text("X")),
+            ("wait", Property::Flag(false)),
+            ("force", Property::Flag(true)),
+        ];
+        assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value)));
+    }
+}

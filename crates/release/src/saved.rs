@@ -1,0 +1,242 @@
+//! A plan in a file: what was decided, bound to what it was decided on.
+//!
+//! The file holds the release record and the state of every object it was planned against. Applying it plans
+//! again from that record and goes on only if the same operations on the same objects come out. With a key it is encrypted and
+//! signed; without one it has a checksum and cannot hold a release with Secrets.
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use slipway_chart::secret::Key;
+use slipway_cluster::helm::Release;
+use slipway_problem::{Problem, Problems};
+
+use crate::failure::Failure;
+use crate::plan::{self, Content, Options, Plan, Request};
+use crate::record;
+use crate::resource::transform::Document;
+use crate::resource::{Origin, Stored};
+
+const FORMAT: &str = "slipway.plan/v1";
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    format: String,
+    release: String,
+    namespace: String,
+    revision: u32,
+    created: jiff::Timestamp,
+    encrypted: bool,
+    content: String,
+    /// HMAC of everything above with the key, or a checksum of it without one.
+    seal: String,
+}
+
+/// What is inside.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Inside {
+    release: Release,
+    aside: Vec<(String, Value)>,
+    options: Options,
+    state: Vec<State>,
+    graph: String,
+}
+
+/// What an object was when the plan was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    object: String,
+    uid: String,
+    resource_version: String,
+    action: String,
+}
+
+/// A plan read from a file.
+pub struct Saved {
+    pub request: Request,
+    pub revision: u32,
+    pub created: jiff::Timestamp,
+    state: Vec<State>,
+    graph: String,
+}
+
+fn states(plan: &Plan) -> Vec<State> {
+    let text = |live: Option<&Value>, field: &str| {
+        let found = live.and_then(|live| live.pointer(&format!("/metadata/{field}"))).and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
+    let items = plan.items.iter().zip(&plan.facts).map(|(item, facts)| State {
+        object: item.resource.human(),
+        uid: text(facts.live.as_ref(), "uid"),
+        resource_version: text(facts.live.as_ref(), "resourceVersion"),
+        action: plan::first_decision(item).map_or("none", |decision| decision.verb()).to_owned(),
+    });
+    let doomed = plan.removals.iter().zip(&plan.doomed).map(|(removal, doomed)| State {
+        object: removal.resource.human(),
+        uid: text(Some(&doomed.live), "uid"),
+        resource_version: text(Some(&doomed.live), "resourceVersion"),
+        action: "delete".to_owned(),
+    });
+    items.chain(doomed).collect()
+}
+
+fn seal(file: &File, key: Option<&str>) -> String {
+    let File { format, release, namespace, revision, created, encrypted, content, .. } = file;
+    let text = format!("{format}\n{release}\n{namespace}\n{revision}\n{created}\n{encrypted}\n{content}");
+    let bytes: Vec<u8> = match key {
+        // HMAC takes keys of any length.
+        Some(key) => match Hmac::<Sha256>::new_from_slice(key.as_bytes()) {
+            Ok(mut mac) => {
+                mac.update(text.as_bytes());
+                mac.finalize().into_bytes().to_vec()
+            }
+            Err(_) => Vec::new(),
+        },
+        None => Sha256::digest(text.as_bytes()).to_vec(),
+    };
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bad_key(error: &slipway_chart::Error) -> Problem {
+    Problem::error(format!("the key cannot be used: {error}"))
+}
+
+/// Writes a plan down. `key` is 32, 48 or 64 hexadecimal digits.
+pub fn save(plan: &Plan, key: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let has_secrets =
+        plan.items.iter().any(|item| item.resource.id.kind == "Secret" && item.resource.id.group.is_empty());
+    if key.is_none() && has_secrets {
+        let problem = Problem::error("the plan holds Secrets and would be written in clear");
+        return Err(problem.hint("give a key to encrypt it with").into());
+    }
+    let aside = plan.aside.iter().map(|document| (document.origin.path.to_string(), document.object.clone()));
+    let inside = Inside {
+        release: plan.release.clone(),
+        aside: aside.collect(),
+        options: plan.options.clone(),
+        state: states(plan),
+        graph: plan.graph.fingerprint(b"").to_string(),
+    };
+    let text = serde_json::to_string(&inside).map_err(|error| Problem::error(error.to_string()))?;
+    let content = match key {
+        Some(key) => {
+            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            key.encrypt(text.as_bytes()).map_err(|error| bad_key(&error))?
+        }
+        None => text,
+    };
+    let mut file = File {
+        format: FORMAT.to_owned(),
+        release: plan.name.clone(),
+        namespace: plan.namespace.clone(),
+        revision: plan.release.version,
+        created: jiff::Timestamp::now(),
+        encrypted: key.is_some(),
+        content,
+        seal: String::new(),
+    };
+    file.seal = seal(&file, key);
+    serde_json::to_vec_pretty(&file).map_err(|error| Problem::error(error.to_string()).into())
+}
+
+/// Reads a plan back; refuses what was changed, is encrypted with another key, or is not a plan.
+pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
+    let file: File = serde_json::from_slice(bytes)
+        .map_err(|error| Problem::error(format!("this is no saved plan: {error}")))?;
+    if file.format != FORMAT {
+        return Err(
+            Problem::error(format!("this plan has the form `{}`, expected `{FORMAT}`", file.format)).into()
+        );
+    }
+    if file.encrypted && key.is_none() {
+        return Err(Problem::error("the plan is encrypted").hint("give the key it was saved with").into());
+    }
+    let key = key.filter(|_| file.encrypted);
+    if seal(&file, key) != file.seal {
+        let why = if file.encrypted {
+            "the plan was changed, or the key is not the one it was saved with"
+        } else {
+            "the plan was changed after it was saved"
+        };
+        return Err(Problem::error(why).into());
+    }
+    let text = match key {
+        Some(key) => {
+            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            key.decrypt(&file.content).map_err(|error| bad_key(&error))?
+        }
+        None => file.content.clone().into_bytes(),
+    };
+    let inside: Inside = serde_json::from_slice(&text)
+        .map_err(|error| Problem::error(format!("the plan cannot be read: {error}")))?;
+    let aside = inside.aside.into_iter().map(|(path, object)| Document {
+        object,
+        origin: Origin::new(path),
+        stored: Stored::Aside,
+    });
+    let content = Content::Record(Box::new(inside.release), aside.collect());
+    Ok(Saved {
+        request: Request { name: file.release, namespace: file.namespace, content, options: inside.options },
+        revision: file.revision,
+        created: file.created,
+        state: inside.state,
+        graph: inside.graph,
+    })
+}
+
+impl Saved {
+    /// Checks that what would be done now is what was planned; tells everything that moved.
+    pub fn check(&self, now: &Plan, allow_drift: bool) -> Result<(), Failure> {
+        let mut problems = Problems::new();
+        if now.release.version != self.revision {
+            problems.push(Problem::error(format!(
+                "the plan makes revision {}, but the next one is {}",
+                self.revision, now.release.version
+            )));
+        }
+        let current = states(now);
+        for planned in &self.state {
+            match current.iter().find(|state| state.object == planned.object) {
+                Some(state) if state.action != planned.action => problems.push(Problem::error(format!(
+                    "{}: planned to {}, would now {}",
+                    planned.object, planned.action, state.action
+                ))),
+                Some(state)
+                    if !allow_drift
+                        && (&state.uid, &state.resource_version)
+                            != (&planned.uid, &planned.resource_version) =>
+                {
+                    problems.push(Problem::error(format!("{}: somebody changed it since", planned.object)));
+                }
+                Some(_) => {}
+                None => problems
+                    .push(Problem::error(format!("{}: is no longer part of the plan", planned.object))),
+            }
+        }
+        for state in
+            current.iter().filter(|state| !self.state.iter().any(|planned| planned.object == state.object))
+        {
+            problems.push(Problem::error(format!("{}: was not part of the plan", state.object)));
+        }
+        if problems.is_empty() && now.graph.fingerprint(b"").to_string() != self.graph {
+            problems.push(Problem::error("the operations have another order now"));
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::Stale(problems))
+    }
+
+    /// Whether the record in the file is what a release would hold.
+    pub fn objects(&self) -> usize {
+        match &self.request.content {
+            Content::Record(release, _) => record::documents(release).0.len(),
+            _ => 0,
+        }
+    }
+}

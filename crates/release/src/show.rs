@@ -1,0 +1,273 @@
+//! A plan as people and programs read it: every change with its difference, without noise and secrets.
+
+use serde::Serialize;
+use serde_json::Value;
+use slipway_manifest::diff::{self, Cleaning, DiffOptions, LineKind, Redactor, Significance};
+use slipway_manifest::object;
+
+use crate::decide::Decision;
+use crate::ops::Act;
+use crate::plan::{Plan, Remaining};
+use crate::resource::{Moment, Resource, human, is_crd};
+use crate::stage::Stage;
+
+/// How a plan is shown.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Lines around each change.
+    pub context: usize,
+    pub show_sensitive: bool,
+    pub show_insignificant: bool,
+    /// Whole definitions instead of a word about them.
+    pub show_verbose_crds: bool,
+    /// Whole manifests of what is created or deleted.
+    pub show_verbose: bool,
+    /// Salts what stands for hidden values.
+    pub key: Vec<u8>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            context: 3,
+            show_sensitive: false,
+            show_insignificant: false,
+            show_verbose_crds: false,
+            show_verbose: true,
+            key: Vec::new(),
+        }
+    }
+}
+
+/// What happens to one object.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// `create`, `recreate`, `update`, `apply`, `delete`.
+    pub action: String,
+    pub object: String,
+    pub api_version: String,
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+    pub stage: Stage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+    /// What happens to it later in the same run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Only owners or annotations of tools change.
+    pub insignificant: bool,
+    /// Field by field: `spec.replicas: 2 → 3`.
+    pub fields: Vec<String>,
+    /// Lines with a sign before each; `...` where lines are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<String>,
+}
+
+/// A plan in a form programs read.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct View {
+    pub release: String,
+    pub namespace: String,
+    pub moment: Moment,
+    pub revision: u32,
+    /// Whether anything is done at all.
+    pub empty: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub changes: Vec<Change>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Remaining>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    pub summary: Vec<(String, usize)>,
+}
+
+impl Plan {
+    /// What a plan does, ready to be shown.
+    pub fn view(&self, options: &Options) -> View {
+        let changes = changes(self, options);
+        let mut summary = Vec::new();
+        for action in ["create", "recreate", "update", "apply", "delete"] {
+            let count = changes.iter().filter(|change| change.action == action).count();
+            if count > 0 {
+                summary.push((action.to_owned(), count));
+            }
+        }
+        View {
+            release: self.name.clone(),
+            namespace: self.namespace.clone(),
+            moment: self.moment,
+            revision: self.release.version,
+            empty: self.is_empty(),
+            reason: self.reason.clone(),
+            changes,
+            kept: self.remaining.clone(),
+            warnings: self.warnings.iter().map(ToString::to_string).collect(),
+            summary,
+        }
+    }
+
+    /// The graph for Graphviz.
+    pub fn to_dot(&self) -> String {
+        self.graph.draw().group(|node| Some(node.value().stage.to_string())).dot()
+    }
+
+    /// The graph for Mermaid.
+    pub fn to_mermaid(&self) -> String {
+        self.graph.draw().group(|node| Some(node.value().stage.to_string())).mermaid()
+    }
+}
+
+fn changes(plan: &Plan, options: &Options) -> Vec<Change> {
+    let mut all = Vec::new();
+    for (item, facts) in plan.items.iter().zip(&plan.facts) {
+        let Some(visit) = item.visits.first() else { continue };
+        let (before, after) = match &visit.decision {
+            Decision::None { .. } => continue,
+            Decision::Update => (facts.live.as_ref(), facts.after.as_ref()),
+            Decision::Create | Decision::Recreate { .. } | Decision::Apply { .. } => {
+                (None, Some(&item.resource.object))
+            }
+        };
+        let reason = match &visit.decision {
+            Decision::Recreate { reason } | Decision::Apply { reason } => Some(reason.clone()),
+            _ => None,
+        };
+        let mut change = change(&item.resource, visit.decision.verb(), before, after, options);
+        change.stage = visit.stage;
+        change.weight = item.resource.settings.weight;
+        change.reason = reason;
+        if visit.follow.delete_on_success {
+            change.then.push("delete".to_owned());
+        }
+        for later in &item.visits[1..] {
+            change.then.push(later.decision.verb().to_owned());
+            if later.follow.delete_on_success {
+                change.then.push("delete".to_owned());
+            }
+        }
+        all.push(change);
+    }
+    let rank =
+        |action: &str| ["create", "recreate", "update", "apply"].iter().position(|word| *word == action);
+    all.sort_by_key(|change| (rank(&change.action), change.stage, change.weight, change.object.clone()));
+    for (removal, doomed) in plan.removals.iter().zip(&plan.doomed) {
+        let mut change = change(&removal.resource, "delete", Some(&doomed.live), None, options);
+        change.stage = removal.stage;
+        if doomed.excluded {
+            change.reason = Some(format!("it is not deployed on {}", word(plan.moment)));
+        }
+        all.push(change);
+    }
+    all
+}
+
+fn word(moment: Moment) -> &'static str {
+    match moment {
+        Moment::Install => "install",
+        Moment::Upgrade => "upgrade",
+        Moment::Rollback => "rollback",
+        Moment::Delete => "delete",
+        Moment::Test => "test",
+    }
+}
+
+fn change(
+    resource: &Resource,
+    action: &str,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    options: &Options,
+) -> Change {
+    let mut change = Change {
+        action: action.to_owned(),
+        object: human(&resource.id),
+        api_version: resource.gvk.api_version(),
+        kind: resource.gvk.kind.clone(),
+        namespace: resource.id.namespace.clone(),
+        name: resource.id.name.clone(),
+        stage: Stage::Install,
+        weight: None,
+        then: Vec::new(),
+        reason: None,
+        insignificant: false,
+        fields: Vec::new(),
+        lines: Vec::new(),
+    };
+    let whole = before.is_none() || after.is_none();
+    if whole && is_crd(&resource.gvk) && !options.show_verbose_crds {
+        change.lines.push("<hidden verbose CRD changes>".to_owned());
+        return change;
+    }
+    if whole && !options.show_verbose {
+        change.lines.push("<hidden verbose changes>".to_owned());
+        return change;
+    }
+    let (fields, lines, significance) = differences(before, after, options);
+    change.insignificant = significance != Significance::Significant;
+    if !whole {
+        change.fields = fields;
+    }
+    change.lines = lines;
+    if change.lines.is_empty() {
+        change.lines.push("<hidden insignificant changes>".to_owned());
+    }
+    change
+}
+
+/// The difference of two states: by field, and as lines with signs.
+pub fn differences(
+    before: Option<&Value>,
+    after: Option<&Value>,
+    options: &Options,
+) -> (Vec<String>, Vec<String>, Significance) {
+    let redactor = Redactor::new(options.key.clone());
+    let settings = DiffOptions {
+        cleaning: if options.show_insignificant { Cleaning::ShowInsignificant } else { Cleaning::Show },
+        kind: None,
+        redactor: (!options.show_sensitive).then_some(&redactor),
+    };
+    let Ok(found) = diff::diff(before, after, &settings) else {
+        return (Vec::new(), vec!["<nested too deeply to be shown>".to_owned()], Significance::Significant);
+    };
+    let print = |value: &Value| slipway_yaml::to_string(value).unwrap_or_else(|_| value.to_string());
+    let mut lines = Vec::new();
+    for (number, hunk) in found.hunks(print, options.context).into_iter().enumerate() {
+        if number > 0 {
+            lines.push("...".to_owned());
+        }
+        for line in hunk.lines {
+            let sign = match line.kind {
+                LineKind::Added => '+',
+                LineKind::Removed => '-',
+                LineKind::Context => ' ',
+            };
+            lines.push(format!("{sign} {}", line.text));
+        }
+    }
+    let fields = found.changes.iter().map(ToString::to_string).collect();
+    (fields, lines, found.significance)
+}
+
+/// The name of the object an operation is about, if it is about one.
+pub fn subject(plan: &Plan, act: &Act) -> Option<String> {
+    match act {
+        Act::Deploy { item, .. }
+        | Act::Ready { item, .. }
+        | Act::CleanUp { item, .. }
+        | Act::CleanedUp { item, .. } => Some(plan.items[*item].resource.human()),
+        Act::Remove { removal } | Act::Removed { removal } => Some(plan.removals[*removal].resource.human()),
+        _ => None,
+    }
+}
+
+/// The kind and name of a live object.
+pub fn title(live: &Value) -> String {
+    format!("{}/{}", object::kind(live).unwrap_or_default(), object::name(live).unwrap_or_default())
+}

@@ -1,0 +1,309 @@
+//! Where a release comes from: a chart, a package, a kustomization or plain manifests, all rendered to the
+//! same thing.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use slipway_chart::{Capabilities, Chart, LoadOptions, Notices, Program, RenderOptions, UserValues};
+use slipway_cluster::helm::ChartRecord;
+use slipway_gotmpl::Host;
+use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
+use slipway_problem::{Location, Problem, Problems};
+
+use crate::resource::transform::Document;
+use crate::resource::{Origin, Stored};
+
+/// A source on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Chart(PathBuf),
+    Package(PathBuf),
+    Kustomization(PathBuf),
+    /// A YAML file, or a directory of them.
+    Manifests(PathBuf),
+}
+
+impl Source {
+    /// Tells the kind by what is there. What is nothing else is taken for a chart, so that a wrong path gets
+    /// the chart loader's explanation.
+    pub fn detect(path: &Path) -> Source {
+        let has = |name: &str| path.join(name).is_file();
+        let ends = |end: &str| path.extension().is_some_and(|extension| extension == end);
+        let owned = path.to_owned();
+        if path.is_file() && (ends("yaml") || ends("yml") || ends("json")) {
+            Source::Manifests(owned)
+        } else if path.is_file() || has("Chart.yaml") {
+            Source::Chart(owned)
+        } else if ends("kurel") || has("parameters.yaml") {
+            Source::Package(owned)
+        } else if ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().any(has) {
+            Source::Kustomization(owned)
+        } else if path.is_dir() && !manifest_files(path).is_empty() {
+            Source::Manifests(owned)
+        } else {
+            Source::Chart(owned)
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        match self {
+            Source::Chart(path)
+            | Source::Package(path)
+            | Source::Kustomization(path)
+            | Source::Manifests(path) => path,
+        }
+    }
+}
+
+/// What a source is rendered with.
+#[derive(Clone, Debug, Default)]
+pub struct RenderRequest {
+    pub name: String,
+    pub namespace: String,
+    pub revision: i64,
+    pub is_upgrade: bool,
+    pub values: UserValues,
+    pub capabilities: Capabilities,
+    /// Leave `crds/` out.
+    pub skip_crds: bool,
+    pub skip_schema_validation: bool,
+    pub subchart_notes: bool,
+}
+
+/// What a source became.
+#[derive(Clone, Debug, Default)]
+pub struct Rendered {
+    pub documents: Vec<Document>,
+    pub notes: String,
+    /// What the release record keeps of the chart.
+    pub chart: ChartRecord,
+    /// What the user set.
+    pub values: Map<String, Value>,
+    pub warnings: Problems,
+}
+
+/// Renders a source; `host` answers `lookup`.
+pub fn render(source: &Source, request: &RenderRequest, host: &dyn Host) -> Result<Rendered, Problems> {
+    match source {
+        Source::Chart(path) => chart(path, request, host),
+        Source::Package(path) => package(path, request),
+        Source::Kustomization(path) => kustomization(path, request),
+        Source::Manifests(path) => manifests(path, request),
+    }
+}
+
+fn chart_problem(error: &slipway_chart::Error) -> Problems {
+    Problem::error(error.to_string()).into()
+}
+
+fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Rendered, Problems> {
+    let mut notices = Notices::new();
+    let chart =
+        Chart::load_with(path, &LoadOptions::default(), &mut notices).map_err(|e| chart_problem(&e))?;
+    if chart.metadata.is_library() {
+        return Err(
+            Problem::error(format!("chart `{}` is a library and cannot be released", chart.name())).into()
+        );
+    }
+    let values = request.values.build().map_err(|e| chart_problem(&e))?;
+    let options = RenderOptions {
+        name: request.name.clone(),
+        namespace: request.namespace.clone(),
+        is_upgrade: request.is_upgrade,
+        revision: request.revision,
+        capabilities: request.capabilities.clone(),
+        skip_schema_validation: request.skip_schema_validation,
+        subchart_notes: request.subchart_notes,
+        ..RenderOptions::default()
+    };
+    let mut texts = HashMap::new();
+    template_texts(&chart, chart.name().to_owned(), &mut texts);
+    let record = ChartRecord {
+        metadata: chart.metadata.to_json().as_object().cloned().unwrap_or_default(),
+        values: chart.values.clone(),
+        templates: json!([]),
+        files: json!([]),
+        ..ChartRecord::default()
+    };
+    let mut warnings = Problems::new();
+    if chart.metadata.deprecated {
+        warnings.push(Problem::warning(format!("chart `{}` is deprecated", chart.name())));
+    }
+    let program = Program::new(chart);
+    let rendered =
+        program.render_with(&values, &options, host, &mut notices).map_err(|e| chart_problem(&e))?;
+    let origin = |path: &str| match texts.get(path) {
+        Some(text) => Origin { path: path.into(), text: Some(Arc::clone(text)) },
+        None => Origin::new(path),
+    };
+    let mut problems = Problems::new();
+    let mut documents = Vec::new();
+    if !request.skip_crds {
+        for crd in &rendered.crds {
+            let text = String::from_utf8_lossy(&crd.file.data);
+            for part in slipway_chart::split(&crd.file.data) {
+                let origin = Origin::with_text(crd.path.as_str(), text.as_ref());
+                read_document(
+                    &String::from_utf8_lossy(part),
+                    origin,
+                    Stored::Aside,
+                    &mut documents,
+                    &mut problems,
+                );
+            }
+        }
+    }
+    for manifest in &rendered.manifests {
+        let origin = origin(&manifest.path);
+        read_document(&manifest.text(), origin, Stored::Regular, &mut documents, &mut problems);
+    }
+    for hook in &rendered.hooks {
+        let origin = origin(&hook.manifest.path);
+        read_document(&hook.manifest.text(), origin, Stored::Hook, &mut documents, &mut problems);
+    }
+    warnings.extend(notices.iter().map(|notice| Problem::warning(notice.to_string())));
+    let notes = rendered.notes.trim_end().to_owned();
+    problems.into_result(Rendered { documents, notes, chart: record, values, warnings })
+}
+
+/// The text of every template by the path it is shown with.
+fn template_texts(chart: &Chart, prefix: String, texts: &mut HashMap<String, Arc<str>>) {
+    let mut pending = vec![(chart, prefix)];
+    while let Some((chart, prefix)) = pending.pop() {
+        for file in &chart.templates {
+            let text = String::from_utf8_lossy(&file.data);
+            texts.insert(format!("{prefix}/{}", file.name), Arc::from(text.as_ref()));
+        }
+        pending.extend(
+            chart.dependencies.iter().map(|child| (child, format!("{prefix}/charts/{}", child.name()))),
+        );
+    }
+}
+
+fn read_document(
+    text: &str,
+    origin: Origin,
+    stored: Stored,
+    documents: &mut Vec<Document>,
+    problems: &mut Problems,
+) {
+    match slipway_yaml::from_str_helm(text) {
+        Ok(Value::Null) => {}
+        Ok(object) => documents.push(Document { object, origin, stored }),
+        Err(error) => {
+            problems.push(Problem::error(error.to_string()).at(Location::file(Arc::clone(&origin.path))));
+        }
+    }
+}
+
+fn package(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems> {
+    let package = Package::load(path, &slipway_package::LoadOptions::default())?;
+    let values = &request.values;
+    let files = values.files.iter().map(|(name, content)| ValuesFile {
+        name: name.clone(),
+        text: String::from_utf8_lossy(content).into_owned(),
+    });
+    let sets = |texts: &[String], kind: SetKind| {
+        texts.iter().map(|text| SetValue { kind, text: text.clone() }).collect::<Vec<_>>()
+    };
+    let inputs = Inputs {
+        values: files.collect(),
+        sets: [
+            sets(&values.set, SetKind::Yaml),
+            sets(&values.set_string, SetKind::Text),
+            sets(&values.set_json, SetKind::Json),
+        ]
+        .concat(),
+        kube_version: Some(request.capabilities.kube_version.version.trim_start_matches('v').to_owned()),
+        ..Inputs::default()
+    };
+    let build = package.build(&inputs)?;
+    let documents = build.objects.iter().map(|object| Document {
+        object: (*object.value).clone(),
+        origin: Origin::new(Arc::clone(&object.at.file)),
+        stored: Stored::Regular,
+    });
+    let mut values = Map::new();
+    if !inputs.sets.is_empty() || !inputs.values.is_empty() {
+        let user = request.values.build().map_err(|e| chart_problem(&e));
+        values = user.unwrap_or_default();
+    }
+    Ok(Rendered {
+        documents: documents.collect(),
+        chart: plain_record(&build.package, Some(&build.version)),
+        values,
+        warnings: build.problems.clone(),
+        ..Rendered::default()
+    })
+}
+
+fn kustomization(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems> {
+    let build = slipway_kustomize::build(path, &slipway_kustomize::BuildOptions::default())?;
+    let origin = path.join("kustomization.yaml").display().to_string();
+    let documents = build.objects.into_iter().map(|object| Document {
+        object,
+        origin: Origin::new(origin.as_str()),
+        stored: Stored::Regular,
+    });
+    Ok(Rendered {
+        documents: documents.collect(),
+        chart: plain_record(&named(path, request), None),
+        warnings: build.warnings.into_iter().collect(),
+        ..Rendered::default()
+    })
+}
+
+fn manifest_files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| {
+        file.is_file() && file.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json")
+    });
+    files.sort();
+    files
+}
+
+fn manifests(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems> {
+    let mut problems = Problems::new();
+    let mut documents = Vec::new();
+    for file in manifest_files(path) {
+        let name = file.display().to_string();
+        match std::fs::read(&file) {
+            Ok(bytes) => {
+                let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
+                for part in slipway_chart::split(&bytes) {
+                    let origin = Origin { path: name.as_str().into(), text: Some(Arc::clone(&text)) };
+                    let part = String::from_utf8_lossy(part);
+                    read_document(&part, origin, Stored::Regular, &mut documents, &mut problems);
+                }
+            }
+            Err(error) => {
+                problems.push(Problem::error(format!("cannot read: {error}")).at(Location::file(name)));
+            }
+        }
+    }
+    let chart = plain_record(&named(path, request), None);
+    problems.into_result(Rendered { documents, chart, ..Rendered::default() })
+}
+
+fn named(path: &Path, request: &RenderRequest) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    stem.filter(|stem| !stem.is_empty()).unwrap_or_else(|| request.name.clone())
+}
+
+/// What Helm needs to show a release that was never a chart.
+fn plain_record(name: &str, version: Option<&str>) -> ChartRecord {
+    let version = version.filter(|version| !version.is_empty()).unwrap_or("0.0.0");
+    let metadata = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});
+    ChartRecord {
+        metadata: metadata.as_object().cloned().unwrap_or_default(),
+        templates: json!([]),
+        files: json!([]),
+        ..ChartRecord::default()
+    }
+}

@@ -1,0 +1,66 @@
+//! The stages of a release, in the order they pass.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A stretch of a plan: all of one is over before the next begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The new revision is recorded.
+    Init,
+    PrePreUninstall,
+    /// Definitions and namespaces.
+    PrePreInstall,
+    /// Hooks before.
+    PreInstall,
+    PreUninstall,
+    /// Everything else.
+    Install,
+    Uninstall,
+    /// Hooks after.
+    PostInstall,
+    PostUninstall,
+    /// Webhook configurations, once what serves them is ready.
+    PostPostInstall,
+    PostPostUninstall,
+    /// The revision is recorded as done.
+    Final,
+}
+
+impl Stage {
+    /// Where what succeeded in this stage is cleaned up.
+    pub fn cleanup(self) -> Stage {
+        match self {
+            Self::PrePreInstall | Self::PreInstall => Self::PreUninstall,
+            Self::Install => Self::Uninstall,
+            Self::PostInstall => Self::PostUninstall,
+            Self::PostPostInstall => Self::PostPostUninstall,
+            other => other,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::PrePreUninstall => "pre-pre-uninstall",
+            Self::PrePreInstall => "pre-pre-install",
+            Self::PreInstall => "pre-install",
+            Self::PreUninstall => "pre-uninstall",
+            Self::Install => "install",
+            Self::Uninstall => "uninstall",
+            Self::PostInstall => "post-install",
+            Self::PostUninstall => "post-uninstall",
+            Self::PostPostInstall => "post-post-install",
+            Self::PostPostUninstall => "post-post-uninstall",
+            Self::Final => "final",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,4 @@
+//! The release engine.
+
+mod graphs;
+mod scenarios;
