@@ -10,6 +10,7 @@
 
 pub mod apply;
 pub mod decide;
+mod detect;
 mod failure;
 pub mod inspect;
 pub mod lookup;

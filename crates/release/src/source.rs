@@ -12,6 +12,7 @@ use slipway_gotmpl::Host;
 use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Location, Problem, Problems};
 
+use crate::detect::manifest_files;
 use crate::resource::transform::Document;
 use crate::resource::{Origin, Stored};
 
@@ -26,27 +27,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// Tells the kind by what is there. What is nothing else is taken for a chart, so that a wrong path gets
-    /// the chart loader's explanation.
-    pub fn detect(path: &Path) -> Source {
-        let has = |name: &str| path.join(name).is_file();
-        let ends = |end: &str| path.extension().is_some_and(|extension| extension == end);
-        let owned = path.to_owned();
-        if path.is_file() && (ends("yaml") || ends("yml") || ends("json")) {
-            Source::Manifests(owned)
-        } else if path.is_file() || has("Chart.yaml") {
-            Source::Chart(owned)
-        } else if ends("kurel") || has("parameters.yaml") {
-            Source::Package(owned)
-        } else if ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().any(has) {
-            Source::Kustomization(owned)
-        } else if path.is_dir() && !manifest_files(path).is_empty() {
-            Source::Manifests(owned)
-        } else {
-            Source::Chart(owned)
-        }
-    }
-
     pub fn path(&self) -> &Path {
         match self {
             Source::Chart(path)
@@ -253,19 +233,6 @@ fn kustomization(path: &Path, request: &RenderRequest) -> Result<Rendered, Probl
         warnings: build.warnings.into_iter().collect(),
         ..Rendered::default()
     })
-}
-
-fn manifest_files(path: &Path) -> Vec<PathBuf> {
-    if path.is_file() {
-        return vec![path.to_owned()];
-    }
-    let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| {
-        file.is_file() && file.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json")
-    });
-    files.sort();
-    files
 }
 
 fn manifests(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems> {

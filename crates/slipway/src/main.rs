@@ -11,7 +11,6 @@ mod interrupt;
 mod logs;
 mod reference;
 mod session;
-mod source;
 mod term;
 
 use std::process::ExitCode;

@@ -494,7 +494,7 @@ impl SourceArgs {
             ..self.planning.options()?
         };
         let content = Content::Source {
-            source: Source::detect(&self.source),
+            source: Source::detect(&self.source)?,
             values: Box::new(self.values.collect()?),
         };
         Ok(Request { name: self.name.clone(), namespace: namespace.to_owned(), content, options })

@@ -23,7 +23,6 @@ use super::host::RenderHost;
 use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
-use crate::source::Kind;
 use crate::term::show;
 use crate::term::style::{BOLD, DIM, paint};
 
@@ -187,13 +186,19 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     if path == "-" || path.contains("://") || args.source.access.repo.is_some() || in_repository {
         return chart(args, name, path, session);
     }
-    let source = crate::source::Source::detect(Path::new(path))?;
-    match source.kind {
-        Kind::Chart => chart(args, name, &source.path.to_string_lossy(), session),
-        Kind::Kustomization => super::kustomize::print(&source.path, &BuildOptions::default()),
-        Kind::Package => {
+    match slipway_release::Source::detect(Path::new(path))? {
+        slipway_release::Source::Chart(path) => chart(args, name, &path.to_string_lossy(), session),
+        slipway_release::Source::Kustomization(path) => {
+            super::kustomize::print(&path, &BuildOptions::default())
+        }
+        slipway_release::Source::Package(path) => {
             let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
-            super::package::print(&source.path, values, [set, set_string, set_json], session)
+            super::package::print(&path, values, [set, set_string, set_json], session)
+        }
+        slipway_release::Source::Manifests(path) => {
+            let problem = Problem::error("these are plain manifests, which need no rendering");
+            let at = slipway_problem::Location::file(path.display().to_string());
+            Err(problem.at(at).hint("`slipway plan` and `slipway apply` take them as they are").into())
         }
     }
 }

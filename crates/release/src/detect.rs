@@ -1,6 +1,4 @@
-//! What a release is made of: a chart, a package or a kustomization, told by what lies at a path.
-//!
-//! Knows files only, nothing of the command line: whoever takes a source from a user starts here.
+//! What a release is made of, told by what lies at a path.
 
 use std::fmt;
 use std::fs;
@@ -8,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use slipway_problem::{Location, Problem, nearest};
 
-/// The kinds of source a release can be made of.
+use crate::Source;
+
+/// The kinds of source that a file in their directory marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+enum Kind {
     Chart,
     Package,
     Kustomization,
@@ -24,14 +24,6 @@ impl fmt::Display for Kind {
             Self::Kustomization => "kustomization",
         })
     }
-}
-
-/// A source on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    pub kind: Kind,
-    /// The directory, or the archive of a chart.
-    pub path: PathBuf,
 }
 
 /// The files that tell what a directory is.
@@ -58,7 +50,7 @@ impl Source {
             return Self::file(path).map_err(|problem| problem.at(at()));
         }
         let found = marks(path);
-        let source = |kind| Self { kind, path: path.to_owned() };
+        let source = |kind| Self::of(kind, path);
         match found.as_slice() {
             [(_, kind), rest @ ..] if rest.iter().all(|(_, other)| other == kind) => Ok(source(*kind)),
             [] if is_named(path, ".local.kurel") => {
@@ -67,6 +59,7 @@ impl Source {
             }
             // The name says what it is to be; what is missing, the package's own loader explains.
             [] if is_named(path, ".kurel") => Ok(source(Kind::Package)),
+            [] if !manifest_files(path).is_empty() => Ok(Self::Manifests(path.to_owned())),
             [] => Err(nothing(path).at(at())),
             several => {
                 let kinds: Vec<String> =
@@ -83,14 +76,40 @@ impl Source {
         let name = path.file_name().unwrap_or_default();
         if let Some((_, kind)) = MARKS.iter().find(|(mark, _)| name == *mark) {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            return Ok(Self { kind: *kind, path: parent.unwrap_or(Path::new(".")).to_owned() });
+            return Ok(Self::of(*kind, parent.unwrap_or(Path::new("."))));
         }
         if is_archive(path) {
-            return Ok(Self { kind: Kind::Chart, path: path.to_owned() });
+            return Ok(Self::Chart(path.to_owned()));
         }
-        Err(Problem::error("the file is no chart archive")
-            .hint("name the directory of a chart, package or kustomization, or a chart packed as .tgz"))
+        if is_manifest(path) {
+            return Ok(Self::Manifests(path.to_owned()));
+        }
+        Err(Problem::error("the file is neither a chart archive nor manifests")
+            .hint("name the directory of a chart, package or kustomization, a .tgz, or a YAML file"))
     }
+
+    fn of(kind: Kind, path: &Path) -> Self {
+        let path = path.to_owned();
+        match kind {
+            Kind::Chart => Self::Chart(path),
+            Kind::Package => Self::Package(path),
+            Kind::Kustomization => Self::Kustomization(path),
+        }
+    }
+}
+
+fn is_manifest(file: &Path) -> bool {
+    file.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json")
+}
+
+/// The manifests at a path: the file itself, or those in the directory, in order.
+pub(crate) fn manifest_files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let mut files: Vec<PathBuf> = entries(path).into_iter().map(|name| path.join(name)).collect();
+    files.retain(|file| file.is_file() && is_manifest(file));
+    files
 }
 
 fn is_named(path: &Path, end: &str) -> bool {
@@ -139,7 +158,7 @@ fn missing(path: &Path) -> Problem {
 }
 
 fn nothing(path: &Path) -> Problem {
-    let problem = Problem::error("there is no chart, package or kustomization in this directory");
+    let problem = Problem::error("there is no chart, package, kustomization or manifest in this directory");
     let inside: Vec<String> = entries(path)
         .into_iter()
         .map(|name| path.join(name))
@@ -166,7 +185,8 @@ fn entries(directory: &Path) -> Vec<String> {
 mod tests {
     use std::fs;
 
-    use super::{Kind, Source};
+    use super::Kind;
+    use crate::Source;
 
     #[test]
     fn a_directory_is_what_its_files_say() {
@@ -195,7 +215,7 @@ mod tests {
         ] {
             let path = place(name, files);
             match (Source::detect(&path), expected) {
-                (Ok(source), Ok(kind)) => assert_eq!(source, Source { kind, path }, "{name}"),
+                (Ok(source), Ok(kind)) => assert_eq!(source, Source::of(kind, &path), "{name}"),
                 (Err(problem), Err(hint)) => {
                     assert!(problem.hint.as_deref().is_some_and(|text| text.contains(hint)), "{problem}");
                     assert!(problem.at.is_some(), "{name}");
@@ -204,7 +224,9 @@ mod tests {
             }
         }
         let chosen = Source::detect(&root.path().join("both/kustomization.yaml")).unwrap();
-        assert_eq!(chosen, Source { kind: Kind::Kustomization, path: root.path().join("both") });
+        assert_eq!(chosen, Source::Kustomization(root.path().join("both")));
+        let plain = place("plain", &[("a.yaml", "")]);
+        assert_eq!(Source::detect(&plain).unwrap(), Source::Manifests(plain.clone()));
         let near = Source::detect(&root.path().join("chrt")).unwrap_err();
         assert!(near.hint.unwrap().contains("chart`?"));
         assert!(Source::detect(&root.path().join("nothing/README.md")).is_err());
