@@ -55,7 +55,11 @@ pub fn repair(
                 || entry.name == "kubectl-edit" && !keep_manual_changes)
     };
     for entry in managers.0.iter().filter(|entry| is_absorbed(entry)) {
-        owned = owned.union(&entry.fields);
+        // A client-side Helm also owns what the server filled in. Where the previous manifest tells what
+        // it asked for, the rest is nobody's, as after a server-side apply.
+        if entry.name != MANAGER || previous.is_none() {
+            owned = owned.union(&entry.fields);
+        }
     }
     twin_accounts(live, manifest, &mut owned);
     let mut kept = Vec::with_capacity(managers.0.len());
@@ -237,6 +241,16 @@ mod tests {
 
         let kept = super::repair(&object, &manifest, None, true).expect("owners are wrong");
         assert_eq!(predict(&after, &kept)["data"], json!({"a": "1", "c": "3"}));
+    }
+
+    #[test]
+    fn what_the_server_filled_in_stays() {
+        let object = live(json!([entry("helm", "Update", &["a", "b", "c"])]));
+        let asked = live(json!([entry("helm", "Apply", &["a", "b"])]));
+        let previous = owned_by_helm(&asked);
+        let repair = repair(&object, &json!({"data": {"a": "1"}}), Some(&previous), false).expect("to repair");
+        let after = live(json!([entry("helm", "Apply", &["a"])]));
+        assert_eq!(predict(&after, &repair)["data"], json!({"a": "1", "c": "3"}));
     }
 
     #[test]
