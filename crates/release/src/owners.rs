@@ -248,7 +248,8 @@ mod tests {
         let object = live(json!([entry("helm", "Update", &["a", "b", "c"])]));
         let asked = live(json!([entry("helm", "Apply", &["a", "b"])]));
         let previous = owned_by_helm(&asked);
-        let repair = repair(&object, &json!({"data": {"a": "1"}}), Some(&previous), false).expect("to repair");
+        let repair =
+            repair(&object, &json!({"data": {"a": "1"}}), Some(&previous), false).expect("to repair");
         let after = live(json!([entry("helm", "Apply", &["a"])]));
         assert_eq!(predict(&after, &repair)["data"], json!({"a": "1", "c": "3"}));
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_chart::{Capabilities, KubeVersion, UserValues};
@@ -754,10 +754,13 @@ impl Analysis<'_> {
                 (id, &document.object)
             })
             .collect();
-        let asks = wanted.iter().zip(&lives).zip(&places).map(|(((resource, _), live), at)| {
+        // Boxed and collected: of a lazy iterator the compiler cannot tell that the future may move
+        // between threads.
+        let mut asks = Vec::with_capacity(wanted.len());
+        for (((resource, _), live), at) in wanted.iter().zip(&lives).zip(&places) {
             let before = previous.get(&resource.id).copied();
-            async move { self.ask(resource, live.as_ref(), at, before).await }
-        });
+            asks.push(self.ask(resource, live.as_ref(), at, before).boxed());
+        }
         let asked: Vec<Asked> = futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
 
         let mut problems = Problems::new();

@@ -149,7 +149,7 @@ pub enum Command {
     Kustomize(commands::kustomize::Args),
     /// Bootstrap clusters from runbooks
     Run(commands::run::Args),
-    /// Plan and look at many releases as one graph
+    /// Take many releases to their clusters as one graph
     Stack(Box<commands::stack::Args>),
     /// Run the embedded Kubernetes API server
     Sandbox(commands::sandbox::Args),

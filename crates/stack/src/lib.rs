@@ -5,13 +5,14 @@
 //! them, [`run`](run::run) runs it on the graph kernel through whatever implements [`Deploy`], and
 //! [`record`] keeps every run where a crash cannot hurt it. [`launch`](launch::launch) is all of that in one.
 //!
-//! The crate applies nothing by itself and talks to no cluster.
+//! The crate applies nothing by itself: [`engine`] hands releases to the release engine.
 
 pub mod compile;
 pub mod deploy;
 pub mod digest;
 pub mod discover;
 pub mod duration;
+pub mod engine;
 mod error;
 pub mod explain;
 pub mod git;

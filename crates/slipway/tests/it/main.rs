@@ -10,4 +10,5 @@ mod sandbox;
 mod shell;
 mod sources;
 mod stack;
+mod stack_runs;
 mod support;

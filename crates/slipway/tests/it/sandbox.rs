@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{Place, Ran};
 
 /// Ends the sandbox of a place however its test ends.
-struct Down<'p>(&'p Place);
+pub struct Down<'p>(pub &'p Place);
 
 impl Drop for Down<'_> {
     fn drop(&mut self) {

@@ -1,6 +1,7 @@
 //! `slipway stack`: many releases as one graph.
 
 mod flags;
+mod launch;
 mod plan;
 mod runs;
 
@@ -21,13 +22,16 @@ use crate::term::style::{BOLD, DIM, WARNING, paint};
 use crate::term::table::Table;
 use flags::{RootFlags, SelectFlags};
 
-/// Plan and look at many releases as one graph
+/// Take many releases to their clusters as one graph
 ///
 /// A stack is every release declared under a directory, in `stack.yaml` and `release.yaml` files that
 /// inherit from the directories above. Without a command the plan is shown.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(after_help = "Exit codes beside the usual: 10 wrong files or selectors, 11 nothing selected.")]
+#[command(
+    after_help = "Exit codes beside the usual: 10 wrong files or selectors, 11 nothing selected, 12 inputs changed since the run was \
+                  planned, 13 another run holds the lock, 14 not confirmed."
+)]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -40,6 +44,10 @@ pub struct Args {
 enum Command {
     /// Show which releases would be applied, in which order and why
     Plan(Box<plan::PlanArgs>),
+    /// Apply the releases, each after those it needs
+    Apply(Box<launch::LaunchArgs>),
+    /// Delete the releases, each before those it needs
+    Delete(Box<launch::LaunchArgs>),
     /// Draw the releases and what they need
     Graph(GraphArgs),
     /// Say which layer set which value of a release
@@ -94,6 +102,8 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let done = match &args.command {
         None => plan::run(&args.plan, session),
         Some(Command::Plan(args)) => plan::run(args, session),
+        Some(Command::Apply(args)) => launch::run(args, slipway_stack::Command::Apply, session),
+        Some(Command::Delete(args)) => launch::run(args, slipway_stack::Command::Delete, session),
         Some(Command::Graph(args)) => graph(args),
         Some(Command::Explain(args)) => explain(args, session),
         Some(Command::Status(args)) => runs::status(args, session),

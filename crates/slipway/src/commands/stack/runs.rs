@@ -15,7 +15,7 @@ use super::flags::RootFlags;
 use crate::cli::Output;
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::term::show;
+use crate::term;
 use crate::term::table::Table;
 
 /// How often a run that is followed is looked at.
@@ -49,15 +49,19 @@ pub struct RunsArgs {
     limit: usize,
 }
 
-fn store(root: &Path) -> anyhow::Result<Store> {
+/// The directory of a stack's root, without links.
+pub fn directory(root: &Path) -> anyhow::Result<std::path::PathBuf> {
     let directory = if root.is_file() { root.parent().unwrap_or(root) } else { root };
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let root = directory.canonicalize().with_context(|| format!("open the stack root {}", root.display()))?;
-    Ok(Store::new(&root, Arc::new(SystemClock)))
+    directory.canonicalize().with_context(|| format!("open the stack root {}", root.display()))
+}
+
+pub fn store(root: &Path) -> anyhow::Result<Store> {
+    Ok(Store::new(&directory(root)?, Arc::new(SystemClock)))
 }
 
 /// The name of this machine, as runs record it.
-fn host() -> String {
+pub fn host() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
     let name = name.trim();
@@ -85,7 +89,7 @@ fn alive(run_host: &str, pid: u64) -> bool {
 
 pub fn runs(args: &RunsArgs, session: &Session) -> anyhow::Result<Exit> {
     let listed = store(&args.root.root)?.list(args.limit, alive);
-    show::show(session.output(), &listed, |listed| {
+    term::show::show(session.output(), &listed, |listed| {
         let mut table = Table::new(&[
             "run", "status", "command", "profile", "planned", "ok", "failed", "blocked", "skipped",
             "updated", "age",
@@ -125,8 +129,8 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
             })?
         }
     };
-    let mut stored = store.open(&run_id)?;
     if args.follow {
+        let mut stored = store.open(&run_id)?;
         let mut shown = 0;
         loop {
             let mut out = anstream::stdout().lock();
@@ -147,20 +151,30 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
             stored = store.open(&run_id)?;
         }
     }
+    show_tail(&store, &run_id, args.tail, session)
+}
+
+/// Shows how a run stands.
+pub fn show(store: &Store, run_id: &str, session: &Session) -> anyhow::Result<Exit> {
+    show_tail(store, run_id, 0, session)
+}
+
+fn show_tail(store: &Store, run_id: &str, tail: usize, session: &Session) -> anyhow::Result<Exit> {
+    let stored = store.open(run_id)?;
     let state = stored.state(alive);
-    let last = &stored.events[stored.events.len().saturating_sub(args.tail)..];
+    let last = &stored.events[stored.events.len().saturating_sub(tail)..];
     let mut value = serde_json::to_value(&stored.summary)?;
     value["status"] = json!(state);
     value["lastEvents"] = json!(last);
     if session.output() != Output::Table {
-        show::show(session.output(), &value, |_| String::new())?;
+        term::show::show(session.output(), &value, |_| String::new())?;
         return Ok(Exit::Done);
     }
     let mut text = table(&stored, state);
     for event in last {
         text += &(serde_json::to_string(event)? + "\n");
     }
-    show::print(&text)?;
+    term::show::print(&text)?;
     Ok(Exit::Done)
 }
 

@@ -1,0 +1,212 @@
+//! Releases carried out by the release engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use slipway_chart::UserValues;
+use slipway_cluster::helm::{Driver, Release, Status, Storage};
+use slipway_cluster::{Cluster, ErrorClass};
+use slipway_event::Events;
+use slipway_release::apply::{self, Report};
+use slipway_release::plan::{self, Options};
+use slipway_release::{Content, Failure, Request, Source, inspect, show};
+
+use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
+use crate::plan::{ClusterRef, Node};
+use crate::sources::SourceKind;
+
+/// Opens clusters by what a stack says about them.
+pub trait Connect: Sync {
+    fn connect(&self, cluster: &ClusterRef) -> impl Future<Output = Result<Cluster, NodeError>> + Send;
+}
+
+/// The release engine, as a stack uses it.
+pub struct Engine<C> {
+    /// Where the paths of a plan start.
+    pub root: PathBuf,
+    pub connect: C,
+    /// Where plans and checks, which belong to no attempt, tell what they do.
+    pub events: Events,
+}
+
+impl<C: Connect> Engine<C> {
+    fn request(&self, node: &Node) -> Result<Request, NodeError> {
+        if node.source_kind == SourceKind::Remote {
+            let message = format!(
+                "{}: the chart {} is not on this machine; pull it first and name its directory",
+                node.declared_at.file, node.chart
+            );
+            return Err(NodeError::new(Class::Invalid, message));
+        }
+        if let Some(reference) = node.secret_refs.first() {
+            let message = format!("{}: there is no provider for {reference}", node.declared_at.file);
+            return Err(NodeError::new(Class::Secret, message));
+        }
+        let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
+        let source = Source::detect(&self.root.join(&node.chart)).map_err(|problem| invalid(&problem))?;
+        let mut values = UserValues::default();
+        for path in &node.values {
+            values.read_file(&self.root.join(path)).map_err(|error| invalid(&error))?;
+        }
+        values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let options = Options { no_final_tracking: !node.apply.wait, ..Options::default() };
+        let content = Content::Source { source, values: Box::new(values) };
+        Ok(Request { name: node.name.clone(), namespace: node.namespace.clone(), content, options })
+    }
+
+    async fn storage(&self, at: &At<'_>) -> Result<Storage, NodeError> {
+        let cluster = self.connect.connect(at.cluster).await?;
+        Ok(Storage::new(cluster, Driver::Secret, at.namespace))
+    }
+}
+
+fn milliseconds(timeout: u64) -> Option<Duration> {
+    (timeout > 0).then(|| Duration::from_millis(timeout))
+}
+
+fn applied(report: &Report) -> Applied {
+    let skipped = report.status == "skipped";
+    Applied {
+        revision: (report.revision > 0).then_some(u64::from(report.revision)),
+        changed: !skipped,
+        note: skipped.then(|| "nothing to do".to_owned()),
+    }
+}
+
+impl<C: Connect> Deploy for Engine<C> {
+    async fn apply(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
+        let request = self.request(node)?;
+        let cluster = self.connect.connect(&node.cluster).await?;
+        let options = apply::Options {
+            timeout: milliseconds(node.apply.timeout_ms),
+            auto_rollback: node.apply.atomic,
+            create_namespace: node.apply.create_namespace,
+            ..apply::Options::default()
+        };
+        let report =
+            apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
+        report.map(|report| applied(&report)).map_err(failed)
+    }
+
+    async fn delete(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
+        let cluster = self.connect.connect(&node.cluster).await?;
+        let request = Request {
+            name: node.name.clone(),
+            namespace: node.namespace.clone(),
+            content: Content::Nothing,
+            options: Options::default(),
+        };
+        let known =
+            plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await.map_err(failed)?;
+        if known.history.releases.is_empty() {
+            return Ok(Applied { revision: None, changed: false, note: Some("not there".to_owned()) });
+        }
+        let options =
+            apply::Options { timeout: milliseconds(node.delete.timeout_ms), ..apply::Options::default() };
+        let report =
+            apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
+        report.map(|report| applied(&report)).map_err(failed)
+    }
+
+    async fn status(&self, at: &At<'_>) -> Result<Live, NodeError> {
+        let history = self.storage(at).await?.history(at.name).await.map_err(refused)?;
+        Ok(history.last().map_or(Live::Absent, live))
+    }
+
+    async fn recover(&self, at: &At<'_>, revision: u64, why: &str) -> Result<(), NodeError> {
+        let storage = self.storage(at).await?;
+        let number = u32::try_from(revision).unwrap_or(u32::MAX);
+        let Some(mut release) = storage.revision(at.name, number).await.map_err(refused)? else {
+            return Ok(());
+        };
+        if !matches!(live(&release), Live::Pending { .. } | Live::Uninstalling { .. }) {
+            return Ok(());
+        }
+        release.info.status = Status::Failed;
+        release.info.description = why.to_owned();
+        storage.update(&release).await.map_err(refused)
+    }
+
+    async fn plan(&self, node: &Node) -> Result<Preview, NodeError> {
+        let request = self.request(node)?;
+        let cluster = self.connect.connect(&node.cluster).await?;
+        let plan = plan::plan(&cluster, &request, &self.events).await.map_err(failed)?;
+        let view = plan.view(&show::Options::default());
+        let count = |actions: &[&str]| {
+            view.summary
+                .iter()
+                .filter(|(action, _)| actions.contains(&action.as_str()))
+                .map(|(_, count)| count)
+                .sum()
+        };
+        let mut diff = String::new();
+        for change in &view.changes {
+            diff.push_str(&format!("{} {}\n", change.action, change.object));
+            for line in &change.lines {
+                diff.push_str(&format!("  {line}\n"));
+            }
+        }
+        Ok(Preview {
+            create: count(&["create"]),
+            update: count(&["update", "apply"]),
+            recreate: count(&["recreate"]),
+            delete: count(&["delete"]),
+            diff,
+        })
+    }
+
+    async fn verify(&self, node: &Node) -> Result<Verdict, NodeError> {
+        let request = self.request(node)?;
+        let cluster = self.connect.connect(&node.cluster).await?;
+        let changes =
+            inspect::drift(&cluster, &request, None, &show::Options::default()).await.map_err(failed)?;
+        let significant = changes.into_iter().filter(|change| !change.insignificant);
+        Ok(Verdict { drifted: significant.map(|change| change.object).collect(), unready: Vec::new() })
+    }
+}
+
+fn live(release: &Release) -> Live {
+    let revision = u64::from(release.version);
+    match release.info.status {
+        Status::Deployed | Status::Superseded => Live::Deployed { revision },
+        Status::Uninstalled => Live::Absent,
+        Status::Uninstalling => Live::Uninstalling { revision },
+        Status::Failed | Status::Unknown => Live::Failed { revision },
+        status @ (Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback) => {
+            Live::Pending { revision, status: status.as_str().to_owned() }
+        }
+    }
+}
+
+/// A request the cluster refused, in the words of a stack.
+pub fn refused(error: slipway_cluster::Error) -> NodeError {
+    let class = match error.class {
+        ErrorClass::Throttled => Class::RateLimit,
+        ErrorClass::Server | ErrorClass::WebhookUnavailable => Class::Server5xx,
+        ErrorClass::Transport | ErrorClass::Timeout => Class::Transport,
+        ErrorClass::Conflict | ErrorClass::AlreadyExists => Class::Conflict,
+        ErrorClass::Immutable => Class::ImmutableField,
+        ErrorClass::Forbidden => Class::Forbidden,
+        ErrorClass::Unauthorized => Class::Unauthenticated,
+        ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::NoKind | ErrorClass::NotFound => {
+            Class::Invalid
+        }
+        _ => Class::Internal,
+    };
+    NodeError { retry_after: error.retry_after, ..NodeError::new(class, error.to_string()) }
+}
+
+fn failed(failure: Failure) -> NodeError {
+    match failure {
+        Failure::Cluster(error) => refused(error),
+        Failure::Problems(problems) | Failure::Stale(problems) => {
+            NodeError::new(Class::Invalid, problems.to_string())
+        }
+        Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
+        Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
+        Failure::Run { message, .. } if message.contains("timed out") => {
+            NodeError::new(Class::WaitTimeout, message)
+        }
+        Failure::Run { message, .. } => NodeError::new(Class::Internal, message),
+    }
+}
