@@ -196,14 +196,20 @@ impl Store {
     /// The names of run directories, newest first.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.runs_directory());
-        let mut names: Vec<String> = entries
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        let names =
+            entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names: Vec<_> = names
             .filter(|name| name.parse::<RunId>().is_ok())
+            .map(|name| {
+                // Ids count seconds; of runs of one second the one planned last is the newest.
+                let second = name.split('_').next().unwrap_or_default().to_owned();
+                let planned =
+                    fs::metadata(self.run_path(&name).join("plan.json")).and_then(|about| about.modified());
+                (second, planned.ok(), name)
+            })
             .collect();
         names.sort_unstable_by(|a, b| b.cmp(a));
-        names
+        names.into_iter().map(|(_, _, name)| name).collect()
     }
 
     /// Reads a run's plan and checks it against its hash.
