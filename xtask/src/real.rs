@@ -107,7 +107,7 @@ impl Real {
             "--bind-address=127.0.0.1".into(),
             format!("--secure-port={controllers}"),
             "--leader-elect=false".into(),
-            format!("--root-ca-file={certificate}"),
+            format!("--root-ca-file={}", file("authority.crt")),
             format!("--service-account-private-key-file={}", file("accounts.key")),
             "--use-service-account-credentials=true".into(),
             "--kube-api-qps=200".into(),
@@ -123,7 +123,7 @@ impl Real {
         ];
         let kubelet = [
             format!("--server={}", real.server),
-            format!("--ca={certificate}"),
+            format!("--ca={}", file("authority.crt")),
             format!("--cert={certificate}"),
             format!("--key={key}"),
             "--token=kubelet".into(),
@@ -180,22 +180,38 @@ impl Real {
             let mut command = Command::new(&openssl);
             shell::output(command.current_dir(&self.directory).args(args)).map(drop)
         };
-        run(&[
-            "req",
+        // A certificate of its own for the server: clients rightly refuse an authority's.
+        let names = "subjectAltName=IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc\n";
+        fs::write(self.file("server.ext"), format!("{names}extendedKeyUsage=serverAuth,clientAuth\n"))?;
+        let new_key = ["req", "-newkey", "rsa:2048", "-nodes", "-subj"];
+        let with = |more: &[&'static str]| [&new_key, more].concat();
+        run(&with(&[
+            "/CN=real",
             "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-keyout",
-            "server.key",
-            "-out",
-            "server.crt",
             "-days",
             "3650",
-            "-subj",
-            "/CN=kube-apiserver",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc",
+            "-keyout",
+            "authority.key",
+            "-out",
+            "authority.crt",
+        ]))?;
+        run(&with(&["/CN=kube-apiserver", "-keyout", "server.key", "-out", "server.csr"]))?;
+        run(&[
+            "x509",
+            "-req",
+            "-in",
+            "server.csr",
+            "-CA",
+            "authority.crt",
+            "-CAkey",
+            "authority.key",
+            "-CAcreateserial",
+            "-days",
+            "3650",
+            "-extfile",
+            "server.ext",
+            "-out",
+            "server.crt",
         ])?;
         run(&["genrsa", "-out", "accounts.key", "2048"])?;
         run(&["rsa", "-in", "accounts.key", "-pubout", "-out", "accounts.pub"])?;
@@ -206,7 +222,7 @@ impl Real {
                 "apiVersion": "v1",
                 "kind": "Config",
                 "clusters": [{ "name": "real", "cluster": {
-                    "server": self.server, "certificate-authority": self.file("server.crt"),
+                    "server": self.server, "certificate-authority": self.file("authority.crt"),
                 }}],
                 "users": [{ "name": name, "user": { "token": name } }],
                 "contexts": [{ "name": "real", "context": { "cluster": "real", "user": name } }],

@@ -292,7 +292,10 @@ fn trouble(call: &Call, error: &kube::Error) -> Error {
         }
         kube::Error::Auth(e) => call.error(ErrorClass::Unauthorized, deepest(e)),
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
-            call.error(ErrorClass::Transport, deepest(error))
+            let message = deepest(error);
+            // A server that is not trusted now is not trusted a moment later.
+            let untrusted = message.contains("certificate");
+            call.error(if untrusted { ErrorClass::Other } else { ErrorClass::Transport }, message)
         }
         other => call.error(ErrorClass::Other, deepest(other)),
     }

@@ -11,7 +11,7 @@ pub enum Failure {
     #[error("{0}")]
     Problems(Problems),
     /// A request to the cluster failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Cluster(#[from] slipway_cluster::Error),
     /// The release does not exist, or not in that revision.
     #[error("{0}")]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
-use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, Release, Scope};
+use slipway_cluster::{Cluster, Retry};
 use slipway_problem::{Location, Problem};
 use slipway_release::inspect::{self, Row};
 use slipway_release::plan::{self, Content, PruneOrder, Request};
@@ -511,7 +511,15 @@ fn fail(failure: Failure) -> anyhow::Error {
 
 async fn connect(session: &Session) -> anyhow::Result<(Cluster, String)> {
     let connection = session.connect().await?;
-    Ok((Cluster::new(connection.client), connection.namespace))
+    let cluster = Cluster::new(connection.client);
+    // Later a server may be away for a while; one that never answers is reported at once.
+    let hasty = Retry { attempts: 3, patience: Duration::from_secs(2), ..Retry::default() };
+    cluster.clone().with_retry(hasty).version().await.map_err(|error| {
+        let problem =
+            Problem::error(format!("cannot reach the cluster at {}: {}", connection.server, error.message));
+        problem.hint("check --kubeconfig and --context; --sandbox needs no cluster")
+    })?;
+    Ok((cluster, connection.namespace))
 }
 
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
