@@ -250,8 +250,7 @@ impl RunFlags {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    slipway_release::resource::text::duration(text)
-        .ok_or_else(|| "expected a duration such as 1m30s".to_owned())
+    slipway_manifest::duration::span(text).ok_or_else(|| "expected a duration such as 1m30s".to_owned())
 }
 
 /// Take a release to the cluster: install it, or bring it up to date
