@@ -1,8 +1,11 @@
 //! Rendering with a cluster to look things up in.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use serde_json::Value;
 use slipway_cluster::{At, Cluster, ListOptions};
-use slipway_gotmpl::{FuncError, Host};
+use slipway_gotmpl::{FuncError, Host, NoHost};
 use slipway_manifest::Gvk;
 use slipway_manifest::object::split_api_version;
 
@@ -13,6 +16,8 @@ use crate::source::{self, RenderRequest, Rendered, Source};
 struct Live {
     cluster: Cluster,
     runtime: tokio::runtime::Handle,
+    /// Answers everything else.
+    backing: Arc<dyn Host + Send + Sync>,
 }
 
 impl Live {
@@ -45,11 +50,36 @@ impl Host for Live {
             Err(error) => Err(FuncError::new(error.to_string())),
         }
     }
+
+    fn resolve(&self, host: &str) -> Option<String> {
+        self.backing.resolve(host)
+    }
+
+    fn secret_file(&self, path: &str) -> Result<slipway_gotmpl::Value, FuncError> {
+        self.backing.secret_file(path)
+    }
+
+    fn now(&self) -> SystemTime {
+        self.backing.now()
+    }
+
+    fn local_zone(&self) -> Option<String> {
+        self.backing.local_zone()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        self.backing.fill_random(bytes);
+    }
+
+    fn is_seeded(&self) -> bool {
+        self.backing.is_seeded()
+    }
 }
 
 /// Renders on a thread where `lookup` may wait for the cluster.
 pub async fn render(cluster: &Cluster, source: Source, request: RenderRequest) -> Result<Rendered, Failure> {
-    let host = Live { cluster: cluster.clone(), runtime: tokio::runtime::Handle::current() };
+    let backing = request.backing.host.clone().unwrap_or_else(|| Arc::new(NoHost));
+    let host = Live { cluster: cluster.clone(), runtime: tokio::runtime::Handle::current(), backing };
     let rendered = tokio::task::spawn_blocking(move || source::render(&source, &request, &host)).await;
     match rendered {
         Ok(rendered) => Ok(rendered?),

@@ -26,7 +26,7 @@ use crate::resource::{
     ExternalTarget, Moment, Ownership, Resource, Scope, Stored, is_crd, is_namespace,
     is_webhook_configuration,
 };
-use crate::source::{self, RenderRequest, Rendered, Source};
+use crate::source::{self, Backing, RenderRequest, Rendered, Source};
 use crate::stage::Stage;
 
 /// How many requests of an analysis are under way at once.
@@ -78,6 +78,7 @@ pub enum Content {
     Source {
         source: Source,
         values: Box<UserValues>,
+        backing: Backing,
     },
     Rendered(Box<Rendered>),
     /// A stored revision; none is the last one that was good.
@@ -252,7 +253,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
         first_deployed: first_deployed.filter(|time| !time.is_zero()),
     };
     let rendered = match &request.content {
-        Content::Source { source, values } => {
+        Content::Source { source, values, backing } => {
             let capabilities = capabilities(cluster).await?;
             let request = RenderRequest {
                 name: name.clone(),
@@ -264,6 +265,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
                 skip_crds: options.no_install_crds,
                 skip_schema_validation: options.skip_schema_validation,
                 subchart_notes: options.subchart_notes,
+                backing: backing.clone(),
             };
             crate::lookup::render(cluster, source.clone(), request).await?
         }

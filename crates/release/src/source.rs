@@ -2,6 +2,7 @@
 //! same thing.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,6 +38,26 @@ impl Source {
     }
 }
 
+/// Rewrites the manifests of a rendering, or says why it cannot.
+pub type Filter = dyn Fn(Vec<u8>) -> Result<Vec<u8>, String> + Send + Sync;
+
+/// What the caller puts behind a rendering of a chart.
+#[derive(Clone, Default)]
+pub struct Backing {
+    /// Values to render with where some are secret; the release records the request's own.
+    pub values: Option<Box<UserValues>>,
+    /// Time, names and secret files; `lookup` is always answered by the cluster.
+    pub host: Option<Arc<dyn Host + Send + Sync>>,
+    /// A post-renderer; hooks do not pass through it.
+    pub filter: Option<Arc<Filter>>,
+}
+
+impl fmt::Debug for Backing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backing").finish_non_exhaustive()
+    }
+}
+
 /// What a source is rendered with.
 #[derive(Clone, Debug, Default)]
 pub struct RenderRequest {
@@ -50,6 +71,7 @@ pub struct RenderRequest {
     pub skip_crds: bool,
     pub skip_schema_validation: bool,
     pub subchart_notes: bool,
+    pub backing: Backing,
 }
 
 /// What a source became.
@@ -111,9 +133,16 @@ fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Render
     if chart.metadata.deprecated {
         warnings.push(Problem::warning(format!("chart `{}` is deprecated", chart.name())));
     }
+    let used = match &request.backing.values {
+        Some(used) => used.build().map_err(|e| chart_problem(&e))?,
+        None => values.clone(),
+    };
     let program = Program::new(chart);
-    let rendered =
-        program.render_with(&values, &options, host, &mut notices).map_err(|e| chart_problem(&e))?;
+    let mut rendered =
+        program.render_with(&used, &options, host, &mut notices).map_err(|e| chart_problem(&e))?;
+    if let Some(filter) = &request.backing.filter {
+        rendered.post_render(&options, |text| filter(text)).map_err(|e| chart_problem(&e))?;
+    }
     let origin = |path: &str| match texts.get(path) {
         Some(text) => Origin { path: path.into(), text: Some(Arc::clone(text)) },
         None => Origin::new(path),
@@ -135,9 +164,21 @@ fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Render
             }
         }
     }
-    for manifest in &rendered.manifests {
-        let origin = origin(&manifest.path);
-        read_document(&manifest.text(), origin, Stored::Regular, &mut documents, &mut problems);
+    match &rendered.post_rendered {
+        Some(text) => {
+            for part in slipway_chart::split(text) {
+                let part = String::from_utf8_lossy(part);
+                let named = part.lines().find_map(|line| line.strip_prefix("# Source: "));
+                let origin = Origin::new(named.unwrap_or("post-renderer"));
+                read_document(&part, origin, Stored::Regular, &mut documents, &mut problems);
+            }
+        }
+        None => {
+            for manifest in &rendered.manifests {
+                let origin = origin(&manifest.path);
+                read_document(&manifest.text(), origin, Stored::Regular, &mut documents, &mut problems);
+            }
+        }
     }
     for hook in &rendered.hooks {
         let origin = origin(&hook.manifest.path);

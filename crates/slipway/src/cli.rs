@@ -134,7 +134,7 @@ pub enum Command {
     /// Show what a revision holds
     Get(commands::release::GetArgs),
     /// Show what differs between revisions, or between a revision and the cluster
-    Diff(commands::release::ReleaseDiffArgs),
+    Diff(commands::release::DiffArgs),
     /// Run the tests of a release
     Test(commands::release::TestArgs),
     /// Look charts over for mistakes

@@ -1,5 +1,6 @@
 //! The binary: commands, terminal, configuration, exit codes. No logic of its own.
 
+mod charts;
 mod cli;
 mod commands;
 mod config;
@@ -10,6 +11,7 @@ mod helm;
 mod interrupt;
 mod logs;
 mod reference;
+mod rehearse;
 mod session;
 mod term;
 

@@ -9,6 +9,7 @@ use slipway_cluster::{Cluster, ErrorClass};
 use slipway_event::Events;
 use slipway_release::apply::{self, Report};
 use slipway_release::plan::{self, Options};
+use slipway_release::source::Backing;
 use slipway_release::{Content, Failure, Request, Source, inspect, show};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
@@ -50,7 +51,7 @@ impl<C: Connect> Engine<C> {
         }
         values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let options = Options { no_final_tracking: !node.apply.wait, ..Options::default() };
-        let content = Content::Source { source, values: Box::new(values) };
+        let content = Content::Source { source, values: Box::new(values), backing: Backing::default() };
         Ok(Request { name: node.name.clone(), namespace: node.namespace.clone(), content, options })
     }
 

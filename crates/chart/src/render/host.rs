@@ -1,6 +1,6 @@
 //! A host whose time and randomness are fixed, so that a rendering can be repeated.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
@@ -10,14 +10,14 @@ use slipway_gotmpl::Host;
 #[derive(Debug)]
 pub struct SeededHost {
     seed: u64,
-    blocks: Cell<u64>,
+    blocks: AtomicU64,
     now: SystemTime,
 }
 
 impl SeededHost {
     /// Starts a stream for `seed` at `now`, seconds since 1970.
     pub fn new(seed: u64, now: u64) -> Self {
-        Self { seed, blocks: Cell::new(0), now: SystemTime::UNIX_EPOCH + Duration::from_secs(now) }
+        Self { seed, blocks: AtomicU64::new(0), now: SystemTime::UNIX_EPOCH + Duration::from_secs(now) }
     }
 }
 
@@ -32,8 +32,7 @@ impl Host for SeededHost {
 
     fn fill_random(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(32) {
-            let block = self.blocks.get();
-            self.blocks.set(block + 1);
+            let block = self.blocks.fetch_add(1, Ordering::Relaxed);
             let mut hash = Sha256::new();
             hash.update(self.seed.to_le_bytes());
             hash.update(block.to_le_bytes());

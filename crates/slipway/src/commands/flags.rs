@@ -3,9 +3,10 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use slipway_chart::net::{Access, Downloaded, Login, Provenance, Remote, wait};
+use slipway_chart::net::{Access, Login, Remote, wait};
 use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
 
+use crate::charts::{self, ChartRequest};
 use crate::helm;
 use crate::logs::Verbosity;
 use crate::session::Session;
@@ -117,13 +118,17 @@ impl AccessFlags {
 }
 
 impl SourceFlags {
-    pub fn remote(&self) -> Remote {
+    fn access(&self) -> Access {
         let version = match (&self.version, self.devel) {
             (Some(version), _) => version.trim().to_owned(),
             (None, true) => ">0.0.0-0".to_owned(),
             (None, false) => String::new(),
         };
-        helm::remote(Access { version, ..self.access.access() })
+        Access { version, ..self.access.access() }
+    }
+
+    pub fn remote(&self) -> Remote {
+        helm::remote(self.access())
     }
 
     /// The public keys to check with.
@@ -131,20 +136,21 @@ impl SourceFlags {
         self.keyring.clone().unwrap_or_else(default_keyring)
     }
 
+    /// What the user wants, by the name given and these flags.
+    pub fn request(&self, reference: &str, dependency_update: bool) -> ChartRequest {
+        ChartRequest {
+            reference: reference.to_owned(),
+            access: self.access(),
+            keyring: self.verify.then(|| self.keyring()),
+            dependency_update,
+        }
+    }
+
     /// The chart's place on this machine, fetched and checked if need be.
     pub fn locate(&self, name: &str, session: &Session) -> anyhow::Result<PathBuf> {
-        let provenance = if self.verify { Provenance::Must } else { Provenance::No };
-        // The usual case costs nothing: the chart is here.
-        if !self.verify && Path::new(name).exists() && self.access.repo.is_none() {
-            return Ok(PathBuf::from(name));
-        }
-        let remote = self.remote();
-        let found = wait(remote.locate(name, provenance))?;
+        let (path, found) = charts::locate(&self.request(name, false))?;
         notes(&found, session);
-        if self.verify {
-            super::chart::verify::check(&found.path, &self.keyring())?;
-        }
-        Ok(found.path)
+        Ok(path)
     }
 }
 
@@ -155,9 +161,9 @@ pub fn default_keyring() -> PathBuf {
 }
 
 /// Says on standard error what is worth knowing of a download.
-pub fn notes(found: &Downloaded, session: &Session) {
+pub fn notes(notes: &[String], session: &Session) {
     if session.verbosity > Verbosity::Quiet {
-        for note in &found.notes {
+        for note in notes {
             anstream::eprintln!("{note}");
         }
     }

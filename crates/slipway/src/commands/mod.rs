@@ -6,6 +6,7 @@ pub mod config;
 pub mod flags;
 pub mod graph;
 pub mod host;
+pub mod inputs;
 pub mod kustomize;
 pub mod lint;
 pub mod man;

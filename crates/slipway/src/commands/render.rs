@@ -4,22 +4,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use serde::Serialize;
 use slipway_chart::explain::{self, Explanation, Query};
-use slipway_chart::secret::{self, SecretFiles};
-use slipway_chart::{
-    Chart, LoadOptions, Notice, Notices, Program, RenderOptions, Rendered, Source, UserValues,
-};
+use slipway_chart::{Chart, LoadOptions, Notices, Program, RenderOptions, Rendered, UserValues};
 use slipway_gotmpl::Host;
 use slipway_kustomize::BuildOptions;
 use slipway_problem::Problem;
 
-use super::chart::secret::KeyFlag;
-use super::flags::{CapabilityFlags, SourceFlags, ValueFlags};
+use super::flags::{CapabilityFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
+use super::inputs::{PostRenderFlags, SecretFlags};
+use crate::charts;
 use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
@@ -110,13 +107,8 @@ pub struct Args {
     #[arg(long, requires = "output_dir")]
     release_name: bool,
 
-    /// Program every manifest is passed through
-    #[arg(long, value_name = "PROGRAM")]
-    post_renderer: Option<PathBuf>,
-
-    /// Argument for the post-renderer; repeat for more
-    #[arg(long, value_name = "ARG", requires = "post_renderer", allow_hyphen_values = true)]
-    post_renderer_args: Vec<String>,
+    #[command(flatten)]
+    post: PostRenderFlags,
 
     /// Notes of subcharts as well (notes are not part of the output)
     #[arg(long, hide = true)]
@@ -125,22 +117,6 @@ pub struct Args {
     /// Show the output even when it is not valid YAML
     #[arg(long)]
     debug: bool,
-}
-
-/// Encrypted values and files of werf and Nelm.
-#[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Secrets")]
-struct SecretFlags {
-    /// Encrypted values file besides the chart's secret-values.yaml; `--set` wins over it
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
-    secret_values: Vec<PathBuf>,
-
-    /// Leave encrypted values and files encrypted
-    #[arg(long)]
-    no_decrypt_secrets: bool,
-
-    #[command(flatten)]
-    key: KeyFlag,
 }
 
 /// Flags of `helm template` that change nothing of what it prints.
@@ -181,19 +157,16 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         [name, source] => (Some(name.as_str()), source.as_str()),
         _ => bail!("render takes a source, or a name and a source"),
     };
-    // Archives on standard input and charts elsewhere are no paths.
-    let in_repository = path.contains('/') && !path.starts_with(['.', '/']) && !Path::new(path).exists();
-    if path == "-" || path.contains("://") || args.source.access.repo.is_some() || in_repository {
-        return chart(args, name, path, session);
-    }
-    match slipway_release::Source::detect(Path::new(path))? {
-        slipway_release::Source::Chart(path) => chart(args, name, &path.to_string_lossy(), session),
+    let fetched = charts::fetch(&args.source.request(path, args.dependency_update))?;
+    notes(&fetched.notes, session);
+    match &fetched.source {
+        slipway_release::Source::Chart(found) => chart(args, name, path, found, session),
         slipway_release::Source::Kustomization(path) => {
-            super::kustomize::print(&path, &BuildOptions::default())
+            super::kustomize::print(path, &BuildOptions::default())
         }
         slipway_release::Source::Package(path) => {
             let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
-            super::package::print(&path, values, [set, set_string, set_json], session)
+            super::package::print(path, values, [set, set_string, set_json], session)
         }
         slipway_release::Source::Manifests(path) => {
             let problem = Problem::error("these are plain manifests, which need no rendering");
@@ -203,14 +176,20 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     }
 }
 
-fn chart(args: &Args, name: Option<&str>, path: &str, session: &Session) -> anyhow::Result<Exit> {
+fn chart(
+    args: &Args,
+    name: Option<&str>,
+    reference: &str,
+    path: &Path,
+    session: &Session,
+) -> anyhow::Result<Exit> {
     let mut user = args.values.collect_with(&args.source.access)?;
     let mut notices = Notices::new();
-    let loaded = load(args, path, session, &mut notices);
-    let result = loaded.and_then(|chart| {
+    let loaded = Chart::load_with(path, &LoadOptions::default(), &mut notices);
+    let result = loaded.map_err(Into::into).and_then(|chart| {
         let mut host = RenderHost::new(args.seed, args.enable_dns);
-        decrypt(&args.secrets, &chart, &mut user, &mut host, &mut notices)?;
-        let options = options(args, name, path, &host, session)?;
+        args.secrets.decrypt(&chart, &mut user, &mut host, &mut notices)?;
+        let options = options(args, name, reference, &host, session)?;
         let program = Program::new(chart);
         match &args.explain {
             Some(query) => explain_field(&program, &user, &options, &host, query, session.output()),
@@ -223,69 +202,6 @@ fn chart(args: &Args, name: Option<&str>, path: &str, session: &Session) -> anyh
         }
     }
     result.map(|()| Exit::Done)
-}
-
-fn load(args: &Args, path: &str, session: &Session, notices: &mut Notices) -> anyhow::Result<Chart> {
-    if path == "-" {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)
-            .context("read standard input")?;
-        return Ok(Chart::load_with(Source::Archive(&bytes), &LoadOptions::default(), notices)?);
-    }
-    let path = args.source.locate(path, session)?;
-    if args.dependency_update && path.is_dir() {
-        super::chart::update_dependencies(&path, &args.source.access)?;
-    }
-    Ok(Chart::load_with(path.as_path(), &LoadOptions::default(), notices)?)
-}
-
-/// Puts encrypted values among the user's and makes secret files readable. The chart's own
-/// `secret-values.yaml` stands under `-f`, files the user names above it, `--set` over all.
-fn decrypt(
-    flags: &SecretFlags,
-    chart: &Chart,
-    user: &mut UserValues,
-    host: &mut RenderHost,
-    notices: &mut Notices,
-) -> anyhow::Result<()> {
-    let own = chart.files.iter().find(|file| file.name == "secret-values.yaml");
-    let has_files = chart.files.iter().any(|file| file.name.starts_with("secret/"));
-    if own.is_none() && !has_files && flags.secret_values.is_empty() {
-        return Ok(());
-    }
-    let key = if flags.no_decrypt_secrets { None } else { flags.key.find()? };
-    let Some(key) = key else {
-        if !flags.no_decrypt_secrets && !flags.secret_values.is_empty() {
-            bail!(
-                Problem::error("there is no secret key to decrypt --secret-values with")
-                    .hint("set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are")
-            );
-        }
-        for path in &flags.secret_values {
-            user.read_file(path)?;
-        }
-        if !flags.no_decrypt_secrets && own.is_some() {
-            notices.push(Notice("secret-values.yaml is left out: there is no secret key".into()));
-        }
-        return Ok(());
-    };
-    let plain = |name: &str, bytes: &[u8]| -> anyhow::Result<(String, Vec<u8>)> {
-        let failed = || format!("decrypt {name}");
-        let text = std::str::from_utf8(bytes).with_context(failed)?;
-        let values = secret::decrypt_to_map(text, &key).with_context(failed)?;
-        Ok((name.to_owned(), serde_json::to_vec(&values)?))
-    };
-    if let Some(own) = own {
-        user.files.insert(0, plain(&own.name, &own.data)?);
-    }
-    for path in &flags.secret_values {
-        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
-        user.files.push(plain(&path.display().to_string(), &bytes)?);
-    }
-    if has_files {
-        host.secret_files = Some(SecretFiles::of(chart, &key)?);
-    }
-    Ok(())
 }
 
 fn options(
@@ -334,8 +250,8 @@ fn print(
     notices: &mut Notices,
 ) -> anyhow::Result<()> {
     let mut rendered = program.render_with(&user.build()?, options, host, notices)?;
-    if let Some(program) = &args.post_renderer {
-        rendered.post_render(options, |text| filter(program, &args.post_renderer_args, &text))?;
+    if let Some(filter) = args.post.filter() {
+        rendered.post_render(options, |text| filter(text))?;
     }
     if let Some(directory) = &args.output_dir {
         let directory = if args.release_name { directory.join(&options.name) } else { directory.clone() };
@@ -380,29 +296,6 @@ fn write(bytes: &[u8]) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }
-}
-
-/// Passes text through a program.
-fn filter(program: &Path, args: &[String], text: &[u8]) -> Result<Vec<u8>, String> {
-    let mut child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
-    let mut stdin = child.stdin.take();
-    let output = std::thread::scope(|scope| {
-        // Written from another thread: a filter may answer before it has read everything.
-        scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text)));
-        child.wait_with_output()
-    })
-    .map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}: {}", output.status, said.trim_end()));
-    }
-    Ok(output.stdout)
 }
 
 fn explain_field(

@@ -4,6 +4,7 @@ mod bad_input;
 mod charts;
 mod config;
 mod graph;
+mod release;
 mod run;
 mod runbook;
 mod sandbox;

@@ -55,7 +55,7 @@ pub fn pull(args: &Pull, session: &Session) -> anyhow::Result<Exit> {
         let temporary = if args.untar { Some(tempfile::tempdir()?) } else { None };
         let directory = temporary.as_ref().map_or(args.destination.as_path(), |folder| folder.path());
         let found = wait(remote.download(name, directory, provenance))?;
-        notes(&found, session);
+        notes(&found.notes, session);
         if args.source.verify {
             show::print(&verify::check(&found.path, &args.source.keyring())?)?;
         }

@@ -11,12 +11,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use slipway_chart::deps::{self, UpdateOptions};
+use slipway_chart::net::Access;
 use slipway_chart::{Chart, LoadOptions, PackageOptions, Part};
 use slipway_problem::{Location, Problem};
 
 use super::flags::{AccessFlags, SourceFlags, default_keyring};
 use crate::exit::Exit;
 use crate::files;
+use crate::helm;
 use crate::session::Session;
 use crate::term::show;
 use crate::term::table::Table;
@@ -211,8 +213,10 @@ fn package(args: &Package) -> anyhow::Result<()> {
 }
 
 /// Brings in what a chart declares and `charts/` lacks.
-pub fn update_dependencies(chart: &Path, access: &AccessFlags) -> anyhow::Result<()> {
-    deps::update(chart, &access.remote(), &now())?;
+pub fn update_dependencies(chart: &Path, access: &Access) -> anyhow::Result<()> {
+    // The version asked for is the chart's own.
+    let access = Access { version: String::new(), ..access.clone() };
+    deps::update(chart, &helm::remote(access), &now())?;
     Ok(())
 }
 

@@ -82,8 +82,8 @@ pub struct KeyFlag {
 }
 
 impl KeyFlag {
-    /// The key, from wherever it is kept; none if it is nowhere.
-    pub fn find(&self) -> anyhow::Result<Option<Key>> {
+    /// The key's text, from wherever it is kept; none if it is nowhere.
+    pub fn text(&self) -> Option<String> {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let given = self
             .secret_key
@@ -91,15 +91,16 @@ impl KeyFlag {
             .or_else(|| variable("SLIPWAY_SECRET_KEY"))
             .or_else(|| variable("NELM_SECRET_KEY"))
             .or_else(|| variable("WERF_SECRET_KEY"));
-        let text = match given {
-            Some(text) => Some(text),
-            None => {
-                let places =
-                    [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
-                places.iter().find_map(|path| fs::read_to_string(path).ok())
-            }
-        };
-        Ok(text.map(|text| Key::parse(&text)).transpose()?)
+        given.or_else(|| {
+            let places =
+                [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
+            places.iter().find_map(|path| fs::read_to_string(path).ok())
+        })
+    }
+
+    /// The key, from wherever it is kept; none if it is nowhere.
+    pub fn find(&self) -> anyhow::Result<Option<Key>> {
+        Ok(self.text().map(|text| Key::parse(&text)).transpose()?)
     }
 
     fn need(&self) -> anyhow::Result<Key> {

@@ -1,0 +1,144 @@
+//! What a chart is rendered with besides plain values: encrypted values and files, a post-renderer.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use slipway_chart::secret::{self, SecretFiles};
+use slipway_chart::{Chart, Notice, Notices, UserValues};
+use slipway_problem::Problem;
+use slipway_release::source::Filter;
+
+use super::chart::secret::KeyFlag;
+use super::host::RenderHost;
+
+/// Encrypted values and files of werf and Nelm.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Secrets")]
+pub struct SecretFlags {
+    /// Encrypted values file besides the chart's secret-values.yaml; `--set` wins over it
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub secret_values: Vec<PathBuf>,
+
+    /// Leave encrypted values and files encrypted
+    #[arg(long)]
+    pub no_decrypt_secrets: bool,
+
+    #[command(flatten)]
+    pub key: KeyFlag,
+}
+
+impl SecretFlags {
+    /// Puts encrypted values among the user's and makes secret files readable. The chart's own
+    /// `secret-values.yaml` stands under `-f`, files the user names above it, `--set` over all.
+    /// Gives what was decrypted, so that it can be masked.
+    pub fn decrypt(
+        &self,
+        chart: &Chart,
+        user: &mut UserValues,
+        host: &mut RenderHost,
+        notices: &mut Notices,
+    ) -> anyhow::Result<Vec<String>> {
+        let own = chart.files.iter().find(|file| file.name == "secret-values.yaml");
+        let has_files = chart.files.iter().any(|file| file.name.starts_with("secret/"));
+        if own.is_none() && !has_files && self.secret_values.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = if self.no_decrypt_secrets { None } else { self.key.find()? };
+        let Some(key) = key else {
+            if !self.no_decrypt_secrets && !self.secret_values.is_empty() {
+                bail!(
+                    Problem::error("there is no secret key to decrypt --secret-values with").hint(
+                        "set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are"
+                    )
+                );
+            }
+            for path in &self.secret_values {
+                user.read_file(path)?;
+            }
+            if !self.no_decrypt_secrets && own.is_some() {
+                notices.push(Notice("secret-values.yaml is left out: there is no secret key".into()));
+            }
+            return Ok(Vec::new());
+        };
+        let mut learned = Vec::new();
+        let mut plain = |name: &str, bytes: &[u8]| -> anyhow::Result<(String, Vec<u8>)> {
+            let failed = || format!("decrypt {name}");
+            let text = std::str::from_utf8(bytes).with_context(failed)?;
+            let values = secret::decrypt_to_map(text, &key).with_context(failed)?;
+            leaves(&Value::Object(values.clone()), &mut learned);
+            Ok((name.to_owned(), serde_json::to_vec(&values)?))
+        };
+        if let Some(own) = own {
+            user.files.insert(0, plain(&own.name, &own.data)?);
+        }
+        for path in &self.secret_values {
+            let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+            user.files.push(plain(&path.display().to_string(), &bytes)?);
+        }
+        if has_files {
+            host.secret_files = Some(SecretFiles::of(chart, &key)?);
+        }
+        Ok(learned)
+    }
+}
+
+/// Every text in a tree of values.
+fn leaves(value: &Value, all: &mut Vec<String>) {
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::String(text) => all.push(text.clone()),
+            Value::Array(items) => pending.extend(items),
+            Value::Object(fields) => pending.extend(fields.values()),
+            _ => {}
+        }
+    }
+}
+
+/// A program between rendering and everything after.
+#[derive(Debug, Default, clap::Args)]
+pub struct PostRenderFlags {
+    /// Program every manifest is passed through
+    #[arg(long, value_name = "PROGRAM")]
+    post_renderer: Option<PathBuf>,
+
+    /// Argument for the post-renderer; repeat for more
+    #[arg(long, value_name = "ARG", requires = "post_renderer", allow_hyphen_values = true)]
+    post_renderer_args: Vec<String>,
+}
+
+impl PostRenderFlags {
+    /// What manifests pass through, if anything.
+    pub fn filter(&self) -> Option<Arc<Filter>> {
+        let (program, args) = (self.post_renderer.clone()?, self.post_renderer_args.clone());
+        Some(Arc::new(move |text: Vec<u8>| filter(&program, &args, &text)))
+    }
+}
+
+/// Passes text through a program.
+fn filter(program: &Path, args: &[String], text: &[u8]) -> Result<Vec<u8>, String> {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    let mut stdin = child.stdin.take();
+    let output = std::thread::scope(|scope| {
+        // Written from another thread: a filter may answer before it has read everything.
+        scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text)));
+        child.wait_with_output()
+    })
+    .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {}", output.status, said.trim_end()));
+    }
+    Ok(output.stdout)
+}

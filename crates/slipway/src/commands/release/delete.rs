@@ -1,0 +1,73 @@
+//! `slipway delete`: deletes releases and everything that belongs to them.
+
+use slipway_release::apply as engine;
+use slipway_release::plan::{self, Content, Request};
+
+use super::flags::{DiffFlags, PlanningFlags, RunFlags};
+use super::{First, carry_out, connect, dry_run, fail};
+use crate::exit::Exit;
+use crate::session::Session;
+
+/// Delete a release and everything that belongs to it
+#[derive(Debug, clap::Args)]
+pub struct DeleteArgs {
+    /// The releases' names
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    planning: PlanningFlags,
+
+    #[command(flatten)]
+    run: RunFlags,
+
+    /// Delete the namespace as well
+    #[arg(long)]
+    delete_namespace: bool,
+
+    /// Keep the revisions
+    #[arg(long)]
+    keep_history: bool,
+
+    /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
+    #[arg(long)]
+    rehearse: bool,
+
+    /// Only show the plan
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    diff: DiffFlags,
+}
+
+pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
+    session.block_on(async {
+        let (cluster, namespace) = connect(session).await?;
+        let mut exit = Exit::Done;
+        for name in &args.names {
+            let request = Request {
+                name: name.clone(),
+                namespace: namespace.clone(),
+                content: Content::Nothing,
+                options: plan::Options { keep_history: args.keep_history, ..args.planning.options()? },
+            };
+            let options = engine::Options { delete_namespace: args.delete_namespace, ..args.run.options() };
+            let known =
+                plan::situation(&cluster, name, &namespace, request.options.driver).await.map_err(fail)?;
+            if known.history.releases.is_empty() {
+                anstream::eprintln!("release {name} is not there: nothing to delete");
+                continue;
+            }
+            exit = if args.dry_run {
+                dry_run(&cluster, &request, &args.diff, session).await?
+            } else {
+                carry_out(&cluster, &request, &options, First::of(args.rehearse), &args.run, session).await?
+            };
+            if exit != Exit::Done {
+                break;
+            }
+        }
+        Ok(exit)
+    })
+}

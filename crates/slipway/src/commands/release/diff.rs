@@ -1,0 +1,76 @@
+//! `slipway diff`: what differs between revisions, or between a revision and the cluster.
+
+use std::fmt::Write;
+
+use slipway_release::inspect;
+use slipway_release::plan::{self, Content, Request};
+
+use super::flags::{DiffFlags, StorageFlag};
+use super::text::{change_text, lines_text};
+use super::{connect, fail};
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::style::{BOLD, paint};
+
+/// Show what differs between revisions, or between a revision and the cluster
+#[derive(Debug, clap::Args)]
+pub struct DiffArgs {
+    /// The release's name
+    name: String,
+
+    /// One revision: what someone changed since; two: what differs between them
+    #[arg(num_args = 0..=2)]
+    revisions: Vec<u32>,
+
+    #[command(flatten)]
+    diff: DiffFlags,
+
+    /// Exit with 2 if something differs
+    #[arg(long)]
+    exit_code: bool,
+
+    #[command(flatten)]
+    storage: StorageFlag,
+}
+
+pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
+    session.block_on(async {
+        let (cluster, namespace) = connect(session).await?;
+        let options = args.diff.options();
+        let differs = if let [old, new] = args.revisions[..] {
+            let read = |revision| {
+                inspect::revision(&cluster, args.storage.driver(), &namespace, &args.name, Some(revision))
+            };
+            let (old, new) = (read(old).await.map_err(fail)?, read(new).await.map_err(fail)?);
+            let found = inspect::diff(&old, &new, &options);
+            show::show(session.output(), &found, |found| {
+                let mut text = String::new();
+                for difference in found {
+                    let _ = writeln!(text, "{} {}", difference.action, paint(BOLD, &difference.object));
+                    lines_text(&mut text, &difference.lines);
+                }
+                text
+            })?;
+            !found.is_empty()
+        } else {
+            let request = Request {
+                name: args.name.clone(),
+                namespace,
+                content: Content::Revision(None),
+                options: plan::Options { driver: args.storage.driver(), ..plan::Options::default() },
+            };
+            let wanted = args.revisions.first().copied();
+            let found = inspect::drift(&cluster, &request, wanted, &options).await.map_err(fail)?;
+            show::show(session.output(), &found, |found| {
+                let mut text = String::new();
+                for change in found {
+                    change_text(&mut text, change);
+                }
+                if text.is_empty() { "nothing differs\n".to_owned() } else { text }
+            })?;
+            !found.is_empty()
+        };
+        Ok(if differs && args.exit_code { Exit::Changes } else { Exit::Done })
+    })
+}

@@ -1,0 +1,315 @@
+//! Flags several release commands share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipway_chart::{Chart, LoadOptions, Notices};
+use slipway_cluster::helm::Driver;
+use slipway_problem::{Location, Problem};
+use slipway_release::apply as engine;
+use slipway_release::plan::{self, Content, PruneOrder, Request};
+use slipway_release::resource::transform::Extra;
+use slipway_release::show as plans;
+use slipway_release::source::{Backing, Source};
+
+use crate::charts::{self, Fetched};
+use crate::commands::flags::{SourceFlags, ValueFlags, notes};
+use crate::commands::host::RenderHost;
+use crate::commands::inputs::{PostRenderFlags, SecretFlags};
+use crate::exit::UsageError;
+use crate::session::Session;
+
+/// What a release is made of.
+#[derive(Debug, clap::Args)]
+pub struct SourceArgs {
+    /// The release's name
+    pub name: String,
+
+    /// Chart, package, kustomization or manifests: a path, an archive, `-` for an archive on standard input,
+    /// `REPO/NAME`, `oci://…`, an address, or a name with --repo
+    #[arg(value_name = "SOURCE", default_value = ".")]
+    reference: String,
+
+    #[command(flatten)]
+    values: ValueFlags,
+
+    #[command(flatten)]
+    source: SourceFlags,
+
+    #[command(flatten)]
+    pub secrets: SecretFlags,
+
+    #[command(flatten)]
+    post: PostRenderFlags,
+
+    /// Bring in missing dependencies first
+    #[arg(long)]
+    dependency_update: bool,
+
+    /// Let `getHostByName` ask the name service
+    #[arg(long)]
+    enable_dns: bool,
+
+    #[command(flatten)]
+    planning: PlanningFlags,
+
+    /// Do not check values against the chart's schema
+    #[arg(long)]
+    skip_schema_validation: bool,
+
+    /// Notes of subcharts as well
+    #[arg(long, alias = "show-subchart-notes")]
+    render_subchart_notes: bool,
+
+    /// Ignore crds/
+    #[arg(long, alias = "no-install-crds")]
+    skip_crds: bool,
+}
+
+/// How to plan.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Planning")]
+pub struct PlanningFlags {
+    /// Take over objects that belong to nobody or to another release
+    #[arg(long, alias = "take-ownership")]
+    force_adoption: bool,
+
+    /// Leave fields changed with `kubectl edit` alone
+    #[arg(long)]
+    no_remove_manual_changes: bool,
+
+    /// Do not wait for what nothing comes after
+    #[arg(long)]
+    no_final_tracking: bool,
+
+    /// Annotation for all objects, kept in the release
+    #[arg(long, value_name = "KEY=VALUE")]
+    annotations: Vec<String>,
+
+    /// Label for all objects, kept in the release
+    #[arg(long, value_name = "KEY=VALUE")]
+    labels: Vec<String>,
+
+    /// Annotation for all objects, not kept in the release
+    #[arg(long, value_name = "KEY=VALUE")]
+    runtime_annotations: Vec<String>,
+
+    /// Label for all objects, not kept in the release
+    #[arg(long, value_name = "KEY=VALUE")]
+    runtime_labels: Vec<String>,
+
+    /// When removed objects are deleted
+    #[arg(long, value_name = "WHEN", default_value = "after")]
+    prune_order: Prune,
+
+    #[command(flatten)]
+    pub storage: StorageFlag,
+
+    /// Leave hooks out
+    #[arg(long)]
+    no_hooks: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Prune {
+    Before,
+    #[default]
+    After,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum StorageKind {
+    #[default]
+    #[value(alias = "secrets")]
+    Secret,
+    #[value(alias = "configmaps")]
+    Configmap,
+}
+
+impl From<StorageKind> for Driver {
+    fn from(kind: StorageKind) -> Self {
+        match kind {
+            StorageKind::Secret => Driver::Secret,
+            StorageKind::Configmap => Driver::ConfigMap,
+        }
+    }
+}
+
+/// Which objects hold the releases.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct StorageFlag {
+    /// Where releases are kept
+    #[arg(long, value_name = "KIND", default_value = "secret", env = "HELM_DRIVER")]
+    release_storage: StorageKind,
+}
+
+impl StorageFlag {
+    pub fn driver(self) -> Driver {
+        self.release_storage.into()
+    }
+}
+
+/// How differences are shown.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Differences")]
+pub struct DiffFlags {
+    /// Lines around each change
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    diff_context_lines: usize,
+
+    /// Changes of owners and of tools' annotations too
+    #[arg(long)]
+    show_insignificant_diffs: bool,
+
+    /// Values of secrets too
+    #[arg(long)]
+    pub show_sensitive_diffs: bool,
+
+    /// Whole definitions of kinds
+    #[arg(long)]
+    show_verbose_crd_diffs: bool,
+}
+
+impl DiffFlags {
+    pub fn options(&self) -> plans::Options {
+        // A fresh salt: what stands for a value tells nothing about it in another run.
+        let run = slipway_event::RunId::generate(&slipway_event::SystemClock);
+        plans::Options {
+            context: self.diff_context_lines,
+            show_sensitive: self.show_sensitive_diffs,
+            show_insignificant: self.show_insignificant_diffs,
+            show_verbose_crds: self.show_verbose_crd_diffs,
+            show_verbose: true,
+            key: format!("{run}{:?}", std::time::SystemTime::now()).into_bytes(),
+        }
+    }
+}
+
+/// How to carry out.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Running")]
+pub struct RunFlags {
+    /// How long the whole may take: `5m`, `1h30m`
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
+
+    /// How many changes are under way at once
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    network_parallelism: usize,
+
+    /// How many revisions are kept; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 10, alias = "history-max")]
+    release_history_limit: u32,
+
+    /// How long one object may take to become ready
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    resource_readiness_timeout: Option<Duration>,
+
+    /// How long something outside of the release may take to appear
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    resource_creation_timeout: Option<Duration>,
+
+    /// How long one object may take to go away
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    resource_deletion_timeout: Option<Duration>,
+
+    /// Write what was done to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub save_report_to: Option<PathBuf>,
+
+    /// Waiting is what this command does; accepted for hands used to Helm
+    #[arg(long, hide = true)]
+    wait: bool,
+
+    #[arg(long, hide = true)]
+    wait_for_jobs: bool,
+}
+
+impl RunFlags {
+    pub fn options(&self) -> engine::Options {
+        engine::Options {
+            parallelism: self.network_parallelism,
+            timeout: self.timeout.filter(|time| !time.is_zero()),
+            history_limit: self.release_history_limit,
+            readiness_timeout: self.resource_readiness_timeout.filter(|time| !time.is_zero()),
+            presence_timeout: self.resource_creation_timeout.filter(|time| !time.is_zero()),
+            deletion_timeout: self.resource_deletion_timeout.filter(|time| !time.is_zero()),
+            ..engine::Options::default()
+        }
+    }
+}
+
+pub fn time(text: &str) -> Result<Duration, String> {
+    slipway_manifest::duration::span(text).ok_or_else(|| "expected a duration such as 1m30s".to_owned())
+}
+
+fn pairs(texts: &[String]) -> anyhow::Result<Vec<(String, String)>> {
+    let read = |text: &String| {
+        let pair = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        pair.ok_or_else(|| {
+            UsageError(
+                Problem::error(format!("`{text}` is not KEY=VALUE"))
+                    .at(Location::file("command line"))
+                    .into(),
+            )
+            .into()
+        })
+    };
+    texts.iter().map(read).collect()
+}
+
+impl PlanningFlags {
+    pub fn options(&self) -> anyhow::Result<plan::Options> {
+        Ok(plan::Options {
+            force_adoption: self.force_adoption,
+            keep_manual_changes: self.no_remove_manual_changes,
+            no_final_tracking: self.no_final_tracking,
+            extra: Extra { annotations: pairs(&self.annotations)?, labels: pairs(&self.labels)? },
+            runtime: Extra {
+                annotations: pairs(&self.runtime_annotations)?,
+                labels: pairs(&self.runtime_labels)?,
+            },
+            prune_order: match self.prune_order {
+                Prune::Before => PruneOrder::Before,
+                Prune::After => PruneOrder::After,
+            },
+            driver: self.storage.driver(),
+            no_hooks: self.no_hooks,
+            ..plan::Options::default()
+        })
+    }
+}
+
+impl SourceArgs {
+    /// Gets the source here and says what is wanted of it. What was fetched has to outlive the request's use.
+    pub fn request(&self, namespace: &str, session: &Session) -> anyhow::Result<(Request, Fetched)> {
+        let options = plan::Options {
+            no_install_crds: self.skip_crds,
+            skip_schema_validation: self.skip_schema_validation,
+            subchart_notes: self.render_subchart_notes,
+            ..self.planning.options()?
+        };
+        let fetched = charts::fetch(&self.source.request(&self.reference, self.dependency_update))?;
+        notes(&fetched.notes, session);
+        let values = self.values.collect_with(&self.source.access)?;
+        let mut backing = Backing { filter: self.post.filter(), ..Backing::default() };
+        if let Source::Chart(path) = &fetched.source {
+            let mut host = RenderHost::new(None, self.enable_dns);
+            let mut hidden = values.clone();
+            let mut notices = Notices::new();
+            let chart = Chart::load_with(path.as_path(), &LoadOptions::default(), &mut Notices::new())?;
+            let learned = self.secrets.decrypt(&chart, &mut hidden, &mut host, &mut notices)?;
+            for secret in learned {
+                session.redactor().register(secret);
+            }
+            let said: Vec<String> = notices.iter().map(ToString::to_string).collect();
+            notes(&said, session);
+            backing.values = Some(Box::new(hidden));
+            backing.host = Some(Arc::new(host));
+        }
+        let content = Content::Source { source: fetched.source.clone(), values: Box::new(values), backing };
+        let request = Request { name: self.name.clone(), namespace: namespace.to_owned(), content, options };
+        Ok((request, fetched))
+    }
+}

@@ -1,0 +1,88 @@
+//! `slipway get`: what a revision holds.
+
+use slipway_cluster::helm::Release;
+use slipway_release::inspect;
+
+use super::flags::StorageFlag;
+use super::{connect, fail};
+use crate::cli::Output;
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::term::show;
+
+/// Show what a revision holds
+#[derive(Debug, clap::Args)]
+pub struct GetArgs {
+    /// What to show
+    what: What,
+
+    /// The release's name
+    name: String,
+
+    /// The revision; the last unless given
+    #[arg(long)]
+    revision: Option<u32>,
+
+    /// All values, the chart's own too
+    #[arg(short, long)]
+    all: bool,
+
+    #[command(flatten)]
+    storage: StorageFlag,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    Values,
+    Manifest,
+    Notes,
+    Hooks,
+    All,
+}
+
+pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
+    session.block_on(async {
+        let (cluster, namespace) = connect(session).await?;
+        let found =
+            inspect::revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision).await;
+        let release = found.map_err(fail)?;
+        let hooks = |release: &Release| -> String {
+            release.hooks.iter().map(|hook| format!("---\n{}", hook.manifest)).collect()
+        };
+        match args.what {
+            What::Values => {
+                let mut values = release.config.clone();
+                if args.all {
+                    let mut all = release.chart.values.clone();
+                    overlay(&mut all, values);
+                    values = all;
+                }
+                let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
+                show::show(output, &values, |_| String::new())?;
+            }
+            What::Manifest => show::print(&release.manifest)?,
+            What::Notes => show::print(&format!("{}\n", release.info.notes))?,
+            What::Hooks => show::print(&hooks(&release))?,
+            What::All => {
+                let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
+                show::show(output, &release, |_| String::new())?;
+            }
+        }
+        Ok(Exit::Done)
+    })
+}
+
+/// Lays one set of values over another.
+fn overlay(
+    base: &mut serde_json::Map<String, serde_json::Value>,
+    over: serde_json::Map<String, serde_json::Value>,
+) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(serde_json::Value::Object(base)), serde_json::Value::Object(over)) => overlay(base, over),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}

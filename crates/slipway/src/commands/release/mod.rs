@@ -1,0 +1,185 @@
+//! One release: plan it, take it to a cluster, look at it, go back, delete it. One file a command.
+
+mod apply;
+mod delete;
+mod diff;
+pub mod flags;
+mod get;
+mod history;
+mod list;
+mod plan;
+mod rollback;
+mod status;
+mod test;
+mod text;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use slipway_cluster::{Cluster, Retry};
+use slipway_problem::Problem;
+use slipway_release::plan::Request;
+use slipway_release::{Failure, Plan, Report, apply as engine};
+
+pub use apply::{ApplyArgs, apply};
+pub use delete::{DeleteArgs, delete};
+pub use diff::{DiffArgs, diff};
+pub use get::{GetArgs, get};
+pub use history::{HistoryArgs, history};
+pub use list::{ListArgs, list};
+pub use plan::{PlanArgs, plan};
+pub use rollback::{RollbackArgs, rollback};
+pub use status::{StatusArgs, status};
+pub use test::{TestArgs, test};
+
+use flags::{DiffFlags, RunFlags};
+
+use crate::cli::Output;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::rehearse;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::style::{ERROR, paint};
+
+/// A failure in the form every command reports: problems one by one.
+fn fail(failure: Failure) -> anyhow::Error {
+    match failure {
+        Failure::Problems(problems) | Failure::Stale(problems) => problems.into(),
+        other => other.into(),
+    }
+}
+
+async fn connect(session: &Session) -> anyhow::Result<(Cluster, String)> {
+    let connection = session.connect().await?;
+    let cluster = Cluster::new(connection.client);
+    // Later a server may be away for a while; one that never answers is reported at once.
+    let hasty = Retry { attempts: 3, patience: Duration::from_secs(2), ..Retry::default() };
+    cluster.clone().with_retry(hasty).version().await.map_err(|error| {
+        let problem =
+            Problem::error(format!("cannot reach the cluster at {}: {}", connection.server, error.message));
+        problem.hint("check --kubeconfig and --context; --sandbox needs no cluster")
+    })?;
+    Ok((cluster, connection.namespace))
+}
+
+/// Shows a plan; what was decrypted for it is masked unless the user wants to see everything.
+fn show_plan(plan: &Plan, diff: &DiffFlags, session: &Session) -> anyhow::Result<()> {
+    let view = plan.view(&diff.options());
+    if diff.show_sensitive_diffs {
+        return show::show(session.output(), &view, text::view_text);
+    }
+    if session.output() == Output::Table {
+        return show::print(&session.redactor().redact(&text::view_text(&view)));
+    }
+    let mut data = serde_json::to_value(&view)?;
+    session.redactor().redact_json(&mut data);
+    show::show(session.output(), &data, |_| String::new())
+}
+
+async fn dry_run(
+    cluster: &Cluster,
+    request: &Request,
+    diff: &DiffFlags,
+    session: &Session,
+) -> anyhow::Result<Exit> {
+    let plan = slipway_release::plan::plan(cluster, request, &session.events()).await.map_err(fail)?;
+    show_plan(&plan, diff, session)?;
+    Ok(Exit::Done)
+}
+
+/// Whether a run is tried out first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Rehearse,
+    Go,
+}
+
+impl First {
+    fn of(rehearse: bool) -> Self {
+        if rehearse { Self::Rehearse } else { Self::Go }
+    }
+}
+
+async fn carry_out(
+    cluster: &Cluster,
+    request: &Request,
+    options: &engine::Options,
+    first: First,
+    flags: &RunFlags,
+    session: &Session,
+) -> anyhow::Result<Exit> {
+    let interrupt = Interrupt::listen()?;
+    carry_out_checked(cluster, request, options, first, flags, session, &interrupt, |_| Ok(())).await
+}
+
+/// Tries a request out if wanted, then carries it out unless `check` objects to the plan.
+#[expect(clippy::too_many_arguments, reason = "the one place where everything of a run comes together")]
+async fn carry_out_checked(
+    cluster: &Cluster,
+    request: &Request,
+    options: &engine::Options,
+    first: First,
+    flags: &RunFlags,
+    session: &Session,
+    interrupt: &Interrupt,
+    check: impl FnOnce(&Plan) -> Result<(), Failure>,
+) -> anyhow::Result<Exit> {
+    let token = interrupt.token();
+    let rehearsed = if first == First::Rehearse {
+        match rehearse::release(cluster, request, options, token.clone()).await {
+            Ok(rehearsed) => rehearsed,
+            Err(error) => {
+                if let Some(exit) = interrupt.exit() {
+                    return Ok(exit);
+                }
+                anstream::eprintln!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
+                return Err(error);
+            }
+        }
+    } else {
+        None
+    };
+    if let Some(rehearsed) = rehearsed.as_ref().filter(|_| !session.is_quiet()) {
+        let done = rehearsed.report.completed_operations.len();
+        anstream::eprintln!("rehearsed {done} changes on a copy of {} objects", rehearsed.copied);
+    }
+    let exact = rehearsed.as_ref().map_or(request, |rehearsed| &rehearsed.request);
+    let check = |plan: &Plan| {
+        rehearsed.as_ref().map_or(Ok(()), |rehearsed| rehearsed.check(plan))?;
+        check(plan)
+    };
+    let result =
+        engine::apply_checked(cluster, exact, options, &session.events(), token.clone(), check).await;
+    finish(result, interrupt, flags, session)
+}
+
+/// Shows and saves what was done.
+fn finish(
+    result: Result<Report, Failure>,
+    interrupt: &Interrupt,
+    flags: &RunFlags,
+    session: &Session,
+) -> anyhow::Result<Exit> {
+    let report = match &result {
+        Ok(report) => Some(report),
+        Err(failure) => failure.report(),
+    };
+    if let (Some(path), Some(report)) = (&flags.save_report_to, report) {
+        let text = serde_json::to_vec_pretty(report)?;
+        crate::files::replace(path, &text).with_context(|| format!("write {}", path.display()))?;
+    }
+    match result {
+        Ok(report) => {
+            show::show(session.output(), &report, text::report_text)?;
+            Ok(Exit::Done)
+        }
+        Err(failure) => match interrupt.exit() {
+            Some(exit) => {
+                anstream::eprintln!("{failure}");
+                Ok(exit)
+            }
+            None => Err(fail(failure)),
+        },
+    }
+}

@@ -1,0 +1,48 @@
+//! `slipway rollback`: goes back to an earlier revision.
+
+use slipway_release::plan::{Content, Request};
+
+use super::flags::{DiffFlags, PlanningFlags, RunFlags};
+use super::{First, carry_out, connect, dry_run};
+use crate::exit::Exit;
+use crate::session::Session;
+
+/// Go back to an earlier revision
+#[derive(Debug, clap::Args)]
+pub struct RollbackArgs {
+    /// The release's name
+    name: String,
+
+    /// The revision; the last good one before unless given
+    revision: Option<u32>,
+
+    #[command(flatten)]
+    planning: PlanningFlags,
+
+    #[command(flatten)]
+    run: RunFlags,
+
+    /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
+    #[arg(long)]
+    rehearse: bool,
+
+    /// Only show the plan
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    diff: DiffFlags,
+}
+
+pub fn rollback(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> {
+    session.block_on(async {
+        let (cluster, namespace) = connect(session).await?;
+        let content = Content::Revision(args.revision);
+        let request =
+            Request { name: args.name.clone(), namespace, content, options: args.planning.options()? };
+        if args.dry_run {
+            return dry_run(&cluster, &request, &args.diff, session).await;
+        }
+        carry_out(&cluster, &request, &args.run.options(), First::of(args.rehearse), &args.run, session).await
+    })
+}

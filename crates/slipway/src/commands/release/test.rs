@@ -1,0 +1,30 @@
+//! `slipway test`: runs the tests of a release.
+
+use slipway_release::plan::{self, Content, Request};
+
+use super::flags::{RunFlags, StorageFlag};
+use super::{First, carry_out, connect};
+use crate::exit::Exit;
+use crate::session::Session;
+
+/// Run the tests of a release
+#[derive(Debug, clap::Args)]
+pub struct TestArgs {
+    /// The release's name
+    name: String,
+
+    #[command(flatten)]
+    run: RunFlags,
+
+    #[command(flatten)]
+    storage: StorageFlag,
+}
+
+pub fn test(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {
+    session.block_on(async {
+        let (cluster, namespace) = connect(session).await?;
+        let options = plan::Options { driver: args.storage.driver(), ..plan::Options::default() };
+        let request = Request { name: args.name.clone(), namespace, content: Content::Tests, options };
+        carry_out(&cluster, &request, &args.run.options(), First::Go, &args.run, session).await
+    })
+}

@@ -1,0 +1,197 @@
+//! Rehearsals: what a plan touches is copied from the cluster into an embedded one of this process, and the
+//! whole plan is carried out there first, in simulated time.
+//!
+//! Nothing of the copy leaves the process; values of Secrets come along, because plans compare them and
+//! releases are stored in them. [`Rehearsal`] is the stage itself, for any engine that takes a [`Cluster`];
+//! [`release`] rehearses one release on it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Context;
+use slipway_cluster::helm::Driver;
+use slipway_cluster::{At, Cluster, ListOptions};
+use slipway_event::Events;
+use slipway_problem::{Location, Problem, Problems};
+use slipway_release::plan::{Content, Plan, Request};
+use slipway_release::{Failure, Report, apply as engine};
+use slipway_sandbox::Sandbox;
+use slipway_sandbox::clone::{self, Reference, Secrets, Selection};
+use tokio_util::sync::CancellationToken;
+
+/// How long an object may take to become ready on a stage where nothing takes time.
+const READY: Duration = Duration::from_secs(30);
+
+/// What is copied.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// These objects, with their definitions, namespaces and what decides about their pods.
+    pub objects: Vec<Reference>,
+    /// Everything in these namespaces.
+    pub namespaces: Vec<String>,
+}
+
+impl Scope {
+    /// Everything a plan reads or changes, and the release's own records.
+    pub fn of_plan(plan: &Plan) -> Self {
+        let places =
+            plan.facts.iter().map(|facts| &facts.at).chain(plan.doomed.iter().map(|doomed| &doomed.at));
+        let mut objects: Vec<Reference> = places.map(reference).collect();
+        objects.extend(plan.awaited.iter().map(|awaited| {
+            let namespace = if awaited.namespace.is_empty() { &plan.namespace } else { &awaited.namespace };
+            Reference::new(&awaited.gvk.api_version(), &awaited.gvk.kind, namespace, &awaited.name)
+        }));
+        let kind = match plan.options.driver {
+            Driver::Secret => "Secret",
+            Driver::ConfigMap => "ConfigMap",
+        };
+        objects.extend(plan.history.releases.iter().map(|release| {
+            let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
+            Reference::new("v1", kind, &plan.namespace, &name)
+        }));
+        objects.push(Reference::new("v1", "Namespace", "", &plan.namespace));
+        Self { objects, namespaces: Vec::new() }
+    }
+}
+
+fn reference(at: &At) -> Reference {
+    Reference::new(&at.gvk.api_version(), &at.gvk.kind, at.namespace.as_deref().unwrap_or_default(), &at.name)
+}
+
+/// A copy of a part of a cluster, to try things on. It ends when dropped.
+pub struct Rehearsal {
+    sandbox: Sandbox,
+    /// Groups nobody on the stage acts for.
+    unattended: Vec<String>,
+    pub copied: usize,
+}
+
+impl Rehearsal {
+    /// Copies what `scope` says from a cluster.
+    pub async fn of(cluster: &Cluster, scope: &Scope) -> anyhow::Result<Self> {
+        let version = cluster.version().await.context("ask the cluster for its version")?;
+        let sandbox = Sandbox::builder()
+            .version(version.git_version.trim_start_matches('v'))
+            .build()
+            .context("set the stage for a rehearsal")?;
+        let mut copied = 0;
+        let mut selections = Vec::new();
+        if !scope.objects.is_empty() {
+            selections.push(Selection::of_objects(scope.objects.iter().cloned()));
+        }
+        if !scope.namespaces.is_empty() {
+            selections.push(Selection { namespaces: scope.namespaces.clone(), ..Selection::default() });
+        }
+        for selection in selections {
+            let selection = selection.with_secrets(Secrets::Copied);
+            let report = clone::from_client(&sandbox, cluster.client(), &selection).await;
+            copied += report.context("copy what the plan touches")?.total();
+        }
+        sandbox.settle().await;
+        Ok(Self { unattended: unattended(&sandbox).await?, sandbox, copied })
+    }
+
+    /// The stage, as an engine sees it.
+    pub fn cluster(&self) -> Cluster {
+        Cluster::new(self.sandbox.client())
+    }
+
+    /// Groups of custom resources: their controllers are not on the stage, so nobody reports readiness.
+    pub fn unattended(&self) -> &[String] {
+        &self.unattended
+    }
+}
+
+/// The groups of all definitions.
+async fn unattended(sandbox: &Sandbox) -> anyhow::Result<Vec<String>> {
+    let cluster = Cluster::new(sandbox.client());
+    let kinds = cluster.kinds().await.context("ask the stage what it serves")?;
+    let Some(kind) = kinds.by_name("customresourcedefinitions.apiextensions.k8s.io") else {
+        return Ok(Vec::new());
+    };
+    let listed = cluster.list(kind, None, &ListOptions::default()).await.context("list definitions")?;
+    let groups: BTreeSet<&str> =
+        listed.items.iter().filter_map(|definition| definition["spec"]["group"].as_str()).collect();
+    Ok(groups.into_iter().map(str::to_owned).collect())
+}
+
+/// A rehearsal that went well.
+pub struct Rehearsed {
+    /// What to carry out: exactly what was rehearsed.
+    pub request: Request,
+    /// The order of operations that was rehearsed.
+    graph: String,
+    pub report: Report,
+    pub copied: usize,
+}
+
+impl Rehearsed {
+    /// Refuses a plan that is not the one that was rehearsed.
+    pub fn check(&self, now: &Plan) -> Result<(), Failure> {
+        if now.graph.fingerprint(b"").to_string() == self.graph {
+            return Ok(());
+        }
+        let problem = Problem::error("the cluster changed since the rehearsal, and with it the plan");
+        Err(Failure::Stale(problem.hint("run the command again").into()))
+    }
+}
+
+/// Plans a release, carries the plan out on a stage, and says what went wrong there; nothing in the cluster is
+/// written. Gives nothing if there is nothing to do.
+pub async fn release(
+    cluster: &Cluster,
+    request: &Request,
+    options: &engine::Options,
+    cancel: CancellationToken,
+) -> anyhow::Result<Option<Rehearsed>> {
+    let silent = Events::silent();
+    let plan = slipway_release::plan::plan(cluster, request, &silent).await.map_err(problems)?;
+    if plan.is_empty() {
+        return Ok(None);
+    }
+    // A source is rendered once: what is rehearsed is what is carried out.
+    let content = match &request.content {
+        Content::Source { .. } | Content::Rendered(_) => {
+            Content::Record(Box::new(plan.release.clone()), plan.aside.clone())
+        }
+        other => other.clone(),
+    };
+    let request = Request { content, ..request.clone() };
+    let stage = Rehearsal::of(cluster, &Scope::of_plan(&plan)).await?;
+    let mut unattended = stage.unattended().to_vec();
+    // Kinds the release itself defines have no controllers there either.
+    let defined = plan.items.iter().filter(|item| item.resource.is_crd());
+    unattended.extend(defined.filter_map(|item| {
+        item.resource.object.pointer("/spec/group").and_then(serde_json::Value::as_str).map(str::to_owned)
+    }));
+    let trial = engine::Options {
+        readiness_timeout: Some(options.readiness_timeout.unwrap_or(READY).min(READY)),
+        presence_timeout: Some(READY),
+        deletion_timeout: Some(READY),
+        auto_rollback: false,
+        assume_ready: unattended,
+        ..options.clone()
+    };
+    let report =
+        engine::apply(&stage.cluster(), &request, &trial, &silent, cancel).await.map_err(problems)?;
+    let graph = plan.graph.fingerprint(b"").to_string();
+    Ok(Some(Rehearsed { request, graph, report, copied: stage.copied }))
+}
+
+/// What went wrong, one by one.
+fn problems(failure: Failure) -> anyhow::Error {
+    let found: Problems = match failure {
+        Failure::Problems(problems) | Failure::Stale(problems) => problems,
+        Failure::Run { message, .. } => {
+            let why = message.split_once(" failed: ").map_or(message.as_str(), |(_, why)| why);
+            Problem::error(why.to_owned()).into()
+        }
+        other => Problem::error(other.to_string()).into(),
+    };
+    let at = Location::file("rehearsal");
+    let found: Problems = found
+        .into_iter()
+        .map(|problem| if problem.at.is_some() { problem } else { problem.at(at.clone()) })
+        .collect();
+    found.into()
+}

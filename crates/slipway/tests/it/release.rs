@@ -1,0 +1,117 @@
+//! Releases taken to the embedded cluster by the commands, whatever they are made of, tried out first if wanted.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::sandbox::Down;
+use crate::support::{Place, Ran};
+
+/// A place with a sandbox and a chart `web` of a ConfigMap, a Secret, a Deployment and an optional hook.
+fn furnished() -> Place {
+    let place = Place::new();
+    place.write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    place.write("web/values.yaml", "text: hello\napp: web\nhook: ''\n");
+    place.write(
+        "web/templates/all.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata:\n  text: {{ .Values.text | quote }}\n\
+         ---\napiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData:\n  \
+         token: {{ .Values.token | default \"none\" | quote }}\n\
+         ---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  \
+         selector: {matchLabels: {app: {{ .Values.app }}}}\n  template:\n    metadata: {labels: {app: {{ .Values.app }}}}\n    \
+         spec: {containers: [{name: web, image: \"nginx:1\"}]}\n\
+         {{- if .Values.hook }}\n---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\n  annotations:\n    \
+         helm.sh/hook: pre-install,pre-upgrade\nspec:\n  backoffLimit: 0\n  template:\n    metadata:\n      annotations:\n        \
+         sim/fail: \"{{ .Values.hook }}\"\n        sim/logs: the table is locked\n    \
+         spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}\n{{- end }}\n",
+    );
+    place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
+    place
+}
+
+fn apply(place: &Place, words: &[&str]) -> Ran {
+    place.run(&[&["apply", "--sandbox", "-q", "-n", "shop"], words].concat())
+}
+
+fn values(place: &Place, name: &str) -> Value {
+    serde_json::from_str(&place.run(&["get", "values", name, "--sandbox", "-n", "shop", "-o", "json"]).ok())
+        .unwrap()
+}
+
+#[test]
+fn a_release_is_made_of_whatever_render_takes() {
+    let place = furnished();
+    let _down = Down(&place);
+    place.run(&["chart", "package", "web"]).ok();
+    let said = apply(&place, &["archive", "web-1.0.0.tgz"]).ok();
+    assert!(said.contains("release archive in shop is deployed (revision 1)"), "{said}");
+
+    let mut piped = place.command(&["apply", "piped", "-", "--sandbox", "-q", "-n", "piped"]);
+    let mut child =
+        piped.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let archive = std::fs::read(place.path().join("web-1.0.0.tgz")).unwrap();
+    child.stdin.take().unwrap().write_all(&archive).unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert!(ran.ok().contains("release piped in piped is deployed"));
+
+    let shout = "#!/bin/sh\nsed s/hello/HELLO/\n";
+    place.write("shout.sh", shout);
+    let filter = ["--post-renderer", "sh", "--post-renderer-args", "shout.sh", "--force-adoption"];
+    apply(&place, &[&["filtered", "web"][..], &filter].concat()).ok();
+    let manifest = place.run(&["get", "manifest", "filtered", "--sandbox", "-n", "shop"]).ok();
+    assert!(manifest.contains("text: HELLO"), "{manifest}");
+
+    for (reference, said) in
+        [("nowhere/web", "repo nowhere not found"), ("missing", "missing"), ("oci://", "oci://")]
+    {
+        let ran = place.run(&["plan", "x", reference, "--sandbox"]);
+        assert!(ran.code == Some(1) && ran.err.contains(said), "{reference}: {}", ran.err);
+    }
+}
+
+#[test]
+fn encrypted_values_are_used_masked_and_not_recorded() {
+    let place = furnished();
+    let _down = Down(&place);
+    let key = place.run(&["chart", "secret", "key", "create"]).ok();
+    place.write(".werf_secret_key", &key).write("plain.yaml", "token: correct-horse\ntext: correct-horse\n");
+    let encrypt = ["chart", "secret", "values", "encrypt", "plain.yaml", "--save-output-to", "hidden.yaml"];
+    place.run(&encrypt).ok();
+    let secret = ["web", "web", "--secret-values", "hidden.yaml", "--set", "app=front"];
+    let plan = place.run(&[&["plan", "--sandbox", "-n", "shop"], &secret[..]].concat());
+    assert!(plan.out.contains("create ConfigMap/web"), "{} {}", plan.out, plan.err);
+    assert!(!plan.out.contains("correct-horse") && !plan.err.contains("correct-horse"), "{}", plan.out);
+    apply(&place, &secret).ok();
+    assert_eq!(values(&place, "web"), serde_json::json!({"app": "front"}));
+    let manifest = place.run(&["get", "manifest", "web", "--sandbox", "-n", "shop"]).ok();
+    assert!(manifest.contains("text: correct-horse"), "{manifest}");
+    let again = apply(&place, &secret).ok();
+    assert!(again.contains("up to date"), "{again}");
+}
+
+#[test]
+fn a_rehearsal_finds_what_would_go_wrong_and_writes_nothing() {
+    let place = furnished();
+    let _down = Down(&place);
+    let listed = || place.run(&["list", "--short", "--sandbox", "-n", "shop"]).ok();
+    let ran = apply(&place, &["web", "web", "--rehearse", "--set", "hook=crashloop"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.out);
+    assert!(ran.err.contains("the rehearsal failed; nothing was changed"), "{}", ran.err);
+    assert!(ran.err.contains("Job/migrate"), "{}", ran.err);
+    assert_eq!(listed(), "", "nothing reached the cluster");
+
+    let ran = place.run(&["apply", "--sandbox", "-n", "shop", "web", "web", "--rehearse"]);
+    assert!(ran.err.contains("rehearsed 3 changes"), "{}", ran.err);
+    assert!(ran.ok().contains("is deployed (revision 1)"));
+    // A field that cannot change is found on the copy of the live object.
+    let ran = apply(&place, &["web", "web", "--rehearse", "--set", "app=other"]);
+    assert!(ran.code == Some(1) && ran.err.contains("immutable"), "{}", ran.err);
+    let ran = apply(&place, &["web", "web", "--rehearse", "--set", "text=bye"]);
+    assert!(ran.ok().contains("(revision 2)"));
+    let ran = place.run(&["rollback", "web", "--rehearse", "--sandbox", "-q", "-n", "shop"]);
+    assert!(ran.ok().contains("(revision 3)"));
+    let ran = place.run(&["delete", "web", "--rehearse", "--sandbox", "-n", "shop"]);
+    assert!(ran.err.contains("rehearsed 3 changes"), "{}", ran.err);
+    assert_eq!(listed(), "");
+}
