@@ -31,6 +31,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "kustomize", run: kustomize },
     Bench { name: "package", run: package },
     Bench { name: "stack", run: stack },
+    Bench { name: "runbook", run: runbook },
     Bench { name: "sandbox", run: sandbox },
 ];
 
@@ -102,6 +103,18 @@ fn stack(effort: Effort) -> Result<Vec<Value>> {
         let each =
             row["ms"].as_f64().zip(row["releases"].as_f64()).map(|(ms, releases)| ms * 1000.0 / releases);
         row["µs each"] = json!(each);
+    }
+    Ok(rows)
+}
+
+/// Reading and planning runbooks of two sizes without a cluster; 500 steps may take 50 ms.
+fn runbook(effort: Effort) -> Result<Vec<Value>> {
+    let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
+    let rows = example("slipway-runbook", "runbook_bench", effort, size)?;
+    let slow =
+        rows.iter().find(|row| row["steps"] == 500 && row["validate + plan ms"].as_f64() >= Some(50.0));
+    if let (Effort::Full, Some(slow)) = (effort, slow) {
+        bail!("500 steps take {} ms, 50 are allowed", slow["validate + plan ms"]);
     }
     Ok(rows)
 }

@@ -31,6 +31,7 @@ cargo xtask COMMAND
                            feed every parser mutated inputs; 60 seconds each unless told
   soak sandbox [--minutes N]
                            many clients and restarts by kill -9; no write lost, every event once
+  soak runbook [--kills N] kill -9 a runbook's run again and again; it always ends as if undisturbed
   ci                       what CI runs after `test`: lint, short benchmarks, conformance
 ";
 

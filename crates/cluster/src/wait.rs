@@ -45,25 +45,31 @@ impl Condition {
         if text == "delete" {
             return Ok(Condition::Delete);
         }
-        if text == "create" {
-            let hint = "to wait until an object exists use jsonpath={.metadata.uid}";
-            return Err(invalid("`create` is not supported", Some(hint)));
-        }
         if let Some(rest) = text.strip_prefix("condition=") {
             let (kind, status) = match rest.split_once('=') {
                 Some((kind, value)) => (kind, value_of(value)?),
                 None => (rest, "True".to_owned()),
             };
             if kind.is_empty() {
-                return Err(invalid("the condition has no name", None));
+                return Err(invalid("the condition name is empty", Some("write `condition=Ready`")));
             }
             return Ok(Condition::Condition { kind: kind.to_owned(), status });
         }
         if let Some(rest) = text.strip_prefix("jsonpath=") {
             return json_path(rest);
         }
-        let hint = "use delete, condition=NAME[=VALUE] or jsonpath={PATH}[=VALUE]";
-        Err(invalid(format!("`{text}` is nothing to wait for"), Some(hint)))
+        let hint = match text {
+            "create" => "wait for existence with `jsonpath={.metadata.uid}`".to_owned(),
+            _ if text.eq_ignore_ascii_case("delete") => "write `delete`".to_owned(),
+            // A word alone is most likely a condition.
+            _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphabetic()) => {
+                let mut name = text.to_owned();
+                name[..1].make_ascii_uppercase();
+                format!("write `condition={name}`")
+            }
+            _ => "write `condition=NAME[=VALUE]`, `jsonpath={PATH}[=VALUE]` or `delete`".to_owned(),
+        };
+        Err(invalid(format!("`{text}` is not a wait target"), Some(&hint)))
     }
 
     /// Whether the object, or its absence, is what was waited for.
@@ -87,7 +93,7 @@ impl Condition {
 fn value_of(text: &str) -> Result<String, InvalidCondition> {
     let quoted = ['\'', '"'].into_iter().find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
     match quoted.unwrap_or(text) {
-        "" => Err(invalid("nothing stands after `=`", None)),
+        "" => Err(invalid("nothing follows `=`", Some("leave `=` out to wait for any value"))),
         value => Ok(value.to_owned()),
     }
 }
@@ -95,13 +101,16 @@ fn value_of(text: &str) -> Result<String, InvalidCondition> {
 fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
     let (path, value) = if rest.starts_with('{') {
         let Some(end) = rest.rfind('}') else {
-            return Err(invalid("the path has no closing brace", None));
+            return Err(invalid("invalid jsonpath: the closing brace is missing", None));
         };
         match &rest[end + 1..] {
             "" => (&rest[..=end], None),
             after => match after.strip_prefix('=') {
                 Some(value) => (&rest[..=end], Some(value)),
-                None => return Err(invalid(format!("`{after}` stands after the path"), Some(BRACES))),
+                None => {
+                    let message = "invalid jsonpath: only `=value` may follow the closing brace";
+                    return Err(invalid(message, Some(BRACES)));
+                }
             },
         }
     } else {
@@ -113,26 +122,26 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
     let inner = match path.strip_prefix('{') {
         Some(inner) => inner.strip_suffix('}').unwrap_or(inner),
         None if path.contains(['{', '}']) => {
-            return Err(invalid("braces stand inside a path without braces around it", Some(BRACES)));
+            return Err(invalid("invalid jsonpath: braces stand inside a path without braces around it", Some(BRACES)));
         }
         None if value.is_some() && path.contains("[?") && !path.contains(")]") => {
-            return Err(invalid("a path with `=` in it cannot stand without braces", Some(BRACES)));
+            return Err(invalid("invalid jsonpath: a path with `=` in it cannot stand without braces", Some(BRACES)));
         }
         None => path,
     };
     let inner = inner.trim();
     let inner = inner.strip_prefix(['$', '@']).unwrap_or(inner);
     if inner.is_empty() || inner == "." {
-        return Err(invalid("the path is empty", None));
+        return Err(invalid("invalid jsonpath: the expression is empty", None));
     }
     if inner.contains('}') && inner.contains('{') {
-        return Err(invalid("only one path in braces can be waited for", None));
+        return Err(invalid("invalid jsonpath: one expression in braces is expected", None));
     }
     if ["range ", "end"].iter().any(|word| inner == word.trim() || inner.starts_with("range ")) {
-        return Err(invalid("`range` and `end` cannot be waited for", None));
+        return Err(invalid("invalid jsonpath: `range` and `end` cannot be waited for", None));
     }
     let normal = if inner.starts_with(['.', '[']) { format!("{{{inner}}}") } else { format!("{{.{inner}}}") };
-    let parsed = JsonPath::parse(&escape_keys(&normal)).map_err(|e| invalid(e.to_string(), None))?;
+    let parsed = JsonPath::parse(&escape_keys(&normal)).map_err(|e| invalid(format!("invalid jsonpath: {e}"), None))?;
     let value = value.map(value_of).transpose()?;
     Ok(Condition::JsonPath { path: Box::new(parsed), text: normal, value })
 }

@@ -90,13 +90,13 @@ impl<'t> Findings<'t> {
     }
 
     /// Takes in problems found in the substituted text.
-    pub(crate) fn take_substituted(&self, problems: Problems, code: &str) {
+    pub(crate) fn take_substituted(&self, problems: Problems) {
         for problem in problems {
             let offset = problem.at.as_ref().map_or(0, |at| offset(&self.text.text, at));
             if self.text.is_unknown(offset..offset + 1) {
                 continue;
             }
-            let problem = self.text.relocate(problem.code(code), offset);
+            let problem = self.text.relocate(problem, offset);
             self.found.borrow_mut().push(Diagnostic { problem, path: String::new(), step: None });
         }
     }

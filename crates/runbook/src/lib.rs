@@ -4,23 +4,45 @@
 //! [`substitute`] puts them into the text while remembering where every piece came from, so that
 //! whatever is found wrong later is reported where the user wrote it. [`load`] does all of that and
 //! gives a [`Document`], or [`Diagnostics`]: everything that is wrong, at once.
+//!
+//! A document is run as a graph of its steps by the kernel: [`apply`] carries it out, [`destroy`] undoes it.
+//! Steps speak to one cluster (and to the release engine for charts); what comes from elsewhere is fetched
+//! by a [`Remote`]. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
 
 mod decode;
 mod diagnostic;
+mod diff;
+mod error;
 pub mod hash;
+mod junit;
+mod lint;
 mod load;
+mod manifests;
 mod model;
+pub mod plan;
+mod remote;
+mod run;
 mod schema;
+pub mod state;
+mod steps;
 mod text;
-pub mod until;
 mod variables;
+mod world;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
+pub use diff::{DiffStatus, Difference};
+pub use error::{ErrorKind, StepError};
+pub use junit::junit;
 pub use load::{LoadOptions, Loaded, load};
 pub use model::{
     Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError, Patch, PatchType,
     Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,
 };
+pub use remote::{FetchError, LARGEST_FILE, Offline, Remote, shown as shown_url};
+pub use run::{
+    Command, RESUMED, RunError, RunOptions, RunReport, StateReport, StepReport, apply, destroy, graph,
+};
 pub use schema::schema;
 pub use text::{Origin, Reference, Substituted, substitute};
 pub use variables::{Given, Inputs, Variable, Variables};
+pub use world::{MANAGER, OWNER_LABEL, POLL, Place};

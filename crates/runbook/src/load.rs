@@ -2,11 +2,12 @@
 
 use slipway_event::Redactor;
 use slipway_problem::{Location, Problem, Problems, Severity};
-use slipway_yaml::{Node, Reader, Value};
+use slipway_yaml::{Codes, Node, Reader, Value};
 
 use crate::decode;
 use crate::diagnostic::{Diagnostic, Diagnostics, Findings};
-use crate::model::Document;
+use crate::lint;
+use crate::model::{Action, ChartSource, Document};
 use crate::text::{Substituted, substitute};
 use crate::variables::Variables;
 
@@ -57,7 +58,7 @@ pub fn load(
 
     let mut syntax = Problems::new();
     let documents = reader().gather(&text.text, file, &mut syntax);
-    take_syntax(&findings, syntax);
+    findings.take_substituted(syntax);
     let mut documents = documents.iter().filter(|node| !node.is_null());
     let root = documents.next();
     if let Some(second) = documents.next() {
@@ -70,7 +71,11 @@ pub fn load(
             if options.strict_variables {
                 same_structure(&findings, root);
             }
-            decode::document(root, variables, &findings)
+            let document = decode::document(root, variables, &findings);
+            if let (Some(document), false) = (&document, findings.has_errors()) {
+                lint::look(document, root, variables, &findings);
+            }
+            document
         }
         None => {
             if !findings.has_errors() {
@@ -81,6 +86,15 @@ pub fn load(
             None
         }
     };
+    // Credentials are secret whether or not they came from a secret variable.
+    for step in document.iter().flat_map(|document| &document.steps) {
+        if let Action::Helm(helm) = &step.action
+            && let ChartSource::Repo { auth: Some(auth), .. } | ChartSource::Oci { auth: Some(auth), .. } =
+                &helm.chart
+        {
+            redactor.register(&auth.password);
+        }
+    }
     let mut found = findings.finish();
     found.redact(redactor);
     if options.warnings_as_errors {
@@ -94,26 +108,8 @@ pub fn load(
 }
 
 fn reader() -> Reader {
-    Reader::new().max_depth(100).max_nodes(1_000_000)
-}
-
-/// The reader's problems have no codes: a key set twice and a bomb are told apart by what they say.
-fn take_syntax(findings: &Findings<'_>, problems: Problems) {
-    for problem in problems {
-        let code = match problem.message.as_str() {
-            message if message.ends_with("is set twice") => "E006",
-            message
-                if message.contains("allowed")
-                    && (message.contains("nodes") || message.contains("levels")) =>
-            {
-                "E010"
-            }
-            message if message.contains("max depth") => "E010",
-            message if message.contains("cannot be a key") || message.contains("is not of type") => "E011",
-            _ => "E003",
-        };
-        findings.take_substituted(Problems::from(problem), code);
-    }
+    let codes = Codes { syntax: "E003", duplicate: "E006", limit: "E010", value: "E011" };
+    Reader::new().max_depth(100).max_nodes(1_000_000).codes(codes)
 }
 
 fn warn_about_references(findings: &Findings<'_>) {

@@ -27,6 +27,6 @@ pub use fields::Fields;
 pub use helm::{from_str_helm, go_lossy, map_from_str_helm};
 pub use node::{Form, Mapping, Node, Source, Span, Value};
 pub use number::{go_float, go_json_float};
-pub use read::{Duplicates, Reader, parse, parse_one};
+pub use read::{Codes, Duplicates, Reader, parse, parse_one};
 pub use resolve::{Schema, is_yaml11_bool};
 pub use scan::Style;

@@ -9,7 +9,7 @@ use slipway_problem::{Location, Problem, Problems};
 use crate::node::{Form, Mapping, Node, Source, Span, Value};
 use crate::resolve::{Scalar, Schema, resolve, timestamp};
 use crate::scan::{Mark, Style};
-use crate::tape::{CORE_TAG, Content, Item, Parser, Tape};
+use crate::tape::{CORE_TAG, Content, Item, Parser, TOO_DEEP, Tape};
 
 /// What happens when a mapping says the same key twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,19 @@ pub enum Duplicates {
     Refuse,
     /// The last one counts, in the place of the first, as in Helm.
     LastWins,
+}
+
+/// The codes a caller's own catalogue gives to what a reader finds wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codes {
+    /// The text is not YAML, or not allowed here.
+    pub syntax: &'static str,
+    /// A key is set twice.
+    pub duplicate: &'static str,
+    /// Too deep, too long or too many.
+    pub limit: &'static str,
+    /// A key, tag or number that cannot be one.
+    pub value: &'static str,
 }
 
 /// Reads YAML into trees; the default is for files of our own: [`Schema::Core`], no duplicate keys.
@@ -31,6 +44,7 @@ pub struct Reader {
     max_depth: usize,
     max_bytes: usize,
     max_nodes: usize,
+    codes: Option<Codes>,
 }
 
 impl Default for Reader {
@@ -53,6 +67,7 @@ impl Reader {
             max_depth: 200,
             max_bytes: 64 << 20,
             max_nodes: 4_000_000,
+            codes: None,
         }
     }
 
@@ -115,6 +130,20 @@ impl Reader {
         self
     }
 
+    /// Gives problems these codes; without, they have none.
+    #[must_use]
+    pub fn codes(mut self, codes: Codes) -> Self {
+        self.codes = Some(codes);
+        self
+    }
+
+    fn coded(&self, problem: Problem, choose: impl FnOnce(&Codes) -> &'static str) -> Problem {
+        match &self.codes {
+            Some(codes) => problem.code(choose(codes)),
+            None => problem,
+        }
+    }
+
     /// Reads every document of a stream; `file` names it in locations. Documents that say nothing are
     /// null nodes.
     pub fn read(&self, text: &str, file: &str) -> Result<Vec<Node>, Problems> {
@@ -137,7 +166,8 @@ impl Reader {
     pub fn gather(&self, text: &str, file: &str, problems: &mut Problems) -> Vec<Node> {
         if text.len() > self.max_bytes {
             let message = format!("{} bytes are more than the {} allowed", text.len(), self.max_bytes);
-            problems.push(Problem::error(message).at(Location::file(file)));
+            let problem = Problem::error(message).at(Location::file(file));
+            problems.push(self.coded(problem, |codes| codes.limit));
             return Vec::new();
         }
         let source = Arc::new(Source { file: file.into(), text: text.into() });
@@ -149,7 +179,9 @@ impl Reader {
                 Ok(Some(tape)) => tape,
                 Ok(None) => break,
                 Err(error) => {
-                    problems.push(error.to_problem(file, text));
+                    let too_deep = error.message().starts_with(TOO_DEEP);
+                    let problem = error.to_problem(file, text);
+                    problems.push(self.coded(problem, |c| if too_deep { c.limit } else { c.syntax }));
                     break;
                 }
             };
@@ -218,8 +250,17 @@ impl Builder<'_, '_> {
     }
 
     fn complain(&mut self, item: &Item<'_>, message: impl Into<String>) {
+        self.complain_as(item, message, |codes| codes.syntax);
+    }
+
+    fn complain_as(
+        &mut self,
+        item: &Item<'_>,
+        message: impl Into<String>,
+        choose: impl FnOnce(&Codes) -> &'static str,
+    ) {
         let problem = self.make(item, Value::Null).problem(message);
-        self.problems.push(problem);
+        self.problems.push(self.reader.coded(problem, choose));
     }
 
     fn node(&mut self, index: u32, depth: usize) -> Node {
@@ -234,7 +275,7 @@ impl Builder<'_, '_> {
                 } else {
                     format!("aliases make more than the {} nodes allowed", self.reader.max_nodes)
                 };
-                self.complain(item, message);
+                self.complain_as(item, message, |codes| codes.limit);
             }
             return self.make(item, Value::Null);
         }
@@ -305,7 +346,8 @@ impl Builder<'_, '_> {
             (Some("float"), Scalar::Uint(value)) => return Value::Float(value as f64),
             (Some("timestamp"), _) if timestamp(text).is_some() => {}
             (Some(core), found) if core != found.tag() => {
-                self.complain(item, format!("`{text}` is not of type `!!{core}`"));
+                let message = format!("`{text}` is not of type `!!{core}`");
+                self.complain_as(item, message, |codes| codes.value);
             }
             _ => {}
         }
@@ -342,15 +384,16 @@ impl Builder<'_, '_> {
                 let key = self.node(at, depth + 1);
                 let value = self.node(value_at, depth + 1);
                 if matches!(key.value, Value::Seq(_) | Value::Map(_)) {
-                    self.problems.push(key.problem(format!("{} cannot be a key", key.kind())));
+                    let problem = key.problem(format!("{} cannot be a key", key.kind()));
+                    self.problems.push(self.reader.coded(problem, |codes| codes.value));
                 } else if let Some(known) = entries.find(&key) {
                     if self.reader.duplicates == Duplicates::Refuse {
                         let first = entries.list[known].0.location();
                         let message = format!("key `{}` is set twice", key.key_text());
-                        self.problems.push(
-                            key.problem(message)
-                                .hint(format!("it was first set in line {}:{}", first.line, first.column)),
-                        );
+                        let problem = key
+                            .problem(message)
+                            .hint(format!("it was first set in line {}:{}", first.line, first.column));
+                        self.problems.push(self.reader.coded(problem, |codes| codes.duplicate));
                     } else {
                         entries.list[known].1 = value;
                     }

@@ -13,6 +13,8 @@ use crate::scan::{Kind, Mark, Scanner, Style, Token};
 type Result<T> = std::result::Result<T, Box<SyntaxError>>;
 
 pub(crate) const CORE_TAG: &str = "tag:yaml.org,2002:";
+/// How the parser says that collections nest too deeply, in Go's words.
+pub(crate) const TOO_DEEP: &str = "exceeded max depth";
 
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
@@ -385,7 +387,7 @@ impl<'a> Parser<'a> {
         state: State,
     ) -> Result<()> {
         if self.open.len() >= self.max_depth {
-            let problem = format!("exceeded max depth of {}", self.max_depth);
+            let problem = format!("{TOO_DEEP} of {}", self.max_depth);
             return Err(self.error("", Mark::default(), &problem, start));
         }
         let index = self.push(content, tag, start, start.offset);

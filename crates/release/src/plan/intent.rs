@@ -57,7 +57,9 @@ pub(super) async fn deploy(
     };
     Ok(Intent {
         moment,
-        reason: record::reason(history.last(), &release).map(str::to_owned),
+        reason: record::reason(history.last(), &release)
+            .or(request.options.new_revision.then_some("a new revision was asked for"))
+            .map(str::to_owned),
         release,
         documents,
         reading: Reading::Strict,

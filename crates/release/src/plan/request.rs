@@ -48,6 +48,8 @@ pub struct Options {
     /// Of list entries with one key (environment variables, ports) only the last is sent, with a warning,
     /// as client-side tools do; otherwise the server refuses them.
     pub normalise: bool,
+    /// Makes a new revision even if nothing changed.
+    pub new_revision: bool,
     /// How deletes treat dependents unless the object says.
     pub propagation: crate::resource::Propagation,
 }

@@ -463,7 +463,7 @@ fn wait(block: &Block<'_, '_>) -> Option<Wait> {
 
 /// Checks the grammar of `for` and `waitFor`.
 fn until(block: &Block<'_, '_>, node: &Node, key: &'static str, code: &str, text: &str) {
-    if let Err(error) = crate::until::parse(text) {
+    if let Err(error) = slipway_cluster::wait::Condition::parse(text) {
         let mut problem = Problem::error(error.message);
         problem.hint = error.hint;
         block.report(node, key, code, problem);

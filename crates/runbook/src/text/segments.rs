@@ -37,6 +37,14 @@ impl Segments {
         self.0.push(segment);
     }
 
+    /// Where values were put in, and for which references.
+    pub(super) fn values(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
+        self.0.iter().filter_map(|segment| match segment.kind {
+            Kind::Value(number) => Some((segment.out.clone(), number)),
+            _ => None,
+        })
+    }
+
     pub(super) fn origin(&self, offset: usize) -> Origin {
         let index = self.0.partition_point(|segment| segment.out.end <= offset);
         match self.0.get(index) {

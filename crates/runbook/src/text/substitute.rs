@@ -43,6 +43,11 @@ impl Substituted {
         Location::in_text(self.file.as_str(), &self.source, self.origin(offset).offset)
     }
 
+    /// The places in the text that hold values, with the numbers of their references.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
+        self.segments.values()
+    }
+
     /// The text with something that cannot mean anything in the place of every value.
     pub(crate) fn inert(&self) -> String {
         let mut inert = String::with_capacity(self.source.len());

@@ -1,7 +1,7 @@
 //! What a wait is for, on one sample object.
 
 use serde_json::json;
-use slipway_runbook::until;
+use slipway_cluster::wait::Condition;
 
 #[test]
 fn truth_table() {
@@ -39,8 +39,8 @@ fn truth_table() {
         ("jsonpath={..type}=Synced", true),
         ("delete", false),
     ] {
-        let until = until::parse(text).unwrap_or_else(|error| panic!("{text}: {}", error.message));
-        assert_eq!(until.is_met(&object), met, "{text}");
+        let until = Condition::parse(text).unwrap_or_else(|error| panic!("{text}: {}", error.message));
+        assert_eq!(until.is_met(Some(&object)), met, "{text}");
     }
 }
 
@@ -62,6 +62,6 @@ fn what_is_no_target() {
         "jsonpath={.status.phase}=",
         r#"jsonpath=.status.conditions[?(@.type=="Ready")].status=True"#,
     ] {
-        assert!(until::parse(text).is_err(), "{text}");
+        assert!(Condition::parse(text).is_err(), "{text}");
     }
 }

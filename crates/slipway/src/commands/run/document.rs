@@ -43,6 +43,10 @@ pub struct Flags {
     /// Treat warnings as errors
     #[arg(long)]
     warnings_as_errors: bool,
+
+    /// Where relative paths start; the runbook's own directory unless told
+    #[arg(short = 'C', long, value_name = "DIR")]
+    chdir: Option<PathBuf>,
 }
 
 /// What came of reading a runbook.
@@ -52,6 +56,11 @@ pub struct Read {
 }
 
 impl Flags {
+    /// Where the runbook's relative paths start.
+    pub fn base(&self) -> PathBuf {
+        self.chdir.clone().unwrap_or_else(|| super::connection::directory(&self.file))
+    }
+
     /// Reads the runbook.
     pub fn read(&self, session: &Session) -> anyhow::Result<Read> {
         let text = files::read_text(&self.file).map_err(|problem| UsageError(problem.code("E001").into()))?;

@@ -1,7 +1,13 @@
 //! `slipway run`: runbooks.
 
+mod apply;
+mod connection;
 mod document;
+mod fetch;
 mod graph;
+mod preview;
+mod rehearsal;
+mod status;
 mod validate;
 
 use crate::exit::Exit;
@@ -20,6 +26,16 @@ pub struct Args {
 enum Command {
     /// Check a runbook without a cluster and report everything that is wrong with it
     Validate(validate::Args),
+    /// Say for every step what would happen now, and why; nothing is written
+    Plan(preview::PlanArgs),
+    /// Show what would change, line by line; nothing is written
+    Diff(preview::DiffArgs),
+    /// Carry the steps out, each after those it needs
+    Apply(Box<apply::ApplyArgs>),
+    /// Take away what the steps made, in the opposite order
+    Destroy(Box<apply::DestroyArgs>),
+    /// Show the record of the last run and what the next would leave out
+    Status(status::Args),
     /// Draw the steps and what each needs
     Graph(graph::Args),
     /// Print the JSON Schema of runbooks, for editors
@@ -29,6 +45,11 @@ enum Command {
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Validate(args) => validate::run(args, session),
+        Command::Plan(args) => preview::plan(args, session),
+        Command::Diff(args) => preview::diff(args, session),
+        Command::Apply(args) => apply::apply(args, session),
+        Command::Destroy(args) => apply::destroy(args, session),
+        Command::Status(args) => status::run(args, session),
         Command::Graph(args) => graph::run(args, session),
         Command::Schema => {
             show::print(&(serde_json::to_string_pretty(&slipway_runbook::schema())? + "\n"))?;

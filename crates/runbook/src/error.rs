@@ -1,0 +1,168 @@
+//! Why a step failed, sorted by what a person or a program can do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use slipway_graph::{Classify, ErrorClass as Class};
+use slipway_problem::Problems;
+use slipway_release::{Cause, Failure};
+
+/// What kind of failure it is, as results name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorKind {
+    Timeout,
+    Canceled,
+    NotFound,
+    Forbidden,
+    Conflict,
+    /// Something of that name belongs to somebody else.
+    Ownership,
+    Render,
+    Fetch,
+    Hook,
+    Rollback,
+    Unsupported,
+    Api,
+    Internal,
+}
+
+impl ErrorKind {
+    /// Its name in results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Canceled => "canceled",
+            Self::NotFound => "notFound",
+            Self::Forbidden => "forbidden",
+            Self::Conflict => "conflict",
+            Self::Ownership => "ownership",
+            Self::Render => "render",
+            Self::Fetch => "fetch",
+            Self::Hook => "hook",
+            Self::Rollback => "rollback",
+            Self::Unsupported => "unsupported",
+            Self::Api => "api",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// Why one attempt at a step failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepError {
+    pub kind: ErrorKind,
+    pub message: String,
+    /// Trying again cannot help.
+    pub permanent: bool,
+    pub retry_after: Option<Duration>,
+}
+
+impl StepError {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), permanent: false, retry_after: None }
+    }
+
+    /// The same, not worth another attempt.
+    #[must_use]
+    pub fn permanent(mut self) -> Self {
+        self.permanent = true;
+        self
+    }
+
+    /// Something belongs to somebody else; that does not pass.
+    pub(crate) fn foreign(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Ownership, message).permanent()
+    }
+
+    pub(crate) fn canceled() -> Self {
+        Self::new(ErrorKind::Canceled, "canceled").permanent()
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
+        self.message.push_str("\nhint: ");
+        self.message.push_str(hint);
+        self
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Classify for StepError {
+    fn class(&self) -> Class {
+        match self.kind {
+            ErrorKind::Canceled => Class::Cancelled,
+            _ if self.permanent => Class::Permanent,
+            ErrorKind::Timeout => Class::Timeout,
+            ErrorKind::Conflict => Class::Conflict,
+            _ => Class::Transient,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+}
+
+impl From<slipway_cluster::Error> for StepError {
+    fn from(error: slipway_cluster::Error) -> Self {
+        use slipway_cluster::ErrorClass as Api;
+        let kind = match error.class {
+            Api::NotFound | Api::NoKind => ErrorKind::NotFound,
+            Api::Forbidden | Api::Unauthorized => ErrorKind::Forbidden,
+            Api::Conflict | Api::AlreadyExists => ErrorKind::Conflict,
+            Api::Timeout => ErrorKind::Timeout,
+            _ => ErrorKind::Api,
+        };
+        let hint = match error.class {
+            Api::WebhookUnavailable => {
+                Some("the webhook is not ready yet: give the step retries, or wait for it in a step before")
+            }
+            Api::Immutable => Some("such a field never changes: delete the object in a step before"),
+            _ => None,
+        };
+        let told = Self { retry_after: error.retry_after, ..Self::new(kind, error.to_string()) };
+        match hint {
+            Some(hint) => told.hint(hint),
+            None => told,
+        }
+    }
+}
+
+impl From<Problems> for StepError {
+    fn from(problems: Problems) -> Self {
+        Self::new(ErrorKind::Render, problems.to_string())
+    }
+}
+
+impl From<Failure> for StepError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Cluster(error) => error.into(),
+            Failure::Problems(problems) | Failure::Stale(problems) => {
+                let text = problems.to_string();
+                let foreign = text.contains("belongs to") || text.contains("force-adoption");
+                if foreign { Self::foreign(text) } else { Self::new(ErrorKind::Render, text) }
+            }
+            Failure::NotFound(message) => Self::new(ErrorKind::NotFound, message),
+            Failure::Cancelled { .. } => Self::canceled(),
+            Failure::Locked(message) => Self::new(ErrorKind::Conflict, message),
+            Failure::Run { cause, message, report } => {
+                let kind = match cause {
+                    _ if report.rollback.is_some() => ErrorKind::Rollback,
+                    Cause::Timeout => ErrorKind::Timeout,
+                    Cause::LockLost => ErrorKind::Conflict,
+                    Cause::Cluster(slipway_cluster::ErrorClass::Forbidden) => ErrorKind::Forbidden,
+                    _ => ErrorKind::Api,
+                };
+                Self::new(kind, message)
+            }
+        }
+    }
+}

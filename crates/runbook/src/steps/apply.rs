@@ -1,0 +1,211 @@
+//! `apply`: manifests made live, created or patched, or by server-side apply.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use slipway_cluster::wait::Condition;
+use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
+use slipway_manifest::object;
+use tokio::time::Instant;
+
+use super::Did;
+use crate::error::StepError;
+use crate::manifests;
+use crate::model::Apply;
+use crate::world::{Attempt, MANAGER, describe, shown};
+
+/// How long an object may show no status before a condition of it is called hopeless.
+const NO_STATUS: Duration = Duration::from_secs(30);
+
+pub(super) async fn run(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, StepError> {
+    let place = attempt.world.place;
+    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
+        attempt.ensure_namespace(namespace).await?;
+    }
+    let namespace = apply.namespace.as_deref().unwrap_or("default");
+    let existing = if apply.skip_if_exists { all_exist(attempt, &objects, namespace).await? } else { None };
+    let skipped = existing.is_some();
+    let places = match existing {
+        Some(places) => places,
+        None => {
+            let mut places = Vec::with_capacity(objects.len());
+            for object in &objects {
+                places.push(write(attempt, apply, object, namespace).await?);
+            }
+            places
+        }
+    };
+    if let Some(condition) = &apply.wait_for {
+        wait(attempt, condition, &places).await?;
+    }
+    Ok(if skipped {
+        Did::noted(format!("all {} objects exist already (skipIf: exists)", objects.len()))
+    } else {
+        Did::noted(format!("{} object{} applied", objects.len(), if objects.len() == 1 { "" } else { "s" }))
+    })
+}
+
+/// Where the objects are, if every one of them exists.
+async fn all_exist(
+    attempt: &Attempt<'_>,
+    objects: &[Value],
+    namespace: &str,
+) -> Result<Option<Vec<At>>, StepError> {
+    let mut places = Vec::with_capacity(objects.len());
+    for object in objects {
+        let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { return Ok(None) };
+        let at = At::of(object, namespace, &kind);
+        if attempt.cluster().get(&at).await?.is_none() {
+            return Ok(None);
+        }
+        places.push(at);
+    }
+    Ok(Some(places))
+}
+
+/// Writes one object, once its kind is served and its predecessor of the same name is gone.
+async fn write(
+    attempt: &Attempt<'_>,
+    apply: &Apply,
+    object: &Value,
+    namespace: &str,
+) -> Result<At, StepError> {
+    let gvk = object::gvk(object);
+    let kind = attempt.kind(&gvk).await?;
+    let at = At::of(object, namespace, &kind);
+    let mut turn = 0;
+    loop {
+        let error = match send(attempt, apply, object, &at).await {
+            Ok(()) => break,
+            Err(error) => error,
+        };
+        let leaving = error.class == ErrorClass::AlreadyExists && error.message.contains("being deleted");
+        // A definition is announced a moment before its objects are taken.
+        let coming = error.class == ErrorClass::NoKind && attempt.world.is_defined(&gvk);
+        if leaving {
+            attempt.awaits(format!("waiting for the old {} to be gone", shown(&at)), Vec::new());
+        } else if coming {
+            attempt.awaits(format!("waiting for the kind {gvk} to be served"), Vec::new());
+        } else {
+            let (class, hint) = (error.class, error.message.clone());
+            let failed = StepError::from(error);
+            let missing = class == ErrorClass::NotFound && hint.contains("namespaces");
+            return Err(if missing {
+                failed.hint("createNamespace: true makes the namespace")
+            } else {
+                failed
+            });
+        }
+        attempt.pause(&mut turn).await;
+    }
+    if gvk.kind == "CustomResourceDefinition" {
+        attempt.world.define(object);
+        attempt.cluster().invalidate_kinds().await;
+    }
+    Ok(at)
+}
+
+async fn send(
+    attempt: &Attempt<'_>,
+    apply: &Apply,
+    object: &Value,
+    at: &At,
+) -> Result<(), slipway_cluster::Error> {
+    let cluster = attempt.cluster();
+    if apply.server_side {
+        return cluster.apply(at, object, &slipway_cluster::Apply::new(MANAGER)).await.map(drop);
+    }
+    let options = WriteOptions::manager(MANAGER);
+    match cluster.create(at, object, &options).await {
+        Ok(_) => Ok(()),
+        Err(error)
+            if error.class == ErrorClass::AlreadyExists && !error.message.contains("being deleted") =>
+        {
+            let patched = cluster.patch(at, &Patch::Merge(object.clone()), &options, None).await;
+            match patched {
+                // It went in between: the next turn creates it.
+                Err(gone) if gone.class == ErrorClass::NotFound => {
+                    cluster.create(at, object, &options).await.map(drop)
+                }
+                other => other.map(drop),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until the condition holds for all of the objects at once.
+async fn wait(attempt: &Attempt<'_>, text: &str, places: &[At]) -> Result<(), StepError> {
+    let condition = super::wait::condition(text)?;
+    let began = Instant::now();
+    let mut told = false;
+    let mut turn = 0;
+    loop {
+        let mut unmet = Vec::new();
+        for found in attempt.cluster().get_many(places).await.into_iter().zip(places) {
+            match found {
+                (Ok(Some(object)), _) if condition.is_met(Some(&object)) => {}
+                (Ok(Some(object)), _) => unmet.push(object),
+                (Ok(None), at) => unmet.push(placeholder(at)),
+                (Err(error), at) if error.is_transient() => unmet.push(placeholder(at)),
+                (Err(error), _) => return Err(error.into()),
+            }
+        }
+        if unmet.is_empty() {
+            return Ok(());
+        }
+        let silent = unmet.iter().find(|object| object.get("status").is_none());
+        if let (false, Some(silent), Condition::Condition { .. }) = (told, silent, &condition)
+            && began.elapsed() >= NO_STATUS.min(attempt.step.timeout / 2)
+        {
+            told = true;
+            attempt.warn(format!("{} has no status, so {text} may never hold for it", describe(silent)));
+        }
+        let what = format!("{} of {} objects meet {text}", places.len() - unmet.len(), places.len());
+        attempt.awaits(what, unmet);
+        attempt.pause(&mut turn).await;
+    }
+}
+
+/// Stands for an object that is not there.
+fn placeholder(at: &At) -> Value {
+    serde_json::json!({
+        "apiVersion": at.gvk.api_version(), "kind": at.gvk.kind,
+        "metadata": {"name": at.name, "namespace": at.namespace},
+        "status": {"phase": "not found"},
+    })
+}
+
+/// Deletes what was applied, last first; what is not there, or of a kind that is gone, is fine.
+pub(super) async fn undo(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, StepError> {
+    let place = attempt.world.place;
+    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let namespace = apply.namespace.as_deref().unwrap_or("default");
+    let mut deleted = 0;
+    for object in objects.iter().rev() {
+        let gvk = object::gvk(object);
+        let Some(kind) = attempt.world.kind(&gvk).await? else {
+            attempt.warn(format!("the cluster serves no kind {gvk} any more: nothing to delete"));
+            continue;
+        };
+        let at = At::of(object, namespace, &kind);
+        let live = match attempt.cluster().get(&at).await {
+            Ok(live) => live,
+            Err(error) if error.is_absent() => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(live) = live {
+            attempt.delete(&at, &live, Propagation::Foreground).await?;
+            deleted += 1;
+        }
+        if gvk.kind == "CustomResourceDefinition" {
+            attempt.cluster().invalidate_kinds().await;
+        }
+    }
+    Ok(Did::noted(if deleted == 0 {
+        "nothing was there".to_owned()
+    } else {
+        format!("{deleted} object{} deleted", if deleted == 1 { "" } else { "s" })
+    }))
+}

@@ -1,0 +1,165 @@
+//! `delete`: objects by manifest, by reference or selector, or a whole release.
+
+use std::time::Duration;
+
+use slipway_cluster::helm::{Driver, Status, Storage};
+use slipway_cluster::{At, Propagation};
+use slipway_manifest::object;
+use slipway_release::{Content, Request, apply as engine, plan};
+
+use super::{Did, helm};
+use crate::error::{ErrorKind, StepError};
+use crate::manifests;
+use crate::model::{Delete, ManifestSource, Selection};
+use crate::world::{Attempt, Found, shown};
+
+/// Whether it deletes a release, which ends in its own way when stopped.
+pub(super) fn is_release(delete: &Delete) -> bool {
+    matches!(delete, Delete::Release { .. })
+}
+
+pub(super) async fn run(attempt: &Attempt<'_>, delete: &Delete) -> Result<Did, StepError> {
+    match delete {
+        Delete::Manifests { manifests, namespace, ignore_not_found } => {
+            by_manifests(attempt, manifests, namespace.as_deref(), *ignore_not_found).await
+        }
+        Delete::Resource { selection, ignore_not_found } => {
+            by_selection(attempt, selection, *ignore_not_found).await
+        }
+        Delete::Release { release: name, namespace, ignore_not_found } => {
+            release(attempt, name, namespace, *ignore_not_found).await
+        }
+    }
+}
+
+fn absent(what: &str, ignore: bool) -> Result<Did, StepError> {
+    if ignore {
+        Ok(Did::noted(format!("{what} is not there")))
+    } else {
+        let message = format!("{what} does not exist");
+        Err(StepError::new(ErrorKind::NotFound, message).hint("ignoreNotFound: true lets that pass"))
+    }
+}
+
+async fn by_manifests(
+    attempt: &Attempt<'_>,
+    sources: &[ManifestSource],
+    namespace: Option<&str>,
+    ignore: bool,
+) -> Result<Did, StepError> {
+    let place = attempt.world.place;
+    let objects = manifests::load(sources, place.base, place.remote).await?;
+    let mut deleted = 0;
+    for object in &objects {
+        let gvk = object::gvk(object);
+        let Some(kind) = attempt.world.kind(&gvk).await? else {
+            attempt.warn(format!("the cluster serves no kind {gvk}: nothing to delete"));
+            continue;
+        };
+        let at = At::of(object, namespace.unwrap_or("default"), &kind);
+        match attempt.cluster().get(&at).await? {
+            Some(live) => {
+                attempt.delete(&at, &live, Propagation::Background).await?;
+                deleted += 1;
+            }
+            None => {
+                absent(&shown(&at), ignore)?;
+            }
+        }
+    }
+    Ok(Did::noted(format!("{deleted} of {} objects deleted", objects.len())))
+}
+
+async fn by_selection(attempt: &Attempt<'_>, selection: &Selection, ignore: bool) -> Result<Did, StepError> {
+    let Found::Objects(kind, objects) = attempt.select(selection, &mut None).await? else {
+        let message = format!("the cluster serves no type `{}`", selection.kind);
+        return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
+    };
+    if objects.is_empty() {
+        return absent(&named(selection), ignore);
+    }
+    let places: Vec<(At, Option<String>)> = objects
+        .iter()
+        .map(|live| {
+            let at =
+                At::new(kind.gvk.clone(), object::namespace(live), object::name(live).unwrap_or_default());
+            (at, live["metadata"]["uid"].as_str().map(str::to_owned))
+        })
+        .collect();
+    for (at, _) in &places {
+        attempt.begin_delete(at, Propagation::Background).await?;
+    }
+    for (at, uid) in &places {
+        attempt.gone(at, uid.as_deref()).await?;
+    }
+    let count = places.len();
+    Ok(Did::noted(format!("{count} object{} deleted", if count == 1 { "" } else { "s" })))
+}
+
+/// What a selection is called in messages.
+pub(crate) fn named(selection: &Selection) -> String {
+    match &selection.name {
+        Some(name) => format!("{}/{name}", selection.kind),
+        None => match (&selection.selector, &selection.field_selector) {
+            (None, None) => selection.kind.clone(),
+            (selector, fields) => {
+                let words: Vec<&str> = [selector, fields].into_iter().flatten().map(String::as_str).collect();
+                format!("{} ({})", selection.kind, words.join(", "))
+            }
+        },
+    }
+}
+
+/// Uninstalls a release and forgets its history.
+pub(super) async fn release(
+    attempt: &Attempt<'_>,
+    name: &str,
+    namespace: &str,
+    ignore: bool,
+) -> Result<Did, StepError> {
+    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace);
+    let history = storage.history(name).await?;
+    let Some(last) = history.last() else { return absent(&format!("release {name}@{namespace}"), ignore) };
+    if last.info.status == Status::Uninstalled {
+        forget(&storage, name).await?;
+        return Ok(Did::noted("only its history was left"));
+    }
+    remove(attempt, name, namespace, attempt.left()).await?;
+    forget(&storage, name).await?;
+    Ok(Did::noted(format!("release {name} uninstalled")))
+}
+
+/// Lets the release engine take everything of a release away.
+pub(super) async fn remove(
+    attempt: &Attempt<'_>,
+    name: &str,
+    namespace: &str,
+    timeout: Duration,
+) -> Result<(), StepError> {
+    let request = Request {
+        name: name.to_owned(),
+        namespace: namespace.to_owned(),
+        content: Content::Nothing,
+        options: plan::Options::default(),
+    };
+    let options = engine::Options {
+        timeout: Some(timeout),
+        create_namespace: false,
+        deletion_timeout: Some(timeout),
+        ..engine::Options::default()
+    };
+    let stop = helm::stop_at(attempt, timeout);
+    let events = helm::quiet(attempt);
+    let applied = engine::apply(attempt.cluster(), &request, &options, &events, stop.token.clone()).await;
+    match applied {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(helm::told(attempt, failure)),
+    }
+}
+
+async fn forget(storage: &Storage, name: &str) -> Result<(), StepError> {
+    for revision in storage.revisions(name).await? {
+        storage.delete(name, revision.revision).await?;
+    }
+    Ok(())
+}

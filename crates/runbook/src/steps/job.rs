@@ -1,0 +1,183 @@
+//! `job`: a container run to its end inside the cluster.
+
+use serde_json::{Map, Value, json};
+use slipway_cluster::{At, Cluster, Propagation, WriteOptions, logs};
+use slipway_manifest::{Gvk, object};
+
+use super::Did;
+use crate::error::{ErrorKind, StepError};
+use crate::model::Job;
+use crate::world::{Attempt, MANAGER, OWNER_LABEL, describe, pods, shown, state_of};
+
+/// How many of the last lines a failure shows.
+const TAIL: u32 = 20;
+/// How much of the last lines is shown.
+const TAIL_BYTES: usize = 64 * 1024;
+
+pub(crate) fn place(job: &Job, name: &str) -> At {
+    At::new(Gvk::new("batch", "v1", "Job"), Some(&job.namespace), name)
+}
+
+/// Whether somebody else made it.
+pub(crate) fn is_foreign(live: &Value) -> bool {
+    object::label(live, OWNER_LABEL) != Some(MANAGER)
+}
+
+pub(crate) fn foreign(at: &At) -> StepError {
+    StepError::foreign(format!("{} exists and is not managed by khook", shown(at)))
+        .hint("rename the step, or delete that job")
+}
+
+pub(crate) fn is_complete(live: &Value) -> bool {
+    condition(live, "Complete").is_some()
+}
+
+fn condition<'v>(live: &'v Value, kind: &str) -> Option<&'v Value> {
+    let conditions = live["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|found| found["type"] == kind && found["status"] == "True")
+}
+
+pub(super) async fn run(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepError> {
+    let name = attempt.step.name.as_str();
+    if job.create_namespace {
+        attempt.ensure_namespace(&job.namespace).await?;
+    }
+    let at = place(job, name);
+    if let Some(live) = attempt.cluster().get(&at).await? {
+        if is_foreign(&live) {
+            return Err(foreign(&at));
+        }
+        if job.skip_if_succeeded && is_complete(&live) {
+            return Ok(Did::noted("it has succeeded before (skipIf: succeeded)"));
+        }
+        attempt.delete(&at, &live, Propagation::Foreground).await?;
+    }
+    let manifest = manifest(job, name, attempt.world.document, attempt.left().as_secs().max(1));
+    let made = attempt.cluster().create(&at, &manifest, &WriteOptions::manager(MANAGER)).await?;
+    attempt.awaits_job(&job.namespace, name);
+    let uid = made["metadata"]["uid"].as_str().map(str::to_owned);
+    let mut turn = 0;
+    loop {
+        match attempt.cluster().get(&at).await {
+            Ok(Some(live)) if live["metadata"]["uid"].as_str() == uid.as_deref() => {
+                if is_complete(&live) {
+                    return Ok(Did::noted("the job succeeded"));
+                }
+                if let Some(failed) = condition(&live, "Failed") {
+                    return Err(failure(attempt, job, name, failed).await);
+                }
+            }
+            Ok(_) => {
+                let message = format!("{} was deleted externally while it ran", shown(&at));
+                return Err(StepError::new(ErrorKind::NotFound, message));
+            }
+            Err(error) if error.is_transient() => {}
+            Err(error) => return Err(error.into()),
+        }
+        attempt.pause(&mut turn).await;
+    }
+}
+
+async fn failure(attempt: &Attempt<'_>, job: &Job, name: &str, failed: &Value) -> StepError {
+    let text = |field: &str| failed[field].as_str().filter(|text| !text.is_empty());
+    let why = text("message").or(text("reason")).unwrap_or("no reason given");
+    let mut message = format!("job \"{name}\" failed: {why}");
+    let words = last_words(attempt.cluster(), &job.namespace, name);
+    // The logs are told even when the attempt's own time is over.
+    let words = tokio::time::timeout(std::time::Duration::from_secs(5), words).await.unwrap_or_default();
+    for line in words {
+        message.push_str("\n  ");
+        message.push_str(&line);
+    }
+    StepError::new(ErrorKind::Api, message)
+}
+
+/// The newest pod of a job: what became of it and the last lines it wrote.
+pub(crate) async fn last_words(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
+    let mut found = pods(cluster, namespace, &format!("batch.kubernetes.io/job-name={name}")).await;
+    if found.is_empty() {
+        found = pods(cluster, namespace, &format!("job-name={name}")).await;
+    }
+    let newest = found
+        .into_iter()
+        .max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned());
+    let Some(pod) = newest else { return vec!["it has no pod".to_owned()] };
+    let phase = pod["status"]["phase"].as_str().unwrap_or("Unknown");
+    let mut lines = vec![format!("{} {phase} {}", describe(&pod), state_of(&pod)).trim_end().to_owned()];
+    let source = logs::Source {
+        namespace: namespace.to_owned(),
+        pod: object::name(&pod).unwrap_or_default().to_owned(),
+        container: name.to_owned(),
+    };
+    let mut options = logs::Options { tail: Some(TAIL), ..logs::Options::default() };
+    let mut written = logs::read(cluster, &source, &options).await.unwrap_or_default();
+    if written.is_empty() {
+        options.previous = true;
+        written = logs::read(cluster, &source, &options).await.unwrap_or_default();
+    }
+    let mut size = 0;
+    let mut tail: Vec<String> = Vec::new();
+    for line in written.iter().rev().take(TAIL as usize) {
+        size += line.text.len();
+        if size > TAIL_BYTES {
+            break;
+        }
+        tail.push(format!("| {}", line.text));
+    }
+    lines.extend(tail.into_iter().rev());
+    lines
+}
+
+/// The job as it is sent.
+pub(crate) fn manifest(job: &Job, name: &str, document: &str, deadline: u64) -> Value {
+    let mut labels = Map::new();
+    labels.insert(OWNER_LABEL.into(), MANAGER.into());
+    labels.insert("khook.io/step".into(), name.into());
+    // A document's name may be anything, a label's value may not.
+    let is_label = !document.is_empty()
+        && document.len() <= 63
+        && document.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        && document.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
+        && document.bytes().last().is_some_and(|b| b.is_ascii_alphanumeric());
+    if is_label {
+        labels.insert("khook.io/spec".into(), document.into());
+    }
+    let mut container = json!({"name": name, "image": job.image});
+    if !job.command.is_empty() {
+        container["command"] = json!(job.command);
+    }
+    if !job.args.is_empty() {
+        container["args"] = json!(job.args);
+    }
+    if !job.env.is_empty() {
+        let mut env: Vec<&(String, String)> = job.env.iter().collect();
+        env.sort();
+        container["env"] =
+            env.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    }
+    let mut pod = json!({"restartPolicy": "Never", "containers": [container]});
+    if let Some(account) = &job.service_account {
+        pod["serviceAccountName"] = account.as_str().into();
+    }
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": name, "namespace": job.namespace, "labels": labels},
+        "spec": {
+            "backoffLimit": 0, "activeDeadlineSeconds": deadline,
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    })
+}
+
+/// Deletes the job of a step.
+pub(super) async fn undo(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepError> {
+    let at = place(job, &attempt.step.name);
+    match attempt.cluster().get(&at).await? {
+        None => Ok(Did::noted("nothing was there")),
+        Some(live) if is_foreign(&live) => Err(foreign(&at)),
+        Some(live) => {
+            attempt.delete(&at, &live, Propagation::Foreground).await?;
+            Ok(Did::noted("the job was deleted"))
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `rollout`: restart a workload, or wait until its rollout is complete.
+
+use serde_json::{Value, json};
+use slipway_cluster::{At, Patch, WriteOptions};
+use slipway_manifest::Gvk;
+
+use super::Did;
+use crate::error::{ErrorKind, StepError};
+use crate::model::{Rollout, RolloutVerb, WorkloadKind};
+use crate::world::{Attempt, MANAGER, shown};
+
+/// The annotation kubectl restarts with.
+const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
+
+pub(crate) fn place(rollout: &Rollout) -> At {
+    let kind = match rollout.kind {
+        WorkloadKind::Deployment => "Deployment",
+        WorkloadKind::DaemonSet => "DaemonSet",
+        WorkloadKind::StatefulSet => "StatefulSet",
+    };
+    At::new(Gvk::new("apps", "v1", kind), Some(&rollout.namespace), rollout.name.as_str())
+}
+
+pub(super) async fn run(attempt: &Attempt<'_>, rollout: &Rollout) -> Result<Did, StepError> {
+    let at = place(rollout);
+    match rollout.what {
+        RolloutVerb::Restart => restart(attempt, &at).await,
+        RolloutVerb::Status => status(attempt, &at).await,
+    }
+}
+
+async fn restart(attempt: &Attempt<'_>, at: &At) -> Result<Did, StepError> {
+    let Some(live) = attempt.cluster().get(at).await? else {
+        return Err(StepError::new(ErrorKind::NotFound, format!("{} does not exist", shown(at))));
+    };
+    if live["spec"]["paused"] == true {
+        let message = format!("{} is paused, so it cannot be restarted", shown(at));
+        return Err(StepError::new(ErrorKind::Api, message).hint("resume it in a patch step before"));
+    }
+    let annotations = &live["spec"]["template"]["metadata"]["annotations"];
+    let before = annotations[RESTARTED].as_str().unwrap_or_default();
+    let mut now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    if now == before {
+        // The same text would restart nothing.
+        now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+    }
+    let body = json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED: now}}}}});
+    attempt.cluster().patch(at, &Patch::Strategic(body), &WriteOptions::manager(MANAGER), None).await?;
+    Ok(Did::noted(format!("{} restarted", shown(at))))
+}
+
+async fn status(attempt: &Attempt<'_>, at: &At) -> Result<Did, StepError> {
+    let mut turn = 0;
+    let mut stuck = 0;
+    loop {
+        match attempt.cluster().get(at).await {
+            Ok(Some(live)) => match progress(&live) {
+                Progress::Complete => return Ok(Did::noted(format!("{} is rolled out", shown(at)))),
+                Progress::Never(why) => {
+                    return Err(StepError::new(ErrorKind::Api, format!("{}: {why}", shown(at))));
+                }
+                Progress::Stuck(why) => {
+                    // A condition of the rollout before may still stand for a moment.
+                    stuck += 1;
+                    if stuck > 1 {
+                        return Err(StepError::new(ErrorKind::Api, format!("{}: {why}", shown(at))));
+                    }
+                }
+                Progress::Waits(why) => {
+                    stuck = 0;
+                    attempt.awaits(format!("{}: {why}", shown(at)), vec![live]);
+                }
+            },
+            Ok(None) => attempt.awaits(format!("{} is not there yet", shown(at)), Vec::new()),
+            Err(error) if error.is_transient() => {}
+            Err(error) => return Err(error.into()),
+        }
+        attempt.pause(&mut turn).await;
+    }
+}
+
+/// How far a rollout is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Complete,
+    Waits(String),
+    /// The controller gave up.
+    Stuck(String),
+    /// It cannot be told at all.
+    Never(String),
+}
+
+pub(crate) fn progress(live: &Value) -> Progress {
+    let (spec, status) = (&live["spec"], &live["status"]);
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let generation = number(&live["metadata"]["generation"]);
+    let observed = number(&status["observedGeneration"]);
+    let kind = live["kind"].as_str().unwrap_or_default();
+    let strategy = spec["updateStrategy"]["type"].as_str().unwrap_or("RollingUpdate");
+    if kind != "Deployment" && strategy != "RollingUpdate" {
+        return Progress::Never(format!("its update strategy is {strategy}, whose rollouts have no status"));
+    }
+    if observed < generation || (kind == "StatefulSet" && observed == 0) {
+        return Progress::Waits("the controller has not seen the change yet".to_owned());
+    }
+    match kind {
+        "Deployment" => {
+            let conditions = status["conditions"].as_array();
+            if let Some(stuck) = conditions.into_iter().flatten().find(|condition| {
+                condition["type"] == "Progressing" && condition["reason"] == "ProgressDeadlineExceeded"
+            }) {
+                let message = stuck["message"].as_str().unwrap_or_default();
+                return Progress::Stuck(format!("ProgressDeadlineExceeded: {message}"));
+            }
+            let wanted = spec["replicas"].as_i64().unwrap_or(1);
+            let (all, updated, available) = (
+                number(&status["replicas"]),
+                number(&status["updatedReplicas"]),
+                number(&status["availableReplicas"]),
+            );
+            if updated < wanted {
+                Progress::Waits(format!("{updated} of {wanted} replicas are updated"))
+            } else if all > updated {
+                Progress::Waits(format!("{} old replicas are still there", all - updated))
+            } else if available < updated {
+                Progress::Waits(format!("{available} of {updated} updated replicas are available"))
+            } else {
+                Progress::Complete
+            }
+        }
+        "DaemonSet" => {
+            let wanted = number(&status["desiredNumberScheduled"]);
+            let (updated, available) =
+                (number(&status["updatedNumberScheduled"]), number(&status["numberAvailable"]));
+            if updated < wanted {
+                Progress::Waits(format!("{updated} of {wanted} pods are updated"))
+            } else if available < wanted {
+                Progress::Waits(format!("{available} of {wanted} pods are available"))
+            } else {
+                Progress::Complete
+            }
+        }
+        _ => {
+            let wanted = spec["replicas"].as_i64().unwrap_or(1);
+            let ready = number(&status["readyReplicas"]);
+            let updated = number(&status["updatedReplicas"]);
+            let partition = number(&spec["updateStrategy"]["rollingUpdate"]["partition"]);
+            if wanted == 0 {
+                Progress::Complete
+            } else if ready < wanted {
+                Progress::Waits(format!("{ready} of {wanted} pods are ready"))
+            } else if partition > 0 && updated < wanted - partition {
+                Progress::Waits(format!("{updated} of {} pods are updated", wanted - partition))
+            } else if partition == 0 && status["updateRevision"] != status["currentRevision"] {
+                Progress::Waits(format!("{updated} of {wanted} pods are of the new revision"))
+            } else {
+                Progress::Complete
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! plan, diff, status, reports: scenarios 10, 22, 65 to 68 and 70.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use slipway_runbook::plan::{self, Show, Verb};
+use slipway_runbook::state::StepStatus;
+use slipway_runbook::{DiffStatus, RESUMED, junit};
+
+use crate::world::{World, bad_step, map_step};
+
+const CORPUS: &str = "  - {name: new, apply: {manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: new}}'}]}}
+  - {name: old, apply: {manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: old}, data: {a: b}}'}]}}
+  - {name: there, apply: {skipIf: exists, manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: old}}'}]}}
+  - {name: gone, delete: {resource: configmap/none}}
+  - {name: kill, delete: {resource: configmap/doomed}}
+  - {name: tweak, patch: {target: configmap/old, patch: {data: {c: d}}}}
+  - {name: hold, wait: {for: 'jsonpath={.metadata.uid}', on: configmap/old}}
+  - {name: first, timeout: 30s, job: {image: i}}
+  - {name: web, timeout: 30s, helm: {chart: ./app}}
+  - {name: off, when: 'false', apply: {manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: off}}'}]}}
+  - {name: again, rollout: {restart: deployment/d, namespace: default}}
+";
+
+async fn stocked() -> World {
+    let world = World::new();
+    world.chart("app", "a: 1\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n");
+    for name in ["old", "doomed"] {
+        world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "y"}})).await;
+    }
+    world.put(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})).await;
+    world
+}
+
+#[tokio::test]
+async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
+    let world = stocked().await;
+    let document = world.document("state: {}", CORPUS);
+    let before = world.cluster.calls();
+    let planned = plan::plan(&document, world.place(), Show::Differences, Some("ctx")).await.unwrap();
+    let calls = world.cluster.calls().since(&before);
+    assert_eq!(calls.writes(), 0, "{calls}");
+    for line in world.sent() {
+        let reads = line.starts_with("GET");
+        assert!(reads || line.contains("dryRun=All"), "{line}");
+    }
+    let verb = |name: &str| planned.step(name).unwrap().action.unwrap();
+    for (name, expected) in [
+        ("new", Verb::Create),
+        ("old", Verb::Configure),
+        ("there", Verb::Skip),
+        ("gone", Verb::NoOp),
+        ("kill", Verb::Delete),
+        ("tweak", Verb::Configure),
+        ("hold", Verb::NoOp),
+        ("first", Verb::Run),
+        ("web", Verb::Install),
+        ("off", Verb::Skip),
+        ("again", Verb::Restart),
+    ] {
+        assert_eq!(verb(name), expected, "{name}: {planned:#?}");
+    }
+    assert_eq!(
+        planned.summary(),
+        "1 install, 1 create, 2 configure, 1 delete, 1 restart, 1 run, 2 skip, 2 no-op"
+    );
+    assert_eq!(planned.step("old").unwrap().diff.as_ref().unwrap().status, DiffStatus::Changed);
+    assert!(
+        planned.step("old").unwrap().diff.as_ref().unwrap().text.as_ref().unwrap().contains("+  a: b"),
+        "{planned:#?}"
+    );
+    // What it said is what happens.
+    let report = world.try_apply(&document).await.unwrap();
+    assert!(report.is_success(), "{report:#?}");
+    for step in &report.steps {
+        let said = planned.step(&step.name).unwrap();
+        assert_eq!(
+            said.when.as_ref().is_some_and(|when| !when.result),
+            step.skip_code == Some("when"),
+            "{}",
+            step.name
+        );
+    }
+    // And then everything is known to be done.
+    let planned = plan::plan(&document, world.place(), Show::Actions, None).await.unwrap();
+    for step in planned.steps.iter().filter(|step| step.name != "off") {
+        assert!(step.resumed && step.detail.as_deref() == Some(RESUMED), "{step:?}");
+    }
+}
+
+#[tokio::test]
+async fn s65_what_comes_later_is_unknown_and_never_an_error() {
+    let world = World::new();
+    let steps = "  - {name: crd, apply: {manifests: [{inline: '{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.demo.io}, spec: {group: demo.io, scope: Namespaced, names: {plural: things, kind: Thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}'}]}}
+  - {name: cr, needs: [crd], apply: {manifests: [{inline: '{apiVersion: demo.io/v1, kind: Thing, metadata: {name: t}}'}]}}
+  - {name: ns, needs: [crd], apply: {namespace: later, createNamespace: true, manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}'}]}}
+  - {name: p, needs: [cr], patch: {target: configmap/later, patch: {a: b}}}
+  - {name: w, needs: [p], wait: {for: condition=Ready, on: things}}
+";
+    let planned =
+        plan::plan(&world.document("", steps), world.place(), Show::Differences, None).await.unwrap();
+    let step = |name: &str| planned.step(name).unwrap();
+    assert_eq!(step("cr").action, Some(Verb::Unknown));
+    assert!(step("cr").detail.as_ref().unwrap().contains("may arrive in an earlier step"));
+    assert!(step("cr").diff.as_ref().unwrap().text.as_ref().unwrap().contains("+kind: Thing"));
+    assert_eq!((step("p").action, step("w").action), (Some(Verb::Unknown), Some(Verb::Wait)));
+    assert!(
+        step("ns").diff.as_ref().unwrap().reason.as_ref().unwrap().contains("created earlier in this run"),
+        "{planned:#?}"
+    );
+}
+
+#[tokio::test]
+async fn s22_differences_show_no_secret() {
+    let mut world = World::new();
+    world.environment = vec![("KHOOK_SECRET_TOKEN".into(), "hunter2secret".into())];
+    world.put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"token": "before-value"}})).await;
+    let steps = "  - {name: a, apply: {manifests: [{inline: '{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {token: ${TOKEN}}}'}]}}
+  - {name: b, apply: {manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {token: ${TOKEN}, enc: ${TOKEN|b64enc}}}'}]}}
+";
+    let planned =
+        plan::plan(&world.document("", steps), world.place(), Show::Differences, None).await.unwrap();
+    let text = serde_json::to_string(&planned).unwrap();
+    for hidden in ["hunter2secret", "aHVudGVyMnNlY3JldA", "before-value", "YmVmb3JlLXZhbHVl"] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
+    }
+    assert!(planned.has_changes());
+}
+
+#[tokio::test]
+async fn s66_reports_are_valid_whatever_happened() {
+    let world = World::new();
+    let steps = [map_step("a", ""), bad_step("b<&>", "").replace("b<&>", "b"), map_step("c", ", needs: [b]")]
+        .concat();
+    let report = world.apply(&steps).await;
+    let value: serde_json::Value = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(value["status"], "failed");
+    assert_eq!(value["steps"][1]["errorKind"], "notFound");
+    assert_eq!(value["steps"][2]["skipCode"], "stopped");
+    let xml = junit(&report);
+    assert!(xml.contains("tests=\"3\" failures=\"1\" skipped=\"1\""), "{xml}");
+    assert!(xml.contains("<failure type=\"notFound\""), "{xml}");
+    let names: BTreeSet<&str> = report.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names.len(), 3);
+}
+
+#[tokio::test]
+async fn s67_status_tells_what_the_next_run_leaves_out() {
+    let world = World::new();
+    let steps = [map_step("a", ""), map_step("b", ""), bad_step("c", ", needs: [a, b]")].concat();
+    let document = world.document("state: {}", &steps);
+    assert!(plan::status(&world.document("", &steps), world.place()).await.unwrap().is_none());
+    let none = plan::status(&document, world.place()).await.unwrap().unwrap();
+    assert_eq!(serde_json::to_value(&none).unwrap(), json!({"found": false}));
+    world.try_apply(&document).await.unwrap();
+    let status = plan::status(&document, world.place()).await.unwrap().unwrap();
+    assert_eq!((status.spec_changed, status.resumable_steps.clone().unwrap().len()), (Some(false), 2));
+    assert_eq!(status.record.as_ref().unwrap().step("c").unwrap().status, Some(StepStatus::Failed));
+    let changed = world.document(
+        "state: {}",
+        &steps
+            .replacen("key: \"1\"", "key: \"2\"", 1)
+            .replace("name: b,", "name: bb,")
+            .replace("[a, b]", "[a, bb]"),
+    );
+    let status = plan::status(&changed, world.place()).await.unwrap().unwrap();
+    assert_eq!(status.spec_changed, Some(true));
+    assert_eq!(status.changed_steps.unwrap(), ["a"]);
+    assert!(status.resumable_steps.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn only_and_rerun_choose_steps() {
+    let mut world = World::new();
+    let steps = [map_step("a", ""), map_step("b", ", needs: [a]"), map_step("c", "")].concat();
+    world.options.only = vec!["b".into()];
+    let report = world.apply_with("state: {}", &steps).await;
+    let ran: Vec<&str> = report
+        .steps
+        .iter()
+        .filter(|step| step.status == StepStatus::Ok)
+        .map(|step| step.name.as_str())
+        .collect();
+    assert_eq!(ran, ["a", "b"]);
+    assert_eq!(report.step("c").unwrap().skip_code, Some("not-selected"));
+    world.options.only.clear();
+    world.options.rerun = vec!["a".into()];
+    let report = world.apply_with("state: {}", &steps).await;
+    let ran: Vec<&str> = report
+        .steps
+        .iter()
+        .filter(|step| step.status == StepStatus::Ok)
+        .map(|step| step.name.as_str())
+        .collect();
+    assert_eq!(ran, ["a", "c"]);
+    world.options.rerun = vec!["nope".into()];
+    assert!(world.try_apply(&world.document("state: {}", &steps)).await.is_err());
+    world.options.rerun.clear();
+    world.options.no_resume = true;
+    let report = world.apply_with("state: {}", &steps).await;
+    assert_eq!(report.count(StepStatus::Ok), 3);
+}
+
+#[tokio::test]
+async fn s70_500_steps_are_read_and_planned_at_once() {
+    let world = World::new();
+    let step = |index: usize| {
+        let needs = if index == 0 { String::new() } else { format!(", needs: [s{}]", (index - 1) / 2) };
+        map_step(&format!("s{index}"), &needs)
+    };
+    let steps: String = (0..500).map(step).collect();
+    let began = std::time::Instant::now();
+    let document = world.document("", &steps);
+    let planned = plan::offline(&document).unwrap();
+    assert_eq!(planned.steps.len(), 500);
+    // Unoptimised, on a busy machine; the figure is measured by `cargo xtask bench runbook`.
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn destroy_is_planned_in_the_opposite_order() {
+    let world = World::new();
+    let steps = [
+        map_step("a", ""),
+        map_step("b", ", needs: [a]"),
+        "  - {name: w, needs: [b], wait: {for: delete, on: configmap/none}}\n".to_owned(),
+    ]
+    .concat();
+    world.apply(&steps).await;
+    world.remove("v1", "ConfigMap", "default", "a").await;
+    let planned = plan::plan_destroy(&world.document("", &steps), world.place()).await.unwrap();
+    let told: Vec<_> = planned.steps.iter().map(|step| (step.name.as_str(), step.action.unwrap())).collect();
+    assert_eq!(told, [("w", Verb::Skip), ("b", Verb::Delete), ("a", Verb::NoOp)]);
+}

@@ -1,0 +1,168 @@
+//! Order, failure, retries, cancellation: scenarios 28 to 35.
+
+use std::time::Duration;
+
+use slipway_runbook::state::StepStatus;
+
+use crate::world::{World, bad_step, error, map_step, statuses};
+
+#[tokio::test]
+async fn s28_a_diamond_runs_level_by_level() {
+    let world = World::new();
+    let steps = [
+        map_step("d", ", needs: [b, c]"),
+        map_step("b", ", needs: [a]"),
+        map_step("c", ", needs: [a]"),
+        map_step("a", ""),
+    ];
+    let report = world.apply(&steps.concat()).await;
+    assert_eq!(statuses(&report), ["a ok", "b ok", "c ok", "d ok"]);
+    let created: Vec<String> = world.sent().into_iter().filter(|line| line.starts_with("POST")).collect();
+    assert_eq!(created.len(), 4, "{created:?}");
+    // Both of the middle start before either ends: their requests stand side by side.
+    assert!(report.is_success() && !report.canceled);
+}
+
+#[tokio::test]
+async fn s29_a_failure_stops_later_levels_and_lets_peers_finish() {
+    let world = World::new();
+    let steps = [
+        map_step("first", ""),
+        bad_step("bad", ", needs: [first]"),
+        map_step("peer", ", needs: [first]"),
+        map_step("later", ", needs: [peer]"),
+    ];
+    let report = world.apply(&steps.concat()).await;
+    assert_eq!(statuses(&report), ["first ok", "bad failed", "peer ok", "later skipped"]);
+    let later = report.step("later").unwrap();
+    assert_eq!(later.skip_code, Some("stopped"));
+    assert!(later.skip_reason.as_ref().unwrap().contains("\"bad\""));
+    assert_eq!(report.status, StepStatus::Failed);
+}
+
+#[tokio::test]
+async fn s30_continue_lets_other_branches_go_on() {
+    let world = World::new();
+    let steps = [
+        bad_step("bad", ", onError: continue"),
+        map_step("other", ""),
+        map_step("after-bad", ", needs: [bad]"),
+        map_step("after-other", ", needs: [other]"),
+    ];
+    let report = world.apply(&steps.concat()).await;
+    assert_eq!(statuses(&report), ["bad failed", "other ok", "after-bad skipped", "after-other ok"]);
+    let blocked = report.step("after-bad").unwrap();
+    assert_eq!(blocked.skip_reason.as_deref(), Some("needs \"bad\" which did not succeed"));
+    assert_eq!(blocked.skip_code, Some("needs"));
+    assert!(!report.is_success());
+}
+
+#[tokio::test]
+async fn s31_what_is_skipped_by_when_or_record_satisfies_needs() {
+    let mut world = World::new();
+    world.set = vec!["ON=no".into()];
+    let steps = [
+        bad_step("bad", ", onError: continue"),
+        map_step("off", ", needs: [bad], when: 'vars.ON == \"yes\"'"),
+        map_step("after", ", needs: [off]"),
+    ];
+    let report = world.apply(&steps.concat()).await;
+    assert_eq!(statuses(&report), ["bad failed", "off skipped", "after ok"]);
+    assert_eq!(report.step("off").unwrap().skip_code, Some("when"));
+    // After a stop a step that was done stays done.
+    let steps = [map_step("done", ""), map_step("more", ", needs: [done]")].concat();
+    assert!(world.apply_with("state: {}", &steps).await.is_success());
+    let steps =
+        [bad_step("bad", ""), map_step("done", ", needs: [bad]"), map_step("more", ", needs: [done]")];
+    let report = world.apply_with("state: {}", &steps.concat()).await;
+    assert_eq!(report.step("done").unwrap().skip_code, Some("resumed"));
+    assert_eq!(report.step("more").unwrap().skip_code, Some("resumed"));
+}
+
+#[tokio::test]
+async fn s32_retries_count_and_timeouts_name_what_is_missing() {
+    let world = World::new();
+    let faults = world.sandbox.faults();
+    let _ = faults;
+    let report = world
+        .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 60ms, wait: {for: condition=Ready, on: pods}}\n")
+        .await;
+    let step = report.step("w").unwrap();
+    assert_eq!((step.status, step.attempts), (StepStatus::Failed, Some(3)));
+    assert!(error(&report, "w").contains("timed out after 60ms"), "{report:?}");
+    assert!(error(&report, "w").contains("nothing is there yet"), "{report:?}");
+    // A permanent refusal is not tried again.
+    world
+        .put(serde_json::json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}))
+        .await;
+    let report = world.apply("  - {name: j, retries: 5, retryDelay: 1ms, job: {image: i}}\n").await;
+    assert_eq!(report.step("j").unwrap().attempts, Some(1));
+    assert!(error(&report, "j").contains("not managed by khook"));
+}
+
+#[tokio::test]
+async fn s32_an_attempt_that_fails_twice_and_then_works() {
+    let world = World::new();
+    // The object appears while the step is being retried.
+    let watcher = async {
+        while world.wire.sent.lock().unwrap().iter().filter(|line| line.contains("/configmaps/late")).count()
+            < 2
+        {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        world
+            .put(serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}))
+            .await;
+    };
+    let steps = "  - {name: p, retries: 500, retryDelay: 5ms, patch: {target: configmap/late, patch: {data: {a: b}}}}\n";
+    let (report, ()) = tokio::join!(world.apply(steps), watcher);
+    let step = report.step("p").unwrap();
+    assert_eq!(step.status, StepStatus::Ok);
+    assert!(step.attempts.unwrap() >= 3, "{step:?}");
+}
+
+#[tokio::test]
+async fn s33_a_canceled_run_is_never_a_success() {
+    let world = World::new();
+    let steps = [
+        map_step("first", ""),
+        "  - {name: gate, needs: [first], wait: {for: delete, on: configmap/first}}\n".to_owned(),
+        map_step("last", ", needs: [gate]"),
+    ]
+    .concat();
+    let document = world.document("state: {}", &steps);
+    let stop = async {
+        while world.config_map("first").await.is_none() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        world.cancel.cancel();
+    };
+    let (report, ()) = tokio::join!(world.try_apply(&document), stop);
+    let report = report.unwrap();
+    assert!(report.canceled && !report.is_success());
+    assert_eq!(report.step("last").unwrap().skip_code, Some("canceled"));
+    assert_eq!(world.record().await.unwrap()["runStatus"], "failed");
+    // A destroy that is stopped keeps the record.
+    let cancel = tokio_util::sync::CancellationToken::new();
+    cancel.cancel();
+    let report =
+        slipway_runbook::destroy(&document, world.place(), &world.options, cancel).await.expect("runs");
+    assert!(report.canceled && !report.is_success());
+    assert!(world.record().await.is_some());
+}
+
+#[tokio::test]
+async fn s35_eager_does_not_wait_for_strangers() {
+    let mut world = World::new();
+    world.options.eager = true;
+    // The slow step waits for what the quick branch makes: level by level it would never come.
+    let steps = [
+        "  - {name: slow, timeout: 20s, wait: {for: 'jsonpath={.data.key}', on: configmap/second}}\n"
+            .to_owned(),
+        map_step("first", ""),
+        map_step("second", ", needs: [first]"),
+    ];
+    let report = world.apply(&steps.concat()).await;
+    assert_eq!(statuses(&report), ["slow ok", "first ok", "second ok"]);
+}

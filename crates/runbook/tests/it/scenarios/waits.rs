@@ -1,0 +1,190 @@
+//! wait, rollout, job: scenarios 54 to 58.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+use slipway_cluster::Verb;
+
+use crate::world::{World, error};
+
+#[tokio::test]
+async fn s54_what_is_not_there_yet_is_waited_for() {
+    let world = World::new();
+    let later = async {
+        while world.wire.sent.lock().unwrap().iter().filter(|line| line.contains("/pods")).count() < 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        world.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).await;
+    };
+    let steps = "  - {name: w, timeout: 20s, wait: {for: condition=Ready, on: pods, selector: app=x}}\n";
+    let before = world.cluster.calls();
+    let (report, ()) = tokio::join!(world.apply(steps), later);
+    assert!(report.is_success(), "{report:?}");
+    assert_eq!(world.cluster.calls().since(&before).writes(), 0);
+    // A kind that comes later, and one that never does.
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.demo.io"},
+        "spec": {"group": "demo.io", "scope": "Namespaced", "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    let report =
+        world.apply("  - {name: w, timeout: 80ms, wait: {for: condition=Ready, on: gadgets}}\n").await;
+    assert!(error(&report, "w").contains("serves no type `gadgets`"), "{report:?}");
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        world.put(crd).await;
+        world.sandbox.settle().await;
+        loop {
+            let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
+            if cluster.kind(&slipway_manifest::Gvk::new("demo.io", "v1", "Gadget")).await.unwrap().is_some() {
+                break;
+            }
+        }
+        world.put(json!({"apiVersion": "demo.io/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"on": true}})).await;
+    };
+    let steps = "  - {name: w, timeout: 20s, wait: {for: 'jsonpath={.spec.on}=true', on: gadget/g}}\n";
+    let (report, ()) = tokio::join!(world.apply(steps), later);
+    assert!(report.is_success(), "{report:?}");
+}
+
+#[tokio::test]
+async fn s56_nothing_to_wait_for_is_gone_already() {
+    let world = World::new();
+    for on in ["configmap/none", "cm, selector: app=none", "nokind"] {
+        let report = world.apply(&format!("  - {{name: w, wait: {{for: delete, on: {on}}}}}\n")).await;
+        assert!(report.is_success(), "{on}: {report:?}");
+    }
+}
+
+fn workload(kind: &str, more: serde_json::Value, annotations: serde_json::Value) -> serde_json::Value {
+    let mut object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}, "spec": {
+        "selector": {"matchLabels": {"app": "w"}},
+        "template": {"metadata": {"labels": {"app": "w"}, "annotations": annotations}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    for (key, value) in more.as_object().unwrap() {
+        object["spec"][key] = value.clone();
+    }
+    object
+}
+
+#[tokio::test]
+async fn s57_rollouts() {
+    let world = World::new();
+    let status = |kind: &str| {
+        format!("  - {{name: r, timeout: 20s, rollout: {{status: {kind}/w, namespace: default}}}}\n")
+    };
+    world.put(workload("Deployment", json!({"replicas": 2}), json!({}))).await;
+    assert!(world.apply(&status("deployment")).await.is_success());
+    let before = world.cluster.calls();
+    let restart = "  - {name: r, rollout: {restart: deployment/w, namespace: default}}\n";
+    assert!(world.apply(restart).await.is_success());
+    let calls = world.cluster.calls().since(&before);
+    assert_eq!((calls.of(Verb::Patch), calls.of(Verb::Get), calls.writes()), (1, 1, 1), "{calls}");
+    let live = world.get("apps/v1", "Deployment", "default", "w").await.unwrap();
+    let first =
+        live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"].clone();
+    assert!(first.is_string());
+    // Twice within a second restarts twice.
+    assert!(world.apply(restart).await.is_success());
+    let live = world.get("apps/v1", "Deployment", "default", "w").await.unwrap();
+    assert_ne!(
+        live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"],
+        first
+    );
+    world.put(workload("Deployment", json!({"replicas": 2, "paused": true}), json!({}))).await;
+    assert!(error(&world.apply(restart).await, "r").contains("paused"));
+    assert!(
+        error(
+            &world.apply("  - {name: r, rollout: {restart: daemonset/none, namespace: default}}\n").await,
+            "r"
+        )
+        .contains("does not exist")
+    );
+    world.put(workload("StatefulSet", json!({"replicas": 3, "serviceName": "w", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}), json!({}))).await;
+    assert!(world.apply(&status("statefulset")).await.is_success());
+    world.put(workload("DaemonSet", json!({"updateStrategy": {"type": "OnDelete"}}), json!({}))).await;
+    assert!(error(&world.apply(&status("daemonset")).await, "r").contains("OnDelete"));
+    world.remove("apps/v1", "DaemonSet", "default", "w").await;
+    // Not there yet is waited for.
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        world.put(workload("DaemonSet", json!({}), json!({}))).await;
+    };
+    let steps = status("daemonset");
+    let (report, ()) = tokio::join!(world.apply(&steps), later);
+    assert!(report.is_success(), "{report:?}");
+}
+
+#[tokio::test]
+async fn s57_a_rollout_that_is_stuck_ends_early() {
+    let world = World::new();
+    world
+        .put(workload("Deployment", json!({"progressDeadlineSeconds": 1}), json!({"sim/fail": "imagepull"})))
+        .await;
+    world.sandbox.settle().await;
+    world.sandbox.advance(Duration::from_secs(30)).await;
+    let report = world
+        .apply("  - {name: r, timeout: 20s, rollout: {status: deployment/w, namespace: default}}\n")
+        .await;
+    assert!(error(&report, "r").contains("ProgressDeadlineExceeded"), "{report:?}");
+}
+
+#[tokio::test]
+async fn s58_jobs_succeed_fail_and_tell_why() {
+    let world = World::new();
+    let steps = "  - {name: j, timeout: 30s, job: {image: i, command: [sh], args: ['-c', 'true'], env: {B: '2', A: '1'}}}\n";
+    let before = world.cluster.calls();
+    let report = world.apply(steps).await;
+    assert!(report.is_success(), "{report:?}");
+    let calls = world.cluster.calls().since(&before);
+    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Delete), calls.writes()), (1, 0, 1), "{calls}");
+    let job = world.get("batch/v1", "Job", "default", "j").await.unwrap();
+    assert_eq!(job["metadata"]["labels"]["app.kubernetes.io/managed-by"], "khook");
+    assert_eq!(job["spec"]["backoffLimit"], 0);
+    let deadline = job["spec"]["activeDeadlineSeconds"].as_i64().unwrap();
+    assert!((1..=30).contains(&deadline));
+    let container = &job["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["env"], json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]));
+    // Run again it is replaced; with skipIf it is not.
+    let report = world.apply(steps).await;
+    assert!(report.is_success());
+    let again = world.get("batch/v1", "Job", "default", "j").await.unwrap();
+    assert_ne!(again["metadata"]["uid"], job["metadata"]["uid"]);
+    let before = world.cluster.calls();
+    let report = world.apply("  - {name: j, job: {image: i, skipIf: succeeded}}\n").await;
+    assert!(report.is_success() && report.step("j").unwrap().note.as_ref().unwrap().contains("skipIf"));
+    assert_eq!(world.cluster.calls().since(&before).writes(), 0);
+    // A failure shows the last lines of the right container.
+    *world.wire.pods.lock().unwrap() = BTreeMap::from([
+        ("sim/fail".to_owned(), "true".to_owned()),
+        ("sim/exit-code".to_owned(), "3".to_owned()),
+        ("sim/logs".to_owned(), "line one\nit broke badly".to_owned()),
+    ]);
+    let report = world.apply(steps).await;
+    let told = error(&report, "j");
+    assert!(told.contains("job \"j\" failed") && told.contains("it broke badly"), "{told}");
+    assert!(world.sent().iter().any(|line| line.contains("container=j") && line.contains("tailLines=20")));
+    // skipIf does not spare one that failed.
+    world.wire.pods.lock().unwrap().clear();
+    assert!(
+        world.apply("  - {name: j, timeout: 30s, job: {image: i, skipIf: succeeded}}\n").await.is_success()
+    );
+    // An image that cannot be pulled is named when time runs out.
+    world.wire.pods.lock().unwrap().insert("sim/fail".to_owned(), "imagepull".to_owned());
+    let report = world.apply("  - {name: j, timeout: 500ms, job: {image: i}}\n").await;
+    let told = error(&report, "j");
+    assert!(told.contains("Pull") || told.contains("pull"), "{told}");
+}
+
+#[tokio::test]
+async fn s58_a_job_of_somebody_else_is_left_alone() {
+    let world = World::new();
+    world.put(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {
+        "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})).await;
+    let uid = world.get("batch/v1", "Job", "default", "j").await.unwrap()["metadata"]["uid"].clone();
+    let steps = "  - {name: j, job: {image: i}}\n";
+    let report = world.apply(steps).await;
+    assert!(error(&report, "j").contains("not managed by khook"));
+    assert_eq!(report.step("j").unwrap().error_kind, Some(slipway_runbook::ErrorKind::Ownership));
+    let report = world.destroy_with("", steps).await;
+    assert!(error(&report, "j").contains("not managed by khook"));
+    assert_eq!(world.get("batch/v1", "Job", "default", "j").await.unwrap()["metadata"]["uid"], uid);
+}

@@ -1,0 +1,245 @@
+//! `slipway run apply` and `slipway run destroy`.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use slipway_problem::Problem;
+use slipway_runbook::plan::{self, Verb};
+use slipway_runbook::state::StepStatus;
+use slipway_runbook::{RunOptions, RunReport, junit};
+
+use super::connection::{self, Ground};
+use super::{document, preview, rehearsal};
+use crate::cli::Output;
+use crate::exit::Exit;
+use crate::files;
+use crate::interrupt::Interrupt;
+use crate::session::Session;
+use crate::term::show;
+use crate::term::table::Table;
+
+#[derive(Debug, clap::Args)]
+pub struct RunFlags {
+    #[command(flatten)]
+    document: document::Flags,
+
+    /// How many steps run at once; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    parallelism: usize,
+
+    /// When a step may start
+    #[arg(long, value_name = "WHEN", default_value = "levels")]
+    schedule: When,
+
+    /// Write the result as JSON to a file too
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Write the result as a JUnit report
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// Once everything of the level before is done
+    Levels,
+    /// Once what it needs is done
+    Eager,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    run: RunFlags,
+
+    /// Run every step, whatever the record says
+    #[arg(long)]
+    no_resume: bool,
+
+    /// Run this step even if the record says it is done; repeat for more
+    #[arg(long, value_name = "STEP")]
+    rerun: Vec<String>,
+
+    /// Run only these steps and what they need; repeat or separate with commas
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Carry it out on a copy of the cluster in this process first, and stop if that fails
+    #[arg(long)]
+    rehearse: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DestroyArgs {
+    #[command(flatten)]
+    run: RunFlags,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Say what would go, and leave it
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl RunFlags {
+    fn options(&self) -> RunOptions {
+        RunOptions {
+            parallelism: NonZeroUsize::new(self.parallelism),
+            eager: self.schedule == When::Eager,
+            ..RunOptions::default()
+        }
+    }
+
+    fn finish(&self, session: &Session, report: &RunReport) -> anyhow::Result<Exit> {
+        let mut value = serde_json::to_value(report)?;
+        redact_leaves(session, &mut value);
+        if let Some(path) = &self.report {
+            files::replace(path, (serde_json::to_string_pretty(&value)? + "\n").as_bytes())?;
+        }
+        if let Some(path) = &self.junit {
+            files::replace(path, junit(report).as_bytes())?;
+        }
+        match session.output() {
+            Output::Table => show::print(&table(report))?,
+            output => show::show(output, &value, |_| String::new())?,
+        }
+        if let Some(error) = &report.error {
+            return Err(Problem::error(format!("the run could not be recorded: {error}")).into());
+        }
+        Ok(if report.is_success() { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// Masks errors and notes; names and statuses are the document's own words.
+fn redact_leaves(session: &Session, value: &mut serde_json::Value) {
+    for step in value["steps"].as_array_mut().into_iter().flatten() {
+        for field in ["error", "note", "skipReason"] {
+            if let Some(text) = step.get_mut(field) {
+                session.redactor().redact_json(text);
+            }
+        }
+    }
+}
+
+pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
+    let loaded = args.run.document.load(session)?;
+    super::validate::warn(loaded.warnings);
+    let document = loaded.document;
+    connection::check_driver(&document)?;
+    if document.state.is_none() && (args.no_resume || !args.rerun.is_empty()) {
+        let problem =
+            Problem::warning("the runbook keeps no record, so --no-resume and --rerun mean nothing");
+        anstream::eprint!("{}", crate::term::report::render(&problem));
+    }
+    let options = RunOptions {
+        no_resume: args.no_resume,
+        rerun: args.rerun.clone(),
+        only: args.only.clone(),
+        ..args.run.options()
+    };
+    let report = session.block_on(async {
+        let interrupt = Interrupt::listen()?;
+        let ground = Ground::open(session, args.run.document.base()).await?;
+        if args.rehearse {
+            rehearsal::rehearse(&ground, &document, &options, interrupt.token().clone()).await?;
+        }
+        let token = interrupt.token().clone();
+        slipway_runbook::apply(&document, ground.place(), &options, token).await.map_err(connection::failed)
+    })?;
+    args.run.finish(session, &report)
+}
+
+pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
+    let loaded = args.run.document.load(session)?;
+    let document = loaded.document;
+    connection::check_driver(&document)?;
+    let report = session.block_on(async {
+        let interrupt = Interrupt::listen()?;
+        let ground = Ground::open(session, args.run.document.base()).await?;
+        let asks = !args.yes && std::io::stdin().is_terminal();
+        if args.dry_run || asks {
+            let planned = plan::plan_destroy(&document, ground.place()).await.map_err(connection::failed)?;
+            let output = if args.dry_run { session.output() } else { Output::Table };
+            match output {
+                Output::Table if args.dry_run => show::print(&preview::text(&planned, None))?,
+                Output::Table => anstream::eprint!("{}", preview::text(&planned, None)),
+                output => show::show(output, &planned, |_| String::new())?,
+            }
+            let takes = planned.steps.iter().any(|step| step.action == Some(Verb::Delete));
+            if args.dry_run || (asks && takes && !confirmed()?) {
+                return Ok(None);
+            }
+        }
+        let token = interrupt.token().clone();
+        let report = slipway_runbook::destroy(&document, ground.place(), &args.run.options(), token).await;
+        report.map(Some).map_err(connection::failed)
+    })?;
+    match report {
+        Some(report) => args.run.finish(session, &report),
+        None if args.dry_run => Ok(Exit::Done),
+        None => Ok(Exit::Failed),
+    }
+}
+
+fn confirmed() -> anyhow::Result<bool> {
+    anstream::eprint!("Delete all of this? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// The result for people: a table, errors below their row, one line at the end.
+pub fn table(report: &RunReport) -> String {
+    let mut table = Table::new(&["step", "type", "status", "attempts", "duration", "detail"]);
+    for step in &report.steps {
+        let detail = step.error.as_ref().or(step.skip_reason.as_ref()).or(step.note.as_ref());
+        let mut lines = detail.map(String::as_str).unwrap_or_default().lines();
+        table.row([
+            step.name.clone(),
+            step.kind.clone(),
+            step.status.as_str().to_owned(),
+            step.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
+            step.duration_ms.map(duration).unwrap_or_default(),
+            lines.next().unwrap_or_default().to_owned(),
+        ]);
+        for line in lines {
+            let empty = String::new;
+            table.row([empty(), empty(), empty(), empty(), empty(), format!("  {line}")]);
+        }
+    }
+    let mut text = table.render();
+    let count = |status: StepStatus| report.count(status);
+    let mut words = Vec::new();
+    for (status, word) in
+        [(StepStatus::Failed, "failed"), (StepStatus::Ok, "ok"), (StepStatus::Skipped, "skipped")]
+    {
+        if count(status) > 0 {
+            words.push(format!("{} {word}", count(status)));
+        }
+    }
+    let how = match (report.is_success(), report.canceled) {
+        (true, _) => "ok",
+        (false, true) => "canceled",
+        (false, false) => "failed",
+    };
+    let _ = writeln!(text, "run {how}: {} in {}", words.join(", "), duration(report.duration_ms));
+    text
+}
+
+/// `1m11s`, `4.2s`, `12ms`.
+fn duration(milliseconds: u64) -> String {
+    let duration = Duration::from_millis(milliseconds);
+    match duration.as_secs() {
+        0 => format!("{milliseconds}ms"),
+        seconds @ 1..60 => format!("{seconds}.{}s", duration.subsec_millis() / 100),
+        seconds => format!("{}m{}s", seconds / 60, seconds % 60),
+    }
+}

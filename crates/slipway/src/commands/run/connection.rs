@@ -1,0 +1,80 @@
+//! What a runbook that meets a cluster needs: the connection, the network, where paths start.
+
+use std::path::{Path, PathBuf};
+
+use slipway_cluster::Cluster;
+use slipway_event::Events;
+use slipway_problem::Problem;
+use slipway_runbook::{Document, POLL, Place, RunError};
+
+use super::fetch::Network;
+use crate::exit::UsageError;
+use crate::session::Session;
+
+/// The ground a runbook is run on.
+pub struct Ground {
+    pub cluster: Cluster,
+    pub context: Option<String>,
+    base: PathBuf,
+    network: Network,
+    events: Events,
+}
+
+impl Ground {
+    /// Connects. Must run inside [`Session::block_on`].
+    pub async fn open(session: &Session, base: PathBuf) -> anyhow::Result<Self> {
+        let connection = session.connect().await?;
+        Ok(Self {
+            cluster: Cluster::new(connection.client),
+            context: session.settings.context.value.clone(),
+            base,
+            network: Network::new()?,
+            events: session.events(),
+        })
+    }
+
+    pub fn place(&self) -> Place<'_> {
+        self.on(&self.cluster, &self.events)
+    }
+
+    /// The same files and network with another cluster.
+    pub fn on<'a>(&'a self, cluster: &'a Cluster, events: &'a Events) -> Place<'a> {
+        Place { cluster, base: &self.base, remote: &self.network, events, poll: POLL }
+    }
+}
+
+/// Releases can be kept in other places than Secrets; runbooks do not look there.
+pub fn check_driver(document: &Document) -> anyhow::Result<()> {
+    let has_charts = document.steps.iter().any(|step| step.action.kind() == "helm");
+    match std::env::var("HELM_DRIVER") {
+        Ok(driver) if has_charts && !matches!(driver.as_str(), "" | "secret" | "secrets") => {
+            let problem =
+                Problem::error(format!("HELM_DRIVER is `{driver}`, and runbooks keep releases in Secrets"));
+            Err(problem.hint("unset HELM_DRIVER").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What kept a run from starting, as the user is told.
+pub fn failed(error: RunError) -> anyhow::Error {
+    match error {
+        RunError::Usage(problems) => UsageError(problems).into(),
+        RunError::State(error) => {
+            let problem = Problem::error(error.to_string());
+            match error.hint() {
+                Some(hint) => problem.hint(hint).into(),
+                None => problem.into(),
+            }
+        }
+        RunError::Internal(message) => Problem::error(message).into(),
+    }
+}
+
+/// The directory of a file, for the paths in it.
+pub fn directory(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if file.as_os_str() != "-" && !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}

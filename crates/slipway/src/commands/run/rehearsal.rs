@@ -1,0 +1,74 @@
+//! `--rehearse`: the runbook carried out on a copy of the cluster first.
+
+use std::collections::BTreeSet;
+
+use slipway_event::Events;
+use slipway_problem::{Problem, Problems};
+use slipway_runbook::state::StepStatus;
+use slipway_runbook::{Action, Delete, Document, RunOptions};
+use slipway_sandbox::clone::Reference;
+use tokio_util::sync::CancellationToken;
+
+use super::apply;
+use super::connection::{self, Ground};
+use crate::rehearse::{Rehearsal, Scope};
+
+/// Runs the document on a stage; what fails there is an error, and nothing in the cluster is written.
+pub async fn rehearse(
+    ground: &Ground,
+    document: &Document,
+    options: &RunOptions,
+    cancel: CancellationToken,
+) -> anyhow::Result<()> {
+    let stage = Rehearsal::of(&ground.cluster, &scope(document)).await?;
+    let (cluster, silent) = (stage.cluster(), Events::silent());
+    let report = slipway_runbook::apply(document, ground.on(&cluster, &silent), options, cancel)
+        .await
+        .map_err(connection::failed)?;
+    if report.is_success() {
+        anstream::eprintln!(
+            "rehearsed on a copy of {} objects: {}",
+            stage.copied,
+            last_line(&apply::table(&report))
+        );
+        return Ok(());
+    }
+    let mut problems = Problems::new();
+    for step in report.steps.iter().filter(|step| step.status == StepStatus::Failed) {
+        let error = step.error.as_deref().unwrap_or_default();
+        problems.push(Problem::error(format!("rehearsal: step \"{}\": {error}", step.name)));
+    }
+    if problems.is_empty() {
+        problems.push(Problem::error("rehearsal: the run was stopped"));
+    }
+    Err(problems.into())
+}
+
+fn last_line(text: &str) -> String {
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+/// Every namespace a step works in, and objects named outright.
+fn scope(document: &Document) -> Scope {
+    let mut namespaces = BTreeSet::from(["default".to_owned()]);
+    namespaces.extend(document.state.as_ref().map(|state| state.namespace.clone()));
+    for step in &document.steps {
+        match &step.action {
+            Action::Helm(helm) => namespaces.insert(helm.namespace.clone()),
+            Action::Apply(apply) => apply.namespace.clone().is_some_and(|name| namespaces.insert(name)),
+            Action::Delete(Delete::Manifests { namespace, .. }) => {
+                namespace.clone().is_some_and(|name| namespaces.insert(name))
+            }
+            Action::Delete(Delete::Resource { selection, .. }) => {
+                selection.namespace.clone().is_some_and(|name| namespaces.insert(name))
+            }
+            Action::Delete(Delete::Release { namespace, .. }) => namespaces.insert(namespace.clone()),
+            Action::Patch(patch) => namespaces.insert(patch.namespace.clone()),
+            Action::Wait(wait) => wait.on.namespace.clone().is_some_and(|name| namespaces.insert(name)),
+            Action::Rollout(rollout) => namespaces.insert(rollout.namespace.clone()),
+            Action::Job(job) => namespaces.insert(job.namespace.clone()),
+        };
+    }
+    let objects = namespaces.iter().map(|name| Reference::new("v1", "Namespace", "", name)).collect();
+    Scope { objects, namespaces: namespaces.into_iter().collect() }
+}
