@@ -4,6 +4,7 @@ mod charts;
 mod helm;
 mod kustomize;
 mod package;
+mod release;
 mod sandbox;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "charts", run: charts::run, when: When::Named },
     Suite { name: "kustomize", run: kustomize::run, when: When::Always },
     Suite { name: "package", run: package::run, when: When::Always },
+    Suite { name: "release", run: release::run, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
 ];
 
