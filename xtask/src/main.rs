@@ -31,6 +31,8 @@ cargo xtask COMMAND
                            feed every parser mutated inputs; 60 seconds each unless told
   soak sandbox [--minutes N]
                            many clients and restarts by kill -9; no write lost, every event once
+  soak release [--kills N] [--seed N] [--real] [--release-build]
+                           apply killed at random points and run again; the end is that of a calm run
   ci                       what CI runs after `test`: lint, short benchmarks, conformance
 ";
 

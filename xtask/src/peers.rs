@@ -10,6 +10,7 @@ use crate::shell;
 
 const HELM: &str = "3.17.3";
 const KUSTOMIZE: &str = "v5.5.0";
+const NELM: &str = "v1.30.0";
 /// The Kubernetes release compared with; its libraries carry the same minor and patch.
 const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
 
@@ -39,6 +40,36 @@ pub fn kustomize() -> Result<PathBuf> {
     install(&program, |directory| {
         let module = format!("sigs.k8s.io/kustomize/kustomize/v5@{KUSTOMIZE}");
         shell::run(Command::new("go").args(["install", &module]).env("GOBIN", directory.join("bin")))
+    })
+}
+
+/// Real Nelm, from its Go module.
+///
+/// Its module replaces others, which `go install` refuses, so a module of our own repeats the replacements.
+pub fn nelm() -> Result<PathBuf> {
+    let program = cache()?.join(format!("nelm-{NELM}/bin/nelm"));
+    install(&program, |directory| {
+        let source = directory.join("source");
+        fs::create_dir_all(&source)?;
+        let go = |args: &[&str]| {
+            let mut command = Command::new("go");
+            command.current_dir(&source).args(args).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
+            command
+        };
+        let download = ["mod", "download", "-json", &format!("github.com/werf/nelm@{NELM}")];
+        fs::write(source.join("go.mod"), "module peers\n\ngo 1.24\n")?;
+        let answer: serde_json::Value = serde_json::from_str(&shell::output(&mut go(&download))?)?;
+        let theirs = answer["GoMod"].as_str().context("go mod download names no go.mod")?;
+        let theirs = fs::read_to_string(theirs).with_context(|| format!("read {theirs}"))?;
+        let replaces = theirs.lines().map(str::trim).filter(|line| line.contains(" => "));
+        let mut ours = format!("module peers\n\ngo 1.24\n\nrequire github.com/werf/nelm {NELM}\n");
+        for line in replaces {
+            ours.push_str(&format!("replace {}\n", line.trim_start_matches("replace ")));
+        }
+        fs::write(source.join("go.mod"), ours)?;
+        shell::run(&mut go(&["get", "github.com/werf/nelm/cmd/nelm"]))?;
+        fs::create_dir_all(directory.join("bin"))?;
+        shell::run(go(&["build", "-o"]).arg(&program).arg("github.com/werf/nelm/cmd/nelm"))
     })
 }
 

@@ -1,8 +1,26 @@
 //! Why something could not be planned or done.
 
+use slipway_cluster::ErrorClass;
 use slipway_problem::{Problem, Problems};
 
 use crate::apply::Report;
+
+/// What kind of trouble ended a run; what to do about it depends on that, never on words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// An object did not become ready, or went away while it was waited for.
+    NotReady,
+    /// Something took longer than it may.
+    Timeout,
+    /// Another run took the lock of the release.
+    LockLost,
+    /// The cluster refused a request or did not answer it.
+    Cluster(ErrorClass),
+    /// The user stopped it.
+    Cancelled,
+    /// Anything else.
+    Other,
+}
 
 /// Why a plan or a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +36,10 @@ pub enum Failure {
     NotFound(String),
     /// The work began and failed; the report says how far it came.
     #[error("{message}")]
-    Run { message: String, report: Box<Report> },
+    Run { cause: Cause, message: String, report: Box<Report> },
+    /// Another run holds the lock of the release, for longer than there is time.
+    #[error("{0}")]
+    Locked(String),
     /// The user stopped it.
     #[error("{message}")]
     Cancelled { message: String, report: Option<Box<Report>> },
@@ -28,6 +49,17 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// What kind of trouble it is.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Cluster(error) => Cause::Cluster(error.class),
+            Self::Run { cause, .. } => *cause,
+            Self::Cancelled { .. } => Cause::Cancelled,
+            Self::Locked(_) => Cause::Timeout,
+            Self::Problems(_) | Self::NotFound(_) | Self::Stale(_) => Cause::Other,
+        }
+    }
+
     /// What a run that failed did.
     pub fn report(&self) -> Option<&Report> {
         match self {

@@ -26,6 +26,6 @@ pub mod stage;
 pub mod wait;
 
 pub use apply::{Report, apply};
-pub use failure::Failure;
+pub use failure::{Cause, Failure};
 pub use plan::{Content, Plan, Request, plan};
 pub use source::Source;

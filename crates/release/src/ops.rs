@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use slipway_graph::{Edges, Graph, GraphBuilder, Id};
+use slipway_graph::{Defect, Edges, Graph, GraphBuilder, Id};
 use slipway_problem::{Problem, Problems};
 
 use crate::decide::{Decision, Follow};
@@ -106,6 +106,8 @@ pub enum Act {
     },
     CreateRevision,
     FinishRevision,
+    /// The revision under way is recorded as failed.
+    FailRevision,
     Supersede {
         revision: i64,
     },
@@ -292,22 +294,61 @@ pub fn build(parts: &Parts<'_>) -> Result<Built, Problems> {
                 .hint("weights or dependencies of the chart say otherwise"),
         );
     }
-    let graph = builder.graph.try_build().map_err(cycles)?;
+    let graph = builder.graph.try_build().map_err(|defects| cycles(parts, defects))?;
     let graph = if parts.no_final_tracking { without_final_tracking(graph) } else { graph };
     Ok(Built { graph: graph.reduced(), warnings, references })
 }
 
-/// Words cycles as what they are to the user.
-fn cycles(defects: Vec<slipway_graph::Defect>) -> Problems {
-    defects
-        .into_iter()
-        .map(|defect| match Problem::from(defect) {
+/// Builds what follows a failure: the revision is recorded as failed, if it was recorded at all, and visits
+/// that asked for it are cleaned up.
+pub fn after_failure(
+    parts: &Parts<'_>,
+    revision: Option<u32>,
+    unready: &[(usize, usize)],
+) -> Result<Graph<Op>, Problems> {
+    let mut builder =
+        Builder { graph: Graph::builder(), parts, taken: HashMap::new(), containers: BTreeMap::new() };
+    if let Some(revision) = revision {
+        let id = Id::from(format!("update release: v{revision} failed"));
+        builder.add(&id, Stage::Init, None, Act::FailRevision, None);
+    }
+    for &(item, visit) in unready {
+        let Deployed { resource, visits, .. } = &parts.items[item];
+        builder.clean_up(&resource.human(), visits[visit].iteration, Stage::Uninstall, item, visit);
+    }
+    builder.boundaries();
+    Ok(builder.graph.try_build().map_err(|defects| cycles(parts, defects))?.reduced())
+}
+
+/// Words cycles as what they are to the user, and points at the first object in them.
+fn cycles(parts: &Parts<'_>, defects: Vec<Defect>) -> Problems {
+    let blame = |path: &[Id], problem: Problem| {
+        let named = |item: &&Deployed| {
+            let what = format!(": {}", item.resource.human());
+            path.iter().any(|id| id.ends_with(&what) && !id.starts_with("stage/"))
+        };
+        match parts.items.iter().find(named) {
+            Some(Deployed { resource, .. }) => {
+                let word = resource.settings.needs.first().map_or("", |need| need.annotation.as_str());
+                resource.origin.blame(&resource.object, word, problem)
+            }
+            None => problem,
+        }
+    };
+    let worded = defects.into_iter().map(|defect| {
+        let path = match &defect {
+            Defect::Cycle { path, .. } => path.clone(),
+            _ => Vec::new(),
+        };
+        match Problem::from(defect) {
             problem if problem.hint.is_none() => {
-                problem.hint("weights and deploy dependencies of these objects contradict each other")
+                let hint = "weights and deploy dependencies of these objects contradict each other";
+                blame(&path, problem.hint(hint))
             }
             problem => problem,
-        })
-        .collect()
+        }
+    });
+    worded.collect()
 }
 
 impl Builder<'_> {
@@ -378,6 +419,15 @@ impl Builder<'_> {
         ids
     }
 
+    /// Deletes what was deployed and waits until it is gone.
+    fn clean_up(&mut self, what: &str, iteration: u32, stage: Stage, item: usize, visit: usize) -> Id {
+        let delete = self.id("delete", what, iteration);
+        let gone = self.id("track absence", what, iteration);
+        self.add(&delete, stage, None, Act::CleanUp { item, visit }, None);
+        self.add(&gone, stage, None, Act::CleanedUp { item, visit }, Some(&delete));
+        gone
+    }
+
     fn items(&mut self, awaited: &[Option<Id>]) -> Vec<Vec<Ids>> {
         let mut all = Vec::with_capacity(self.parts.items.len());
         for (number, item) in self.parts.items.iter().enumerate() {
@@ -403,12 +453,7 @@ impl Builder<'_> {
                     ids.ready = Some(id);
                 }
                 if visit.follow.delete_on_success {
-                    let delete = self.id("delete", &what, visit.iteration);
-                    let gone = self.id("track absence", &what, visit.iteration);
-                    let cleanup = stage.cleanup();
-                    self.add(&delete, cleanup, None, Act::CleanUp { item: number, visit: at }, None);
-                    self.add(&gone, cleanup, None, Act::CleanedUp { item: number, visit: at }, Some(&delete));
-                    ids.gone = Some(gone);
+                    ids.gone = Some(self.clean_up(&what, visit.iteration, stage.cleanup(), number, at));
                 }
                 visits.push(ids);
             }

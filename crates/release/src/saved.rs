@@ -4,6 +4,8 @@
 //! again from that record and goes on only if the same operations on the same objects come out. With a key it is encrypted and
 //! signed; without one it has a checksum and cannot hold a release with Secrets.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +18,7 @@ use crate::failure::Failure;
 use crate::plan::{self, Content, Options, Plan, Request};
 use crate::record;
 use crate::resource::transform::Document;
-use crate::resource::{Origin, Stored};
+use crate::resource::{Moment, Origin, Stored};
 
 const FORMAT: &str = "slipway.plan/v1";
 
@@ -40,6 +42,7 @@ struct File {
 #[serde(rename_all = "camelCase")]
 struct Inside {
     release: Release,
+    moment: Moment,
     aside: Vec<(String, Value)>,
     options: Options,
     state: Vec<State>,
@@ -108,6 +111,9 @@ fn bad_key(error: &slipway_chart::Error) -> Problem {
 
 /// Writes a plan down. `key` is 32, 48 or 64 hexadecimal digits.
 pub fn save(plan: &Plan, key: Option<&str>) -> Result<Vec<u8>, Failure> {
+    if matches!(plan.moment, Moment::Delete | Moment::Test) {
+        return Err(Problem::error("only a plan that makes a revision can be saved").into());
+    }
     let has_secrets =
         plan.items.iter().any(|item| item.resource.id.kind == "Secret" && item.resource.id.group.is_empty());
     if key.is_none() && has_secrets {
@@ -117,6 +123,7 @@ pub fn save(plan: &Plan, key: Option<&str>) -> Result<Vec<u8>, Failure> {
     let aside = plan.aside.iter().map(|document| (document.origin.path.to_string(), document.object.clone()));
     let inside = Inside {
         release: plan.release.clone(),
+        moment: plan.moment,
         aside: aside.collect(),
         options: plan.options.clone(),
         state: states(plan),
@@ -179,7 +186,7 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
         origin: Origin::new(path),
         stored: Stored::Aside,
     });
-    let content = Content::Record(Box::new(inside.release), aside.collect());
+    let content = Content::Record(Box::new(inside.release), inside.moment, aside.collect());
     Ok(Saved {
         request: Request { name: file.release, namespace: file.namespace, content, options: inside.options },
         revision: file.revision,
@@ -200,8 +207,11 @@ impl Saved {
             )));
         }
         let current = states(now);
+        let known: BTreeMap<&str, &State> =
+            current.iter().map(|state| (state.object.as_str(), state)).collect();
+        let expected: BTreeSet<&str> = self.state.iter().map(|state| state.object.as_str()).collect();
         for planned in &self.state {
-            match current.iter().find(|state| state.object == planned.object) {
+            match known.get(planned.object.as_str()) {
                 Some(state) if state.action != planned.action => problems.push(Problem::error(format!(
                     "{}: planned to {}, would now {}",
                     planned.object, planned.action, state.action
@@ -218,9 +228,7 @@ impl Saved {
                     .push(Problem::error(format!("{}: is no longer part of the plan", planned.object))),
             }
         }
-        for state in
-            current.iter().filter(|state| !self.state.iter().any(|planned| planned.object == state.object))
-        {
+        for state in current.iter().filter(|state| !expected.contains(state.object.as_str())) {
             problems.push(Problem::error(format!("{}: was not part of the plan", state.object)));
         }
         if problems.is_empty() && now.graph.fingerprint(b"").to_string() != self.graph {
@@ -235,7 +243,7 @@ impl Saved {
     /// Whether the record in the file is what a release would hold.
     pub fn objects(&self) -> usize {
         match &self.request.content {
-            Content::Record(release, _) => record::documents(release).0.len(),
+            Content::Record(release, ..) => record::documents(release).0.len(),
             _ => 0,
         }
     }

@@ -7,11 +7,13 @@ use slipway_cluster::track::{self, Condition, LogRules, ReadyRules, TrackError, 
 use slipway_cluster::{At, Cluster};
 use slipway_event::Events;
 
+use crate::failure::Cause;
 use crate::resource::{FailMode, Tracking};
 
 /// Why a wait ended badly, with what was collected about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
+    pub cause: Cause,
     pub message: String,
 }
 
@@ -23,7 +25,12 @@ impl From<TrackError> for NotReady {
             message.push('\n');
             message.push_str(digest.trim_end());
         }
-        Self { message }
+        let cause = match &error {
+            TrackError::TimedOut { .. } => Cause::Timeout,
+            TrackError::Cluster(error) => Cause::Cluster(error.class),
+            TrackError::NotReady { .. } | TrackError::Deleted { .. } => Cause::NotReady,
+        };
+        Self { cause, message }
     }
 }
 
@@ -33,18 +40,25 @@ pub struct Waiter(Tracker);
 
 impl Waiter {
     pub fn new(cluster: Cluster, events: Events) -> Self {
-        Self(Tracker::new(cluster, events, TrackOptions::default()))
+        Self::with_options(cluster, events, TrackOptions::default())
     }
 
-    /// Waits until an object is ready, fails, or `timeout` passes.
+    pub fn with_options(cluster: Cluster, events: Events, options: TrackOptions) -> Self {
+        Self(Tracker::new(cluster, events, options))
+    }
+
+    /// Waits until an object is ready, fails, or `timeout` passes. What is told meanwhile is told about the
+    /// operation `node`.
     pub async fn ready(
         &self,
         at: &At,
         tracking: &Tracking,
         is_hook: bool,
         timeout: Option<Duration>,
+        node: Option<&str>,
     ) -> Result<(), NotReady> {
-        Ok(self.0.ready(at, &rules(tracking, is_hook, timeout)).await?)
+        let rules = ReadyRules { node: node.map(str::to_owned), ..rules(tracking, is_hook, timeout) };
+        Ok(self.0.ready(at, &rules).await?)
     }
 
     /// Waits until an object is there.

@@ -10,7 +10,7 @@ use slipway_event::Events;
 use slipway_release::apply::{self, Report};
 use slipway_release::plan::{self, Options};
 use slipway_release::source::Backing;
-use slipway_release::{Content, Failure, Request, Source, inspect, show};
+use slipway_release::{Cause, Content, Failure, Request, Source, inspect, show};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
 use crate::plan::{ClusterRef, Node};
@@ -181,7 +181,11 @@ fn live(release: &Release) -> Live {
 
 /// A request the cluster refused, in the words of a stack.
 pub fn refused(error: slipway_cluster::Error) -> NodeError {
-    let class = match error.class {
+    NodeError { retry_after: error.retry_after, ..NodeError::new(class_of(error.class), error.to_string()) }
+}
+
+fn class_of(class: ErrorClass) -> Class {
+    match class {
         ErrorClass::Throttled => Class::RateLimit,
         ErrorClass::Server | ErrorClass::WebhookUnavailable => Class::Server5xx,
         ErrorClass::Transport | ErrorClass::Timeout => Class::Transport,
@@ -193,8 +197,7 @@ pub fn refused(error: slipway_cluster::Error) -> NodeError {
             Class::Invalid
         }
         _ => Class::Internal,
-    };
-    NodeError { retry_after: error.retry_after, ..NodeError::new(class, error.to_string()) }
+    }
 }
 
 fn failed(failure: Failure) -> NodeError {
@@ -205,9 +208,16 @@ fn failed(failure: Failure) -> NodeError {
         }
         Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
         Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
-        Failure::Run { message, .. } if message.contains("timed out") => {
-            NodeError::new(Class::WaitTimeout, message)
+        Failure::Locked(message) => NodeError::new(Class::HelmBusy, message),
+        Failure::Run { cause, message, .. } => {
+            let class = match cause {
+                Cause::Timeout => Class::WaitTimeout,
+                Cause::LockLost => Class::Conflict,
+                Cause::Cancelled => Class::Canceled,
+                Cause::Cluster(class) => class_of(class),
+                Cause::NotReady | Cause::Other => Class::Internal,
+            };
+            NodeError::new(class, message)
         }
-        Failure::Run { message, .. } => NodeError::new(Class::Internal, message),
     }
 }

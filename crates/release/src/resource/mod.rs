@@ -1,6 +1,7 @@
 //! What a release is made of: objects with what their annotations ask for.
 
 pub mod depends;
+mod doubles;
 pub mod origin;
 pub mod settings;
 pub mod text;

@@ -40,7 +40,7 @@ impl Extra {
 
 /// Expands lists, drops metadata that cannot be, removes nulls, encodes `stringData`, adds metadata. Gives
 /// the objects and what the user should know or mend.
-pub fn transform(documents: Vec<Document>, extra: &Extra) -> (Vec<Document>, Problems) {
+pub fn transform(documents: Vec<Document>, extra: &Extra, normalise: bool) -> (Vec<Document>, Problems) {
     let mut problems = Problems::new();
     let mut done = Vec::with_capacity(documents.len());
     for document in documents {
@@ -72,6 +72,14 @@ pub fn transform(documents: Vec<Document>, extra: &Extra) -> (Vec<Document>, Pro
             };
             remove_nulls(&mut object);
             encode_string_data(&mut object);
+            if normalise {
+                for field in super::doubles::keep_last(&mut object) {
+                    let what = super::human(&slipway_manifest::ObjectId::of(&object));
+                    let problem =
+                        Problem::warning(format!("{what}: {field} is there twice; the last counts"));
+                    problems.push(origin.blame(&object, "", problem));
+                }
+            }
             extra.add_to(&mut object);
             done.push(Document { object, origin: origin.clone(), stored });
         }
@@ -164,7 +172,7 @@ mod tests {
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b",
              "annotations": {"helm.sh/hook": "pre-install"}}}]});
         let extra = Extra { annotations: vec![("team".into(), "x".into())], labels: vec![] };
-        let (done, problems) = transform(vec![document(list)], &extra);
+        let (done, problems) = transform(vec![document(list)], &extra, false);
         assert_eq!(problems.len(), 1);
         assert!(problems.iter().any(|p| p.to_string().contains("labels `bad` is not text")), "{problems}");
         assert_eq!(done[0].object["data"], json!({"k": "dg==", "other": "bw=="}));
@@ -183,6 +191,7 @@ mod tests {
                 document(json!({"kind": "Pod"})),
             ],
             &Extra::default(),
+            false,
         );
         assert!(problems.len() >= 2, "{problems}");
     }

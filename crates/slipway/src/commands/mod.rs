@@ -36,6 +36,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::History(args) => release::history(&args, session),
         Command::Get(args) => release::get(&args, session),
         Command::Diff(args) => release::diff(&args, session),
+        Command::Logs(args) => release::logs(&args, session),
         Command::Test(args) => release::test(&args, session),
         Command::Lint(args) => lint::run(&args, session),
         Command::Chart(args) => chart::run(&args, session),

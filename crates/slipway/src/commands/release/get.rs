@@ -47,7 +47,10 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
             inspect::revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision).await;
         let release = found.map_err(fail)?;
         let hooks = |release: &Release| -> String {
-            let shown = |hook: &Hook| format!("---\n# Source: {}\n{}\n", hook.path, hook.manifest);
+            let shown = |hook: &Hook| match hook.manifest.strip_prefix("# Source: ") {
+                Some(_) => format!("---\n{}", hook.manifest),
+                None => format!("---\n# Source: {}\n{}\n", hook.path, hook.manifest),
+            };
             release.hooks.iter().map(shown).collect()
         };
         match args.what {

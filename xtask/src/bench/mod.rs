@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: figures as ratios side by side, measured in one run.
 
+mod release;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -32,6 +34,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "package", run: package },
     Bench { name: "stack", run: stack },
     Bench { name: "sandbox", run: sandbox },
+    Bench { name: "release", run: release::run },
 ];
 
 pub fn run(args: &[&str]) -> Result<()> {

@@ -1,0 +1,373 @@
+//! Doing the operations of one plan.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
+use slipway_cluster::lock::Held;
+use slipway_cluster::track::TrackOptions;
+use slipway_cluster::{Apply, At, Cluster, Delete, ErrorClass, Patch, WriteOptions};
+use slipway_event::{Event, Events, ObjectState};
+use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
+
+use super::Options;
+use crate::decide::Decision;
+use crate::failure::Cause;
+use crate::ops::{Act, Category, Op};
+use crate::owners::{self, MANAGER};
+use crate::plan::Plan;
+use crate::resource::{FailMode, Moment, Propagation, Stored, is_crd};
+use crate::wait::Waiter;
+
+/// The manager of values only a new object gets.
+const INITIAL_MANAGER: &str = "slipway-initial";
+/// How long a definition may take to be served.
+const SERVED: Duration = Duration::from_secs(10);
+/// How long something outside may take to appear, unless said.
+const PRESENCE: Duration = Duration::from_secs(300);
+/// How many characters of a failure the history keeps.
+const LONGEST_DESCRIPTION: usize = 1000;
+
+/// Why one operation failed.
+#[derive(Clone, Debug)]
+pub(super) struct OpError {
+    pub(super) message: String,
+    pub(super) cause: Cause,
+    class: Class,
+}
+
+impl std::fmt::Display for OpError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Classify for OpError {
+    fn class(&self) -> Class {
+        self.class
+    }
+}
+
+impl From<slipway_cluster::Error> for OpError {
+    fn from(error: slipway_cluster::Error) -> Self {
+        Self { message: error.to_string(), cause: Cause::Cluster(error.class), class: Class::Permanent }
+    }
+}
+
+impl From<crate::wait::NotReady> for OpError {
+    fn from(error: crate::wait::NotReady) -> Self {
+        Self { message: error.message, cause: error.cause, class: Class::Permanent }
+    }
+}
+
+/// Does the operations of one plan.
+pub(super) struct Crew<'p> {
+    cluster: Cluster,
+    storage: Storage,
+    waiter: Waiter,
+    events: Events,
+    pub(super) plan: &'p Plan,
+    pub(super) options: &'p Options,
+    held: &'p Held,
+    /// Why the revision failed, once it has.
+    failure: Mutex<String>,
+    /// When hooks ran, by item.
+    hooks: Mutex<BTreeMap<usize, HookRun>>,
+}
+
+impl<'g> Worker<'g, Op> for Crew<'_> {
+    type Error = OpError;
+
+    async fn work(&self, cx: Context<'g, Op>) -> Result<Done, OpError> {
+        let stopped =
+            OpError { message: "stopped".to_owned(), cause: Cause::Cancelled, class: Class::Cancelled };
+        let (op, id) = (cx.value(), cx.id().as_str());
+        // Records are written to their end; everything else may be left where it is.
+        if op.category() == Category::Release {
+            return self.act(op, id).await;
+        }
+        tokio::select! {
+            result = self.act(op, id) => result,
+            () = cx.cancelled().cancelled() => Err(stopped),
+        }
+    }
+
+    fn policy(&self, node: NodeRef<'g, Op>, default: &NodePolicy) -> NodePolicy {
+        NodePolicy { metered: node.value().category() == Category::Resource, ..*default }
+    }
+}
+
+impl<'p> Crew<'p> {
+    pub(super) fn new(
+        cluster: &Cluster,
+        plan: &'p Plan,
+        options: &'p Options,
+        events: &Events,
+        held: &'p Held,
+    ) -> Self {
+        let track = TrackOptions { logs: options.logs, ..TrackOptions::default() };
+        Self {
+            cluster: cluster.clone(),
+            storage: Storage::new(cluster.clone(), plan.options.driver, &plan.namespace),
+            waiter: Waiter::with_options(cluster.clone(), events.clone(), track),
+            events: events.clone(),
+            plan,
+            options,
+            held,
+            failure: Mutex::default(),
+            hooks: Mutex::default(),
+        }
+    }
+
+    /// Says what the revision's entry in the history is to tell about its failure.
+    pub(super) fn fail_with(&self, message: &str) {
+        message.clone_into(&mut self.failure.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    async fn act(&self, op: &Op, id: &str) -> Result<Done, OpError> {
+        match &op.act {
+            Act::Boundary => {}
+            Act::Deploy { item, visit } => self.deploy(*item, *visit, id).await?,
+            Act::Ready { item, visit } => self.ready(*item, *visit, id).await?,
+            Act::CleanUp { item, .. } => {
+                let facts = &self.plan.facts[*item];
+                if !is_crd(&facts.at.gvk) {
+                    self.delete(&facts.at, self.plan.items[*item].resource.settings.propagation, None)
+                        .await?;
+                }
+            }
+            Act::CleanedUp { item, .. } => {
+                let facts = &self.plan.facts[*item];
+                if !is_crd(&facts.at.gvk) {
+                    self.waiter.absent(&facts.at, None, self.options.deletion_timeout).await?;
+                }
+            }
+            Act::Remove { removal } => {
+                let doomed = &self.plan.doomed[*removal];
+                let propagation = self.plan.removals[*removal].resource.settings.propagation;
+                self.delete(&doomed.at, propagation, uid(&doomed.live)).await?;
+            }
+            Act::Removed { removal } => {
+                let doomed = &self.plan.doomed[*removal];
+                self.waiter.absent(&doomed.at, uid(&doomed.live), self.options.deletion_timeout).await?;
+            }
+            Act::Present { awaited } => {
+                let awaited = &self.plan.awaited[*awaited];
+                let kind = self.cluster.kind(&awaited.gvk).await?;
+                let own =
+                    if awaited.namespace.is_empty() { &self.plan.namespace } else { &awaited.namespace };
+                let namespace = kind.is_none_or(|kind| kind.namespaced).then_some(own.as_str());
+                let at = At::new(awaited.gvk.clone(), namespace, awaited.name.as_str());
+                let timeout = self.options.presence_timeout.unwrap_or(PRESENCE);
+                self.waiter.present(&at, timeout).await?;
+            }
+            Act::CreateRevision => {
+                self.fence().await?;
+                self.storage.create(&self.plan.release).await?;
+            }
+            Act::FinishRevision => {
+                self.fence().await?;
+                let mut release = self.plan.release.clone();
+                release.info.status = Status::Deployed;
+                release.info.description =
+                    self.plan.options.description.clone().unwrap_or_else(|| match self.plan.moment {
+                        Moment::Install => "Install complete".to_owned(),
+                        Moment::Rollback => format!("Rollback to {}", release.info.rollback_revision),
+                        _ => "Upgrade complete".to_owned(),
+                    });
+                self.record_hooks(&mut release);
+                self.storage.update(&release).await?;
+            }
+            Act::FailRevision => {
+                let why = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let mut release = self.plan.release.clone();
+                release.info.status = Status::Failed;
+                let mut description: String = why.chars().take(LONGEST_DESCRIPTION).collect();
+                if self.plan.moment == Moment::Delete {
+                    description = format!("Deletion failed: {description}");
+                }
+                release.info.description = description;
+                self.record_hooks(&mut release);
+                self.storage.update(&release).await?;
+            }
+            Act::Supersede { revision } => self.mark(*revision, Status::Superseded, None).await?,
+            Act::BeginDelete { revision } => {
+                self.mark(*revision, Status::Uninstalling, Some("Deletion in progress (or silently failed)"))
+                    .await?;
+            }
+            Act::KeepHistory { revision } => {
+                self.mark(*revision, Status::Uninstalled, Some("Uninstallation complete")).await?;
+            }
+            Act::Forget { revision } => {
+                self.storage.delete(&self.plan.name, *revision as u32).await?;
+            }
+        }
+        Ok(Done::OK)
+    }
+
+    /// Whoever was asleep for so long that another run took over must not write the last word.
+    async fn fence(&self) -> Result<(), OpError> {
+        if self.held.check_fence().await? {
+            return Ok(());
+        }
+        let message = "the lock was lost to another run".to_owned();
+        Err(OpError { message, cause: Cause::LockLost, class: Class::Permanent })
+    }
+
+    async fn mark(&self, revision: i64, status: Status, description: Option<&str>) -> Result<(), OpError> {
+        let found = self.plan.history.releases.iter().find(|old| i64::from(old.version) == revision);
+        let Some(old) = found else { return Ok(()) };
+        let mut old = old.clone();
+        old.info.status = status;
+        if let Some(description) = description {
+            description.clone_into(&mut old.info.description);
+        }
+        if status == Status::Uninstalled {
+            old.info.deleted = Time::from(jiff::Timestamp::now());
+        }
+        Ok(self.storage.update(&old).await?)
+    }
+
+    fn record_hooks(&self, release: &mut Release) {
+        let runs = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        for (item, run) in runs.iter() {
+            let resource = &self.plan.items[*item].resource;
+            let hook = release
+                .hooks
+                .iter_mut()
+                .find(|hook| hook.name == resource.id.name && hook.kind == resource.id.kind);
+            if let Some(hook) = hook {
+                hook.last_run = run.clone();
+            }
+        }
+    }
+
+    async fn delete(
+        &self,
+        at: &At,
+        propagation: Option<Propagation>,
+        uid: Option<&str>,
+    ) -> Result<(), OpError> {
+        let propagation = match propagation.unwrap_or(self.plan.options.propagation) {
+            Propagation::Foreground => slipway_cluster::Propagation::Foreground,
+            Propagation::Background => slipway_cluster::Propagation::Background,
+            Propagation::Orphan => slipway_cluster::Propagation::Orphan,
+        };
+        let options = Delete { propagation, uid: uid.map(str::to_owned), ..Delete::default() };
+        self.cluster.delete(at, &options).await?;
+        self.tell(at, ObjectState::Deleted, None);
+        Ok(())
+    }
+
+    fn tell(&self, at: &At, state: ObjectState, node: Option<&str>) {
+        let node = node.map(str::to_owned);
+        self.events.send(Event::Object { node, object: at.object_ref(), state, message: None });
+    }
+
+    async fn deploy(&self, item: usize, visit: usize, node: &str) -> Result<(), OpError> {
+        let deployed = &self.plan.items[item];
+        let (resource, facts) = (&deployed.resource, &self.plan.facts[item]);
+        let at = &facts.at;
+        if resource.stored == Stored::Hook {
+            let run = HookRun {
+                started_at: Time::from(jiff::Timestamp::now()),
+                phase: "Running".into(),
+                ..HookRun::default()
+            };
+            self.hooks.lock().unwrap_or_else(PoisonError::into_inner).insert(item, run);
+        }
+        let decision = &deployed.visits[visit].decision;
+        let state = match decision {
+            Decision::None { .. } => return Ok(()),
+            Decision::Create => {
+                if let Some(replicas) = resource.settings.replicas_on_creation {
+                    let mut initial = resource.object.clone();
+                    initial["spec"]["replicas"] = replicas.into();
+                    self.cluster.apply(at, &initial, &Apply::new(INITIAL_MANAGER)).await?;
+                }
+                ObjectState::Created
+            }
+            Decision::Recreate { .. } => {
+                let live = self.cluster.get(at).await?;
+                if let Some(live) = live {
+                    let old = uid(&live);
+                    self.delete(at, resource.settings.propagation, old).await?;
+                    self.waiter.absent(at, old, self.options.deletion_timeout).await?;
+                }
+                ObjectState::Recreated
+            }
+            Decision::Update | Decision::Apply { .. } => {
+                self.repair_owners(item).await?;
+                ObjectState::Updated
+            }
+        };
+        self.cluster.apply(at, &resource.object, &Apply::new(MANAGER)).await?;
+        self.tell(at, state, Some(node));
+        if resource.is_crd() {
+            slipway_cluster::crd::wait_served(&self.cluster, &resource.object, SERVED).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes `helm` the owner of what it manages, on the object as it is now.
+    async fn repair_owners(&self, item: usize) -> Result<(), OpError> {
+        let facts = &self.plan.facts[item];
+        let Some(planned) = &facts.repair else { return Ok(()) };
+        let mut live = facts.live.clone();
+        for _ in 0..3 {
+            let Some(current) = &live else { return Ok(()) };
+            let keep = self.plan.options.keep_manual_changes;
+            let manifest = &self.plan.items[item].resource.object;
+            let Some(repair) = owners::repair(current, manifest, Some(&planned.owned), keep) else {
+                return Ok(());
+            };
+            let version = current.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
+            let body =
+                json!({"metadata": {"managedFields": repair.managers.write(), "resourceVersion": version}});
+            let sent = self
+                .cluster
+                .patch(&facts.at, &Patch::Merge(body), &WriteOptions::manager(MANAGER), None)
+                .await;
+            match sent {
+                Ok(_) => return Ok(()),
+                Err(error) if error.class == ErrorClass::Conflict => {
+                    live = self.cluster.get(&facts.at).await?;
+                }
+                Err(error)
+                    if matches!(error.class, ErrorClass::NotFound | ErrorClass::WebhookUnavailable) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn ready(&self, item: usize, visit: usize, node: &str) -> Result<(), OpError> {
+        let deployed = &self.plan.items[item];
+        let mut tracking = deployed.resource.settings.tracking.clone();
+        if deployed.visits[visit].must_be_ready {
+            tracking.fail_mode = FailMode::Fail;
+        }
+        let at = &self.plan.facts[item].at;
+        if self.options.assume_ready.contains(&at.gvk.group) {
+            return Ok(());
+        }
+        let is_hook = deployed.resource.stored == Stored::Hook;
+        let timeout = self.options.readiness_timeout;
+        let result = self.waiter.ready(at, &tracking, is_hook, timeout, Some(node)).await;
+        let mut runs = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(run) = runs.get_mut(&item) {
+            run.completed_at = Time::from(jiff::Timestamp::now());
+            run.phase = if result.is_ok() { "Succeeded" } else { "Failed" }.to_owned();
+        }
+        Ok(result?)
+    }
+}
+
+fn uid(live: &Value) -> Option<&str> {
+    live.pointer("/metadata/uid").and_then(Value::as_str)
+}

@@ -1,0 +1,318 @@
+//! Carrying a plan out: the only code that writes.
+
+mod crew;
+mod run;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+use slipway_cluster::helm::{Release, Status, Storage, Stored};
+use slipway_cluster::lock::{Held, Lock, LockOptions};
+use slipway_cluster::{Apply, At, Calls, Cluster, Delete, ErrorClass};
+use slipway_event::Events;
+use slipway_manifest::Gvk;
+use slipway_problem::Problem;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::{Cause, Failure};
+use crate::owners::MANAGER;
+use crate::plan::{self, Content, Plan, Request};
+use crate::resource::Moment;
+use crate::wait::Waiter;
+use run::{End, execute};
+
+/// How to carry a plan out.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many changes are under way at once; waiting does not count.
+    pub parallelism: usize,
+    /// How long the whole may take.
+    pub timeout: Option<Duration>,
+    pub auto_rollback: bool,
+    /// How many revisions are kept; 0 is all.
+    pub history_limit: u32,
+    pub readiness_timeout: Option<Duration>,
+    pub presence_timeout: Option<Duration>,
+    pub deletion_timeout: Option<Duration>,
+    pub create_namespace: bool,
+    /// How long recording a failure and cleaning up may take.
+    pub grace: Duration,
+    /// Deletes the namespace as well.
+    pub delete_namespace: bool,
+    /// Passes on what containers say.
+    pub logs: bool,
+    /// API groups whose objects are ready once applied, where nobody acts on them.
+    pub assume_ready: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            parallelism: 30,
+            timeout: None,
+            auto_rollback: false,
+            history_limit: 10,
+            readiness_timeout: None,
+            presence_timeout: None,
+            deletion_timeout: None,
+            create_namespace: true,
+            grace: Duration::from_secs(30),
+            delete_namespace: false,
+            logs: true,
+            assume_ready: Vec::new(),
+        }
+    }
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub version: u32,
+    pub release: String,
+    pub namespace: String,
+    pub revision: u32,
+    /// `deployed`, `failed`, `skipped`, `uninstalled`.
+    pub status: String,
+    pub completed_operations: Vec<String>,
+    pub canceled_operations: Vec<String>,
+    pub failed_operations: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// What a rollback after a failure did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Box<Report>>,
+    /// How many requests it took.
+    pub requests: String,
+}
+
+/// Plans and carries out under the release's lock.
+pub async fn apply(
+    cluster: &Cluster,
+    request: &Request,
+    options: &Options,
+    events: &Events,
+    cancel: CancellationToken,
+) -> Result<Report, Failure> {
+    apply_checked(cluster, request, options, events, cancel, |_| Ok(())).await
+}
+
+/// As [`apply`], with a last word of the caller on the plan before anything is written.
+pub async fn apply_checked(
+    cluster: &Cluster,
+    request: &Request,
+    options: &Options,
+    events: &Events,
+    cancel: CancellationToken,
+    check: impl FnOnce(&Plan) -> Result<(), Failure>,
+) -> Result<Report, Failure> {
+    let started = Instant::now();
+    let deploys = !matches!(request.content, Content::Nothing | Content::Tests);
+    let mut early = Early { plan: None, before: cluster.calls() };
+    // Everything that is wrong with the request itself is told before a namespace is made for it.
+    if deploys && !namespace_exists(cluster, &request.namespace).await? {
+        if !options.create_namespace {
+            let problem = Problem::error(format!("namespace `{}` does not exist", request.namespace));
+            return Err(problem.hint("create it, or leave out --no-create-namespace").into());
+        }
+        plan::plan(cluster, request, &Events::silent()).await?;
+        create_namespace(cluster, &request.namespace).await?;
+    } else if deploys {
+        // Looking needs no lock, and where there is nothing to do nothing is written, not even a lock.
+        let plan = plan::plan(cluster, request, events).await?;
+        if plan.is_empty() && unsettled(&plan).next().is_none() {
+            check(&plan)?;
+            return Ok(skipped(&plan, cluster.calls().since(&early.before).to_string()));
+        }
+        early.plan = Some(plan);
+    }
+    let held = {
+        let lock = format!("release/{}", request.name);
+        let patience = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+        let waiting = LockOptions { patience, ..LockOptions::default() };
+        tokio::select! {
+            held = Lock::acquire(cluster, &request.namespace, &lock, &waiting, events) => match held {
+                Err(error) if error.class == ErrorClass::Timeout && patience.is_some() => {
+                    return Err(Failure::Locked(error.to_string()));
+                }
+                held => held?,
+            },
+            () = cancel.cancelled() => {
+                let message = format!("stopped while waiting for the lock of release {}", request.name);
+                return Err(Failure::Cancelled { message, report: None });
+            }
+        }
+    };
+    // What was waited for the lock is gone from the time there is.
+    let left = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+    let options = &Options { timeout: left, ..options.clone() };
+    let result = locked(cluster, request, early, options, events, &cancel, &held, check).await;
+    // A lease nobody renews ends by itself.
+    let _ = held.release().await;
+    if let (Ok(_), true) = (&result, options.delete_namespace && matches!(request.content, Content::Nothing))
+    {
+        let at = At::new(Gvk::new("", "v1", "Namespace"), None, request.namespace.as_str());
+        let delete = Delete { propagation: slipway_cluster::Propagation::Foreground, ..Delete::default() };
+        cluster.delete(&at, &delete).await?;
+        let gone =
+            Waiter::new(cluster.clone(), events.clone()).absent(&at, None, options.deletion_timeout).await;
+        gone.map_err(|error| Problem::error(error.message))?;
+    }
+    result
+}
+
+async fn namespace_exists(cluster: &Cluster, name: &str) -> Result<bool, Failure> {
+    match cluster.get(&At::new(Gvk::new("", "v1", "Namespace"), None, name)).await {
+        Ok(found) => Ok(found.is_some()),
+        // Who may not see namespaces may still work in one.
+        Err(error) if error.class == ErrorClass::Forbidden => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn create_namespace(cluster: &Cluster, name: &str) -> Result<(), Failure> {
+    let at = At::new(Gvk::new("", "v1", "Namespace"), None, name);
+    let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    cluster.apply(&at, &manifest, &Apply::new(MANAGER)).await?;
+    Ok(())
+}
+
+/// Whether the history is still the one a plan was made for: whoever changes the release changes that.
+async fn is_current(cluster: &Cluster, plan: &Plan) -> Result<bool, Failure> {
+    let storage = Storage::new(cluster.clone(), plan.options.driver, &plan.namespace);
+    let now = storage.revisions(&plan.name).await?;
+    let then = &plan.history.releases;
+    let same =
+        |(now, then): (&Stored, &Release)| now.revision == then.version && now.status == then.info.status;
+    Ok(now.len() == then.len() && now.iter().zip(then).all(same))
+}
+
+/// What is said where there was nothing to do.
+fn skipped(plan: &Plan, requests: String) -> Report {
+    Report {
+        version: 3,
+        release: plan.name.clone(),
+        namespace: plan.namespace.clone(),
+        revision: plan.history.last_revision(),
+        status: "skipped".to_owned(),
+        notes: plan.release.info.notes.clone(),
+        requests,
+        ..Report::default()
+    }
+}
+
+/// What was done before the lock was ours.
+struct Early {
+    plan: Option<Plan>,
+    /// How many requests there had been before that.
+    before: Calls,
+}
+
+/// Carries out under the lock; a plan made before it was ours is good as long as nobody touched the release.
+#[expect(clippy::too_many_arguments, reason = "everything a run depends on comes together here")]
+async fn locked(
+    cluster: &Cluster,
+    request: &Request,
+    early: Early,
+    options: &Options,
+    events: &Events,
+    cancel: &CancellationToken,
+    held: &Held,
+    check: impl FnOnce(&Plan) -> Result<(), Failure>,
+) -> Result<Report, Failure> {
+    let before = early.before;
+    let plan = match early.plan {
+        Some(plan) if is_current(cluster, &plan).await? => plan,
+        _ => plan::plan(cluster, request, events).await?,
+    };
+    check(&plan)?;
+    let mut report = Report {
+        version: 3,
+        release: plan.name.clone(),
+        namespace: plan.namespace.clone(),
+        revision: plan.release.version,
+        notes: plan.release.info.notes.clone(),
+        ..Report::default()
+    };
+    let storage = Storage::new(cluster.clone(), plan.options.driver, &plan.namespace);
+    let deploys = matches!(plan.moment, Moment::Install | Moment::Upgrade | Moment::Rollback);
+    if deploys {
+        settle(&storage, &plan).await?;
+    }
+    if plan.is_empty() && plan.moment != Moment::Test {
+        return Ok(skipped(&plan, cluster.calls().since(&before).to_string()));
+    }
+    if deploys {
+        storage.prune(&plan.name, options.history_limit).await?;
+    }
+    let ended = execute(cluster, &plan, options, events, cancel, held, &mut report).await;
+    report.requests = cluster.calls().since(&before).to_string();
+    match ended {
+        Ok(()) => Ok(report),
+        Err(End { message, cause }) => {
+            let is_good =
+                |release: &&Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
+            let target = plan.history.releases.iter().rev().find(is_good).map(|release| release.version);
+            let deploys = matches!(plan.moment, Moment::Install | Moment::Upgrade);
+            if let (true, true, false, Some(target)) =
+                (options.auto_rollback, deploys, held.lost().is_cancelled(), target)
+            {
+                let back = Request { content: Content::Revision(Some(target)), ..request.clone() };
+                let rolled = rollback_after(cluster, &back, options, events, held).await;
+                match rolled {
+                    Ok(rolled) => report.rollback = Some(Box::new(rolled)),
+                    Err(failure) => {
+                        let message = format!("{message}; rolling back failed too: {failure}");
+                        return Err(Failure::Run { cause, message, report: Box::new(report) });
+                    }
+                }
+            }
+            let report = Box::new(report);
+            Err(if cause == Cause::Cancelled {
+                Failure::Cancelled { message, report: Some(report) }
+            } else {
+                Failure::Run { cause, message, report }
+            })
+        }
+    }
+}
+
+/// A rollback after a failure, with time of its own: what cancelled the run must not stop the repair.
+async fn rollback_after(
+    cluster: &Cluster,
+    request: &Request,
+    options: &Options,
+    events: &Events,
+    held: &Held,
+) -> Result<Report, Failure> {
+    let options = Options { auto_rollback: false, ..options.clone() };
+    let (cancel, early) = (CancellationToken::new(), Early { plan: None, before: cluster.calls() });
+    Box::pin(locked(cluster, request, early, &options, events, &cancel, held, |_| Ok(()))).await
+}
+
+/// Puts right what an interrupted run left in the history: a revision still pending did not come to be, and
+/// only the newest deployed one is.
+async fn settle(storage: &Storage, plan: &Plan) -> Result<(), Failure> {
+    for old in unsettled(plan) {
+        let mut old = old.clone();
+        if old.info.status == Status::Deployed {
+            old.info.status = Status::Superseded;
+        } else {
+            old.info.status = Status::Failed;
+            old.info.description = format!("Interrupted; taken over by revision {}", plan.release.version);
+        }
+        storage.update(&old).await?;
+    }
+    Ok(())
+}
+
+/// What an interrupted run left in the history.
+fn unsettled(plan: &Plan) -> impl Iterator<Item = &Release> {
+    let newest = plan.history.deployed().map(|release| release.version);
+    plan.history.releases.iter().filter(move |old| {
+        let status = old.info.status;
+        status.is_pending() || status == Status::Deployed && Some(old.version) != newest
+    })
+}

@@ -1,0 +1,176 @@
+//! Running a plan's graph to its end, good or bad.
+
+use std::time::Duration;
+
+use slipway_cluster::Cluster;
+use slipway_cluster::lock::Held;
+use slipway_event::Events;
+use slipway_graph::{NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason};
+use tokio_util::sync::CancellationToken;
+
+use super::crew::{Crew, OpError};
+use super::{Options, Report};
+use crate::failure::Cause;
+use crate::ops::{self, Act, Category, Op, Parts};
+use crate::plan::Plan;
+use crate::resource::Moment;
+
+/// How a run ended badly.
+pub(super) struct End {
+    pub(super) message: String,
+    pub(super) cause: Cause,
+}
+
+/// Runs a plan's graph, and what follows a failure of it, which has time of its own.
+pub(super) async fn execute(
+    cluster: &Cluster,
+    plan: &Plan,
+    options: &Options,
+    events: &Events,
+    cancel: &CancellationToken,
+    held: &Held,
+    report: &mut Report,
+) -> Result<(), End> {
+    let lost = held.lost();
+    let stop = CancellationToken::new();
+    let title = match plan.moment {
+        Moment::Delete => format!("delete {}", plan.name),
+        Moment::Rollback => format!("rollback {}", plan.name),
+        Moment::Test => format!("test {}", plan.name),
+        _ => format!("apply {}", plan.name),
+    };
+    let crew = Crew::new(cluster, plan, options, events, held);
+    let policy = Policy {
+        concurrency: std::num::NonZeroUsize::new(options.parallelism),
+        on_cancel: Running::Stop,
+        grace: Duration::from_secs(5),
+        timeout: options.timeout,
+        node: NodePolicy { on_failure: OnFailure::FailFast(Running::Stop), ..NodePolicy::default() },
+        ..Policy::default()
+    };
+    let run = Run::new(&plan.graph, &crew)
+        .policy(policy)
+        .cancel(stop.clone())
+        .observe(|event| observe(events, &title, &event))
+        .run();
+    let ended = {
+        tokio::pin!(run);
+        loop {
+            tokio::select! {
+                ended = &mut run => break ended,
+                () = cancel.cancelled(), if !stop.is_cancelled() => stop.cancel(),
+                () = lost.cancelled(), if !stop.is_cancelled() => stop.cancel(),
+            }
+        }
+    };
+    let ended = ended.map_err(|error| End { message: error.to_string(), cause: Cause::Other })?;
+
+    let (mut done, mut failed, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+    for node in &ended.nodes {
+        let category = plan.graph.get(&node.id).map(Op::category);
+        if category != Some(Category::Resource) {
+            continue;
+        }
+        match &node.outcome {
+            outcome if outcome.is_success() => done.push(node.id.to_string()),
+            Outcome::Failed(_) => failed.push(node.id.to_string()),
+            _ => dropped.push(node.id.to_string()),
+        }
+    }
+    done.sort_unstable();
+    failed.sort_unstable();
+    dropped.sort_unstable();
+    report.completed_operations = done;
+    report.failed_operations = failed;
+    report.canceled_operations = dropped;
+    if ended.is_success() {
+        report.status = match plan.moment {
+            Moment::Delete => "uninstalled",
+            Moment::Test => "tested",
+            _ => "deployed",
+        }
+        .to_owned();
+        return Ok(());
+    }
+    report.status = "failed".to_owned();
+    let mut reasons: Vec<String> = ended.failures().map(|(id, failure)| format!("{id}: {failure}")).collect();
+    let cause = if lost.is_cancelled() {
+        reasons.push("the lock was lost to another run".to_owned());
+        Cause::LockLost
+    } else if cancel.is_cancelled() {
+        reasons.push("stopped by the user".to_owned());
+        Cause::Cancelled
+    } else if matches!(ended.stopped, Some(StopReason::TimedOut)) {
+        reasons.push(format!("the timeout of {:.0?} passed", options.timeout.unwrap_or_default()));
+        Cause::Timeout
+    } else {
+        let first = ended.failures().find_map(|(_, failure)| failure.error());
+        first.map_or(Cause::Other, |error| error.cause)
+    };
+    let message = format!("release {} failed: {}", plan.name, reasons.join("; "));
+    let repaired = after_failure(&crew, &ended, &message, lost.is_cancelled(), events).await;
+    let message = match repaired {
+        Ok(()) => message,
+        Err(more) => format!("{message}; {more}"),
+    };
+    Err(End { message, cause })
+}
+
+fn observe<E: std::fmt::Display>(events: &Events, title: &str, event: &RunEvent<'_, E>) {
+    match event {
+        // The ends of stages are nothing anybody waits for.
+        RunEvent::NodeStarted { id, .. } | RunEvent::NodeFinished { id, .. } if id.starts_with("stage/") => {}
+        _ => events.observe(title, event),
+    }
+}
+
+/// Records that the revision failed and removes what asked to be removed when it fails: a graph of its own,
+/// under a deadline of its own, that nothing but the deadline stops.
+async fn after_failure(
+    crew: &Crew<'_>,
+    ended: &slipway_graph::Report<OpError>,
+    message: &str,
+    lost: bool,
+    events: &Events,
+) -> Result<(), String> {
+    let plan = crew.plan;
+    let outcome = |id: &str| ended.node(id).map(|node| &node.outcome);
+    let recorded = plan.graph.nodes().any(|node| {
+        matches!(node.value().act, Act::CreateRevision | Act::BeginDelete { .. })
+            && outcome(node.id()).is_some_and(Outcome::is_success)
+    });
+    // Whoever lost the lock leaves objects to the run that has it.
+    let nodes = plan.graph.nodes().filter(|_| !lost);
+    let unready: Vec<(usize, usize)> = nodes
+        .filter_map(|node| match node.value().act {
+            Act::Ready { item, visit } if plan.items[item].visits[visit].follow.delete_on_failure => {
+                matches!(outcome(node.id())?, Outcome::Failed(_)).then_some((item, visit))
+            }
+            _ => None,
+        })
+        .collect();
+    if !recorded && unready.is_empty() {
+        return Ok(());
+    }
+    let parts = Parts { items: &plan.items, release_namespace: &plan.namespace, ..Parts::default() };
+    let revision = recorded.then_some(plan.release.version);
+    let graph = ops::after_failure(&parts, revision, &unready).map_err(|problems| problems.to_string())?;
+    crew.fail_with(message);
+    let policy = Policy {
+        timeout: Some(crew.options.grace),
+        node: NodePolicy { on_failure: OnFailure::Continue, ..NodePolicy::default() },
+        ..Policy::default()
+    };
+    let title = format!("clean up after {}", plan.name);
+    let run =
+        Run::new(&graph, crew).policy(policy).observe(|event| observe(events, &title, &event)).run().await;
+    let ended = run.map_err(|error| error.to_string())?;
+    if ended.is_success() {
+        return Ok(());
+    }
+    let mut reasons: Vec<String> = ended.failures().map(|(id, failure)| format!("{id}: {failure}")).collect();
+    if matches!(ended.stopped, Some(StopReason::TimedOut)) {
+        reasons.push("recording the failure took too long".to_owned());
+    }
+    Err(reasons.join("; "))
+}

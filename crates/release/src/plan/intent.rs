@@ -1,0 +1,214 @@
+//! What a request comes to: the record to write, the objects it holds, and what is said about it.
+
+use slipway_chart::{Capabilities, KubeVersion};
+use slipway_cluster::Cluster;
+use slipway_cluster::helm::{Release, Status};
+use slipway_problem::{Problem, Problems, Severity};
+
+use super::request::{Content, PruneOrder, Request};
+use super::situation::{Situation, previous_documents, rollback_target};
+use crate::failure::Failure;
+use crate::ops::Records;
+use crate::record::{self, Heading};
+use crate::resource::settings::Reading;
+use crate::resource::transform::{Document, transform};
+use crate::resource::{Moment, Stored};
+use crate::source::{RenderRequest, Rendered};
+use crate::stage::Stage;
+
+/// What is to come about.
+pub(super) struct Intent {
+    pub(super) moment: Moment,
+    /// The revision to be written, pending; of a delete or a test, the one it is about.
+    pub(super) release: Release,
+    pub(super) documents: Vec<Document>,
+    pub(super) reading: Reading,
+    /// What earlier revisions may have left.
+    pub(super) previous: Vec<Document>,
+    /// The stage in which what is no longer wanted goes; none if nothing goes.
+    pub(super) prune: Option<Stage>,
+    pub(super) records: Records,
+    /// Why a revision is needed even if no object changes.
+    pub(super) reason: Option<String>,
+    pub(super) warnings: Problems,
+    /// What is wrong with the documents already.
+    pub(super) problems: Problems,
+    /// The last revision did not come to be, so what it left is looked at again.
+    pub(super) previous_failed: bool,
+}
+
+/// A new revision: from a source, from what was rendered, or from a stored revision.
+pub(super) async fn deploy(
+    cluster: &Cluster,
+    request: &Request,
+    situation: &Situation,
+) -> Result<Intent, Failure> {
+    let Made { release, documents, warnings, problems, moment } = make(cluster, request, situation).await?;
+    let history = &situation.history;
+    let supersede = history.releases.iter().filter(|old| old.info.status == Status::Deployed);
+    let records = Records {
+        create: Some(release.version.into()),
+        supersede: supersede.map(|old| old.version.into()).collect(),
+        ..Records::default()
+    };
+    let prune = match request.options.prune_order {
+        PruneOrder::Before => Stage::PrePreUninstall,
+        PruneOrder::After => Stage::Uninstall,
+    };
+    Ok(Intent {
+        moment,
+        reason: record::reason(history.last(), &release).map(str::to_owned),
+        release,
+        documents,
+        reading: Reading::Strict,
+        previous: previous_documents(history),
+        prune: Some(prune),
+        records,
+        warnings,
+        problems,
+        previous_failed: situation.previous_failed,
+    })
+}
+
+/// The end of a release.
+pub(super) fn delete(request: &Request, situation: &Situation) -> Result<Intent, Failure> {
+    let Request { name, options, .. } = request;
+    let history = &situation.history;
+    let Some(last) = history.last() else {
+        return Err(Failure::NotFound(format!("release `{name}` not found")));
+    };
+    let revision = i64::from(last.version);
+    let all = history.releases.iter().map(|old| i64::from(old.version));
+    let records = Records {
+        delete: Some(revision),
+        forget: if options.keep_history { Vec::new() } else { all.collect() },
+        keep: options.keep_history.then_some(revision),
+        ..Records::default()
+    };
+    let previous = previous_documents(history);
+    let documents = if options.no_hooks { Vec::new() } else { previous.clone() };
+    Ok(Intent {
+        moment: Moment::Delete,
+        release: last.clone(),
+        documents,
+        reading: Reading::Lenient,
+        previous,
+        prune: Some(Stage::Uninstall),
+        records,
+        reason: Some("the release is deleted".to_owned()),
+        warnings: Problems::new(),
+        problems: Problems::new(),
+        previous_failed: false,
+    })
+}
+
+/// The tests of a release.
+pub(super) fn test(request: &Request, situation: &Situation) -> Result<Intent, Failure> {
+    let history = &situation.history;
+    let Some(last) = history.deployed().or(history.last()) else {
+        return Err(Failure::NotFound(format!("release `{}` not found", request.name)));
+    };
+    let (documents, warnings) = record::documents(last);
+    Ok(Intent {
+        moment: Moment::Test,
+        release: last.clone(),
+        documents,
+        reading: Reading::Lenient,
+        previous: Vec::new(),
+        prune: None,
+        records: Records::default(),
+        reason: None,
+        warnings,
+        problems: Problems::new(),
+        previous_failed: false,
+    })
+}
+
+/// What the content of a request becomes: a record and its documents.
+struct Made {
+    release: Release,
+    documents: Vec<Document>,
+    warnings: Problems,
+    problems: Problems,
+    moment: Moment,
+}
+
+async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Result<Made, Failure> {
+    let Request { name, namespace, options, .. } = request;
+    let first_deployed = situation.history.releases.first().map(|first| first.info.first_deployed.clone());
+    let mut heading = Heading {
+        name,
+        namespace,
+        revision: situation.revision,
+        moment: situation.moment,
+        now: jiff::Timestamp::now(),
+        first_deployed: first_deployed.filter(|time| !time.is_zero()),
+    };
+    let rendered = match &request.content {
+        Content::Source { source, values, backing } => {
+            let capabilities = capabilities(cluster).await?;
+            let request = RenderRequest {
+                name: name.clone(),
+                namespace: namespace.clone(),
+                revision: situation.revision.into(),
+                is_upgrade: situation.moment == Moment::Upgrade,
+                values: (**values).clone(),
+                capabilities,
+                skip_crds: options.no_install_crds,
+                skip_schema_validation: options.skip_schema_validation,
+                subchart_notes: options.subchart_notes,
+                backing: backing.clone(),
+            };
+            crate::lookup::render(cluster, source.clone(), request).await?
+        }
+        Content::Rendered(rendered) => (**rendered).clone(),
+        Content::Record(release, moment, aside) => {
+            let (mut documents, warnings) = record::documents(release);
+            documents.extend(aside.iter().cloned());
+            let mut release = (**release).clone();
+            release.version = situation.revision;
+            return Ok(Made { release, documents, warnings, problems: Problems::new(), moment: *moment });
+        }
+        Content::Revision(wanted) => {
+            let target = rollback_target(&situation.history, *wanted, name)?;
+            let (mut documents, warnings) = record::documents(target);
+            if options.no_hooks {
+                documents.retain(|document| document.stored != Stored::Hook);
+            }
+            heading.moment = Moment::Rollback;
+            let rendered = Rendered {
+                notes: target.info.notes.clone(),
+                chart: target.chart.clone(),
+                values: target.config.clone(),
+                ..Rendered::default()
+            };
+            let mut release = record::build(&rendered, &mut documents, &heading);
+            release.info.rollback_revision = target.version;
+            release.labels = target.labels.clone();
+            release.labels.extend(options.release_labels.clone());
+            let (moment, problems) = (Moment::Rollback, Problems::new());
+            return Ok(Made { release, documents, warnings, problems, moment });
+        }
+        Content::Nothing | Content::Tests => Rendered::default(),
+    };
+    let (mut documents, found) = transform(rendered.documents.clone(), &options.extra, options.normalise);
+    let mut warnings = rendered.warnings.clone();
+    let (errors, soft): (Vec<Problem>, Vec<Problem>) =
+        found.into_iter().partition(|problem| problem.severity == Severity::Error);
+    warnings.extend(soft);
+    if options.no_hooks {
+        documents.retain(|document| document.stored != Stored::Hook);
+    }
+    let mut release = record::build(&rendered, &mut documents, &heading);
+    release.labels.clone_from(&options.release_labels);
+    // What is deployed is exactly what is stored.
+    let problems = errors.into_iter().collect();
+    Ok(Made { release, documents, warnings, problems, moment: situation.moment })
+}
+
+/// What templates may ask of the cluster.
+async fn capabilities(cluster: &Cluster) -> Result<Capabilities, Failure> {
+    let (version, kinds) = futures::try_join!(cluster.version(), cluster.kinds())?;
+    let kube_version = KubeVersion::parse(&version.git_version).map_err(|e| Problem::error(e.to_string()))?;
+    Ok(Capabilities { kube_version, api_versions: kinds.api_versions().into() })
+}

@@ -1,0 +1,285 @@
+//! Looking at the cluster: what is there, and what the server would make of what is wanted.
+
+use std::collections::BTreeMap;
+
+use futures::{FutureExt, StreamExt};
+use serde_json::Value;
+use slipway_cluster::{Apply, At, Cluster, Error, ErrorClass};
+use slipway_manifest::fields::Set;
+use slipway_manifest::{ObjectId, object};
+use slipway_problem::{Problem, Problems};
+
+use super::Request;
+use super::compile::{Scaled, Wanted};
+use super::scopes::{Namespaces, Scopes};
+use crate::decide::{self, DryRun, Observed, Refusal};
+use crate::failure::Failure;
+use crate::ops::{self, Deployed};
+use crate::owners::{self, MANAGER, Repair};
+use crate::resource::transform::Document;
+use crate::resource::{DeletePolicy, Moment, Ownership, Resource};
+
+/// How many requests of an analysis are under way at once.
+const CONCURRENCY: usize = 64;
+
+/// What was found out about an object to deploy.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub at: At,
+    pub live: Option<Value>,
+    /// What it becomes, as far as the server could say.
+    pub after: Option<Value>,
+    pub repair: Option<Repair>,
+    /// Fields left as others set them.
+    pub left_alone: Vec<String>,
+}
+
+/// A look at the cluster for one plan.
+pub(super) struct Look<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) scopes: &'a Scopes,
+    pub(super) namespaces: &'a Namespaces,
+    pub(super) previous: &'a [Document],
+    pub(super) request: &'a Request,
+    pub(super) moment: Moment,
+}
+
+pub(super) fn uid(live: &Value) -> Option<String> {
+    live.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// What asking the server about one object gave.
+struct Asked {
+    dry_run: DryRun,
+    after: Option<Value>,
+    repair: Option<Repair>,
+}
+
+impl Look<'_> {
+    /// Observes every object and decides what becomes of it; all refusals are told at once.
+    pub(super) async fn deployables(
+        &self,
+        wanted: Vec<Wanted>,
+        scaled: &Scaled,
+        previous_failed: bool,
+        problems: &mut Problems,
+        warnings: &mut Problems,
+    ) -> Result<(Vec<Deployed>, Vec<Facts>), Failure> {
+        let namespace = &self.request.namespace;
+        let places: Vec<At> =
+            wanted.iter().map(|(resource, _)| self.scopes.at(resource, namespace)).collect();
+        let lives = self.observe(&wanted, &places, problems).await?;
+        let mut wanted = wanted;
+        let mut left_alone: Vec<Vec<String>> = Vec::with_capacity(wanted.len());
+        for ((resource, _), live) in wanted.iter_mut().zip(&lives) {
+            left_alone.push(leave_alone(resource, live.as_ref(), scaled));
+        }
+        let previous: BTreeMap<ObjectId, &Value> = self
+            .previous
+            .iter()
+            .map(|document| {
+                let mut object = document.object.clone();
+                let gvk = object::gvk(&object);
+                let id = crate::resource::normalise(&mut object, namespace, self.scopes.of(&gvk));
+                (id, &document.object)
+            })
+            .collect();
+        // Boxed and collected: of a lazy iterator the compiler cannot tell that the future may move
+        // between threads.
+        let mut asks = Vec::with_capacity(wanted.len());
+        for (((resource, _), live), at) in wanted.iter().zip(&lives).zip(&places) {
+            let before = previous.get(&resource.id).copied();
+            asks.push(self.ask(resource, live.as_ref(), at, before).boxed());
+        }
+        let asked: Vec<Asked> = futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
+
+        let (mut items, mut facts) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
+        let rows = wanted.into_iter().zip(lives).zip(places).zip(asked).zip(left_alone);
+        for (((((resource, stages), live), at), asked), left_alone) in rows {
+            let Asked { dry_run, after, repair } = asked;
+            if let Some(live) = &live {
+                self.adoptable(&resource, live, previous.contains_key(&resource.id), problems, warnings);
+            }
+            for field in &left_alone {
+                warnings.push(Problem::note(format!("{}: {field} is left to others", resource.human())));
+            }
+            let observed =
+                Observed { live: live.as_ref(), dry_run: &dry_run, repairs_owners: repair.is_some() };
+            let decision = match decide::decide(&resource.settings, &observed) {
+                Ok(decision) => decision,
+                Err(refusal) => {
+                    problems.push(refused(&resource, &refusal));
+                    continue;
+                }
+            };
+            let follow = decide::follow(
+                &resource.settings,
+                &decision,
+                live.as_ref(),
+                resource.is_crd(),
+                previous_failed,
+            );
+            let visits = ops::visits(&resource, &stages, &decision, follow);
+            items.push(Deployed { visits, exists: live.is_some(), resource });
+            facts.push(Facts { at, live, after, repair, left_alone });
+        }
+        Ok((items, facts))
+    }
+
+    /// Reads objects; kinds nobody serves and namespaces that are not there have none.
+    async fn observe(
+        &self,
+        wanted: &[Wanted],
+        places: &[At],
+        problems: &mut Problems,
+    ) -> Result<Vec<Option<Value>>, Failure> {
+        let is_there = |at: &At| self.scopes.is_served(&at.gvk) && self.namespaces.has(at);
+        let askable: Vec<usize> = (0..places.len()).filter(|index| is_there(&places[*index])).collect();
+        let asked: Vec<At> = askable.iter().map(|index| places[*index].clone()).collect();
+        let mut lives: Vec<Option<Value>> = vec![None; places.len()];
+        for (index, found) in askable.into_iter().zip(self.cluster.get_many(&asked).await) {
+            match found {
+                Ok(live) => lives[index] = live,
+                Err(error) => problems.push(denied(&wanted[index].0, "be looked at", error)?),
+            }
+        }
+        Ok(lives)
+    }
+
+    /// Asks the server what applying an object would make of it.
+    async fn ask(&self, resource: &Resource, live: Option<&Value>, at: &At, before: Option<&Value>) -> Asked {
+        let nothing = |dry_run| Asked { dry_run, after: None, repair: None };
+        if !self.scopes.is_served(&at.gvk) || !self.namespaces.has(at) {
+            return nothing(DryRun::Skipped);
+        }
+        if live.is_some() && resource.settings.has(DeletePolicy::BeforeCreation) {
+            return nothing(DryRun::Skipped);
+        }
+        let dry = Apply::new(MANAGER).dry_run(true);
+        let mut repair = None;
+        if let Some(live) = live {
+            let mut set: Option<Set> = None;
+            if owners::written_by_old_helm(live)
+                && let Some(before) = before
+                && let Ok(answer) = self.cluster.apply(at, before, &dry).await
+            {
+                set = Some(owners::owned_by_helm(&answer));
+            }
+            repair = owners::repair(
+                live,
+                &resource.object,
+                set.as_ref(),
+                self.request.options.keep_manual_changes,
+            );
+        }
+        match self.cluster.apply(at, &resource.object, &dry).await {
+            Ok(answer) => {
+                let after = match &repair {
+                    Some(repair) => owners::predict(&answer, repair),
+                    None => answer,
+                };
+                Asked { dry_run: DryRun::Accepted(Box::new(after.clone())), after: Some(after), repair }
+            }
+            Err(error) => {
+                let message = error.message.clone();
+                let dry_run = match error.class {
+                    ErrorClass::Immutable => DryRun::Immutable(message),
+                    ErrorClass::Invalid if decide::says_immutable(&message) => DryRun::Immutable(message),
+                    ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::Forbidden => {
+                        DryRun::Rejected(message)
+                    }
+                    ErrorClass::NotFound | ErrorClass::NoKind => DryRun::Skipped,
+                    _ => DryRun::Failed(message),
+                };
+                Asked { dry_run, after: None, repair }
+            }
+        }
+    }
+
+    /// Whether an object that is there may become the release's.
+    fn adoptable(
+        &self,
+        resource: &Resource,
+        live: &Value,
+        was_ours: bool,
+        problems: &mut Problems,
+        warnings: &mut Problems,
+    ) {
+        let deploys = !matches!(self.moment, Moment::Delete | Moment::Test);
+        let checked = resource.settings.ownership == Ownership::Release && deploys;
+        if !checked || self.request.options.force_adoption {
+            return;
+        }
+        let name = object::annotation(live, "meta.helm.sh/release-name");
+        let place = object::annotation(live, "meta.helm.sh/release-namespace");
+        if name == Some(&self.request.name) && place == Some(&self.request.namespace) {
+            return;
+        }
+        let stripped = name.is_none() && place.is_none();
+        if was_ours && stripped {
+            let problem = Problem::warning(format!(
+                "{}: someone removed the annotations of the release; they come back",
+                resource.human()
+            ));
+            warnings.push(resource.origin.blame(&resource.object, "", problem));
+            return;
+        }
+        let owner = match (name, place) {
+            (Some(name), Some(place)) => format!("it belongs to release {place}/{name}"),
+            _ => "it belongs to no release".to_owned(),
+        };
+        let problem = Problem::error(format!("{} exists already and {owner}", resource.human()))
+            .hint("delete or rename it, or take it over with --force-adoption");
+        problems.push(resource.origin.blame(&resource.object, "", problem));
+    }
+}
+
+/// Puts the live value of fields others look after into the manifest; tells which.
+fn leave_alone(resource: &mut Resource, live: Option<&Value>, scaled: &Scaled) -> Vec<String> {
+    let Some(live) = live else { return Vec::new() };
+    let mut fields = resource.settings.ignore_fields.clone();
+    let target = (resource.gvk.kind.clone(), resource.id.namespace.clone(), resource.id.name.clone());
+    if scaled.contains(&target) {
+        fields.push("spec.replicas".to_owned());
+    }
+    fields.sort_unstable();
+    fields.dedup();
+    let mut left = Vec::new();
+    for field in fields {
+        let pointer = format!("/{}", field.replace('.', "/"));
+        let (Some(theirs), Some(ours)) = (live.pointer(&pointer), resource.object.pointer_mut(&pointer))
+        else {
+            continue;
+        };
+        if ours != theirs {
+            *ours = theirs.clone();
+            left.push(field);
+        }
+    }
+    left
+}
+
+fn refused(resource: &Resource, refusal: &Refusal) -> Problem {
+    let secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
+    // A server quotes values in its refusals.
+    let shown =
+        |why: &String| if secret { "the server refuses a value of it".to_owned() } else { why.clone() };
+    let problem = match refusal {
+        Refusal::Immutable(why) => {
+            Problem::error(format!("{} cannot be changed in place: {}", resource.human(), shown(why))).hint(
+                "annotate it with `werf.io/delete-policy: before-creation-if-immutable` to have it deleted and created again",
+            )
+        }
+        Refusal::Rejected(why) => Problem::error(format!("{}: {}", resource.human(), shown(why))),
+    };
+    resource.origin.blame(&resource.object, "", problem)
+}
+
+/// What somebody may not do to an object, told about the object; all other trouble ends the plan.
+pub(super) fn denied(resource: &Resource, what: &str, error: Error) -> Result<Problem, Failure> {
+    if error.class != ErrorClass::Forbidden {
+        return Err(error.into());
+    }
+    let problem = Problem::error(format!("{} cannot {what}: {}", resource.human(), error.message));
+    Ok(resource.origin.blame(&resource.object, "", problem))
+}

@@ -1,0 +1,82 @@
+//! What is wanted of a release.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use slipway_chart::UserValues;
+use slipway_cluster::helm::{Driver, Release};
+
+use crate::resource::Moment;
+use crate::resource::transform::{Document, Extra};
+use crate::source::{Backing, Rendered, Source};
+
+/// When what the release no longer has is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PruneOrder {
+    /// Before anything new is applied.
+    Before,
+    /// Once everything new is ready.
+    #[default]
+    After,
+}
+
+/// How to plan.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Options {
+    /// Take over objects that belong to nobody or somebody else.
+    pub force_adoption: bool,
+    pub no_install_crds: bool,
+    /// Leave fields changed with `kubectl edit` alone.
+    pub keep_manual_changes: bool,
+    pub no_final_tracking: bool,
+    /// Added to all objects and kept in the release.
+    pub extra: Extra,
+    /// Added to all objects when they are applied.
+    pub runtime: Extra,
+    pub prune_order: PruneOrder,
+    pub driver: Driver,
+    pub release_labels: BTreeMap<String, String>,
+    pub description: Option<String>,
+    pub skip_schema_validation: bool,
+    pub subchart_notes: bool,
+    /// Deletes keep the last revision as `uninstalled`.
+    pub keep_history: bool,
+    /// Leave hooks out.
+    pub no_hooks: bool,
+    /// Of list entries with one key (environment variables, ports) only the last is sent, with a warning,
+    /// as client-side tools do; otherwise the server refuses them.
+    pub normalise: bool,
+    /// How deletes treat dependents unless the object says.
+    pub propagation: crate::resource::Propagation,
+}
+
+/// What the objects of a release come from.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A source, rendered for the revision it becomes.
+    Source {
+        source: Source,
+        values: Box<UserValues>,
+        backing: Backing,
+    },
+    Rendered(Box<Rendered>),
+    /// A stored revision; none is the last one that was good.
+    Revision(Option<u32>),
+    /// A record made before at a moment, with what is kept aside of it: for saved plans.
+    Record(Box<Release>, Moment, Vec<Document>),
+    /// Nothing: the release goes away.
+    Nothing,
+    /// The tests of the last revision.
+    Tests,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub name: String,
+    pub namespace: String,
+    pub content: Content,
+    pub options: Options,
+}

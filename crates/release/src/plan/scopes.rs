@@ -1,0 +1,156 @@
+//! What kinds and namespaces there are, or will be.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use slipway_cluster::{At, Cluster, ErrorClass};
+use slipway_manifest::{Gvk, object};
+use slipway_problem::{Problem, Problems};
+
+use super::compile::Wanted;
+use crate::failure::Failure;
+use crate::resource::transform::Document;
+use crate::resource::{Resource, Scope, is_crd, is_namespace};
+
+/// Whether kinds live in namespaces: the cluster says, or definitions of the release.
+pub(super) struct Scopes {
+    known: BTreeMap<Gvk, Scope>,
+    /// Kinds the release defines itself, by group and kind.
+    own: BTreeMap<(String, String), Scope>,
+}
+
+impl Scopes {
+    /// Asks for the kinds of `documents`, whose own definitions count, and of `previous` ones.
+    pub(super) async fn learn(
+        cluster: &Cluster,
+        documents: &[Document],
+        previous: &[Document],
+    ) -> Result<Scopes, Failure> {
+        let mut own = BTreeMap::new();
+        let mut wanted: BTreeSet<Gvk> =
+            previous.iter().map(|document| object::gvk(&document.object)).collect();
+        for document in documents {
+            let gvk = object::gvk(&document.object);
+            if is_crd(&gvk) {
+                let text = |path: &str| document.object.pointer(path).and_then(Value::as_str);
+                if let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) {
+                    let namespaced = text("/spec/scope") == Some("Namespaced");
+                    let scope = if namespaced { Scope::Namespaced } else { Scope::Cluster };
+                    own.insert((group.to_owned(), kind.to_owned()), scope);
+                }
+            }
+            wanted.insert(gvk);
+        }
+        let mut known = BTreeMap::new();
+        for gvk in wanted {
+            let scope = match cluster.kind(&gvk).await? {
+                Some(kind) if kind.namespaced => Scope::Namespaced,
+                Some(_) => Scope::Cluster,
+                None => continue,
+            };
+            known.insert(gvk, scope);
+        }
+        Ok(Scopes { known, own })
+    }
+
+    pub(super) fn is_served(&self, gvk: &Gvk) -> bool {
+        self.known.contains_key(gvk)
+    }
+
+    pub(super) fn of(&self, gvk: &Gvk) -> Scope {
+        self.known.get(gvk).copied().unwrap_or_else(|| {
+            self.own.get(&(gvk.group.clone(), gvk.kind.clone())).copied().unwrap_or(Scope::Unknown)
+        })
+    }
+
+    /// Kinds neither the cluster nor the release knows.
+    pub(super) fn unknown(&self, resources: &[Resource]) -> Problems {
+        let missing = resources.iter().filter(|resource| self.of(&resource.gvk) == Scope::Unknown);
+        missing
+            .map(|resource| {
+                let gvk = &resource.gvk;
+                let problem = Problem::error(format!(
+                    "{}: the cluster serves no kind {} in {}",
+                    resource.human(),
+                    gvk.kind,
+                    gvk.api_version()
+                ))
+                .hint("install the definition of the kind first, or correct apiVersion and kind");
+                resource.origin.blame(&resource.object, "apiVersion", problem)
+            })
+            .collect()
+    }
+
+    pub(super) fn at(&self, resource: &Resource, release_namespace: &str) -> At {
+        let namespace = match self.of(&resource.gvk) {
+            Scope::Cluster => None,
+            _ if resource.id.namespace.is_empty() => Some(release_namespace),
+            _ => Some(resource.id.namespace.as_str()),
+        };
+        At::new(resource.gvk.clone(), namespace, resource.id.name.as_str())
+    }
+}
+
+/// Which namespaces are there.
+pub(super) struct Namespaces {
+    missing: BTreeSet<String>,
+    /// Missing ones that come about before anything is put into them.
+    coming: BTreeSet<String>,
+}
+
+impl Namespaces {
+    pub(super) async fn learn(
+        cluster: &Cluster,
+        own: &str,
+        wanted: &[Wanted],
+    ) -> Result<Namespaces, Failure> {
+        let mut names: BTreeSet<String> =
+            wanted.iter().map(|(resource, _)| resource.id.namespace.clone()).collect();
+        names.remove("");
+        names.insert(own.to_owned());
+        let names: Vec<String> = names.into_iter().collect();
+        let found = futures::future::join_all(names.iter().map(|name| async move {
+            cluster.get(&At::new(Gvk::new("", "v1", "Namespace"), None, name.as_str())).await
+        }))
+        .await;
+        let mut missing = BTreeSet::new();
+        for (name, found) in names.into_iter().zip(found) {
+            match found {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    missing.insert(name);
+                }
+                // Who may not see namespaces may still work in one.
+                Err(error) if error.class == ErrorClass::Forbidden => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let made = wanted.iter().filter(|(resource, _)| is_namespace(&resource.gvk));
+        let mut coming: BTreeSet<String> = made.map(|(resource, _)| resource.id.name.clone()).collect();
+        // A run makes the release's own.
+        coming.insert(own.to_owned());
+        Ok(Namespaces { missing, coming })
+    }
+
+    /// Objects in namespaces that neither exist nor will.
+    pub(super) fn missing_for(&self, wanted: &[Wanted]) -> Problems {
+        let lost = wanted.iter().map(|(resource, _)| resource).filter(|resource| {
+            let namespace = &resource.id.namespace;
+            self.missing.contains(namespace) && !self.coming.contains(namespace)
+        });
+        lost.map(|resource| {
+            let namespace = &resource.id.namespace;
+            let problem = Problem::error(format!(
+                "{}: namespace `{namespace}` does not exist, and the release does not create it",
+                resource.human()
+            ))
+            .hint("create it first, add a Namespace to the release, or correct `metadata.namespace`");
+            resource.origin.blame(&resource.object, "namespace:", problem)
+        })
+        .collect()
+    }
+
+    pub(super) fn has(&self, at: &At) -> bool {
+        at.namespace.as_ref().is_none_or(|namespace| !self.missing.contains(namespace))
+    }
+}

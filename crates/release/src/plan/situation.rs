@@ -1,0 +1,95 @@
+//! Where a release stands: what its history means for what comes next.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use slipway_cluster::Cluster;
+use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
+
+use crate::failure::Failure;
+use crate::record;
+use crate::resource::transform::Document;
+use crate::resource::{Moment, Scope};
+
+/// Where a release stands.
+#[derive(Debug)]
+pub struct Situation {
+    pub history: Arc<History>,
+    pub moment: Moment,
+    pub revision: u32,
+    pub previous_failed: bool,
+}
+
+/// Reads the history and tells what deploying now means.
+pub async fn situation(
+    cluster: &Cluster,
+    name: &str,
+    namespace: &str,
+    driver: Driver,
+) -> Result<Situation, Failure> {
+    let storage = Storage::new(cluster.clone(), driver, namespace);
+    let history = storage.history(name).await?;
+    let deleted = history
+        .releases
+        .iter()
+        .rposition(|release| matches!(release.info.status, Status::Uninstalled | Status::Uninstalling));
+    let since = deleted.map_or(0, |position| position + 1);
+    let is_good = |release: &Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
+    let moment =
+        if history.releases[since..].iter().any(is_good) { Moment::Upgrade } else { Moment::Install };
+    let previous_failed = history.last().is_some_and(|last| {
+        let status = last.info.status;
+        status.is_pending() || matches!(status, Status::Failed | Status::Unknown | Status::Uninstalling)
+    });
+    let revision = history.last_revision() + 1;
+    Ok(Situation { history: Arc::new(history), moment, revision, previous_failed })
+}
+
+/// The revision a rollback goes to.
+pub fn rollback_target<'a>(
+    history: &'a History,
+    wanted: Option<u32>,
+    name: &str,
+) -> Result<&'a Release, Failure> {
+    if history.releases.is_empty() {
+        return Err(Failure::NotFound(format!("release `{name}` not found")));
+    }
+    if let Some(wanted) = wanted.filter(|wanted| *wanted > 0) {
+        let found = history.releases.iter().find(|release| release.version == wanted);
+        return found.ok_or_else(|| {
+            let known: Vec<String> =
+                history.releases.iter().map(|release| release.version.to_string()).collect();
+            Failure::NotFound(format!(
+                "release `{name}` has no revision {wanted}; there are {}",
+                known.join(", ")
+            ))
+        });
+    }
+    let is_good = |release: &&Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
+    let last = history.releases.last().map(|release| release.version);
+    let mut good = history.releases.iter().rev().filter(is_good);
+    let target = match good.next() {
+        Some(newest) if Some(newest.version) != last => Some(newest),
+        _ => good.next(),
+    };
+    target.ok_or_else(|| Failure::NotFound(format!("release `{name}` has no earlier revision that was good")))
+}
+
+/// Documents of the last good revision and all after it, newest first: what may have to be deleted.
+pub(super) fn previous_documents(history: &History) -> Vec<Document> {
+    let start =
+        history.releases.iter().rposition(|release| release.info.status == Status::Deployed).unwrap_or(0);
+    let deleted = history.releases.iter().rposition(|release| release.info.status == Status::Uninstalled);
+    let start = deleted.map_or(start, |deleted| start.max(deleted + 1));
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    for release in history.releases.get(start..).unwrap_or_default().iter().rev() {
+        for mut document in record::documents(release).0 {
+            let id = crate::resource::normalise(&mut document.object, &release.namespace, Scope::Unknown);
+            if seen.insert(id) {
+                all.push(document);
+            }
+        }
+    }
+    all
+}
