@@ -4,12 +4,12 @@
 #[cfg(test)]
 const ORDER: &[&str] = &[
     "problem",
-    "cel",
     "graph",
     "event",
     "yaml",
     "gotmpl",
-    "manifest", // kernel
+    "manifest",
+    "cel", // kernel
     "chart",
     "package",
     "kustomize",

@@ -1,6 +1,7 @@
 //! Cron schedules: the standard five fields and the `@` words.
 
 use jiff::{ToSpan, Zoned};
+use slipway_manifest::duration;
 
 /// A parsed schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl Schedule {
 
     fn word(word: &str, text: &str) -> Result<Schedule, String> {
         if let Some(span) = word.strip_prefix("every ") {
-            let seconds = duration(span.trim())
+            let seconds = whole_seconds(span.trim())
                 .ok_or_else(|| format!("failed to parse duration {text}: time: invalid duration {span:?}"))?;
             let mut schedule = Schedule::parse("* * * * *")?;
             schedule.every = Some(seconds.max(1));
@@ -153,25 +154,8 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String>
 }
 
 /// A Go duration in whole seconds.
-fn duration(text: &str) -> Option<i64> {
-    let mut rest = text;
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let value: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        total += value
-            * match &rest[..unit] {
-                "h" => 3600.0,
-                "m" => 60.0,
-                "s" => 1.0,
-                "ms" => 0.001,
-                _ => return None,
-            };
-        rest = &rest[unit..];
-    }
-    (total.is_finite() && total < 1e9 && !text.is_empty()).then_some(total as i64)
+fn whole_seconds(text: &str) -> Option<i64> {
+    duration::span(text).and_then(|span| i64::try_from(span.as_secs()).ok())
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_manifest::duration;
 use slipway_problem::{Problem, Problems, nearest};
 use slipway_yaml::{Fields, Node, Reader};
 
-use crate::duration;
 use crate::model::{Declaration, Located, Runner, Settings, StackFile};
 
 const API_VERSION: &str = "ktl.dev/v1";
@@ -385,7 +385,7 @@ fn settings(fields: &mut Fields<'_, '_>) -> Settings {
 
 fn timeout(fields: &mut Fields<'_, '_>) -> Option<Located<Duration>> {
     let text = located(fields, "timeout", Fields::text)?;
-    let parsed = duration::parse(&text.value).filter(|duration| !duration.is_zero());
+    let parsed = duration::span(&text.value).filter(|duration| !duration.is_zero());
     if parsed.is_none() {
         let problem = fields.place("timeout").problem(format!("`{}` is not a duration", text.value));
         fields.problems().push(problem.hint("write a number with a unit: `90s`, `10m`, `1h30m`"));

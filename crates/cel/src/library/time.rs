@@ -38,60 +38,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
 
 /// Reads a duration as Go writes it: `1h30m`, `-1.5s`, `0`.
 pub(crate) fn parse_duration(text: &str) -> Option<SignedDuration> {
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(SignedDuration::ZERO);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut nanos: i128 = 0;
-    while !rest.is_empty() {
-        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let whole_length = digits(rest);
-        let whole = &rest[..whole_length];
-        rest = &rest[whole_length..];
-        let mut fraction = "";
-        if let Some(after) = rest.strip_prefix('.') {
-            let length = digits(after);
-            fraction = &after[..length];
-            rest = &after[length..];
-        }
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let length = rest.bytes().take_while(|b| *b != b'.' && !b.is_ascii_digit()).count();
-        let unit: i128 = match &rest[..length] {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        rest = &rest[length..];
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()?.into() };
-        let mut part = whole * unit;
-        let mut scale = unit;
-        let mut rest_of_unit = 0_i128;
-        for digit in fraction.bytes().take(18) {
-            rest_of_unit = rest_of_unit * 10 + i128::from(digit - b'0');
-            scale *= 10;
-        }
-        if scale != unit {
-            part += rest_of_unit * unit / (scale / unit);
-        }
-        nanos += part;
-        if nanos > i128::from(i64::MAX) + 1 {
-            return None;
-        }
-    }
-    let nanos = i64::try_from(if negative { -nanos } else { nanos }).ok()?;
-    Some(SignedDuration::from_nanos(nanos))
+    slipway_manifest::duration::parse(text).ok()
 }
 
 /// A zone by name or by its distance from UTC (`+02:00`, `-8:00`, `02:00`).

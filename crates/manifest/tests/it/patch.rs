@@ -471,7 +471,7 @@ proptest! {
 
     #[test]
     fn created_json_patches_lead_to_the_goal(from in any_json(), to in any_json()) {
-        prop_assume!(from.is_object() && to.is_object());
+        let (from, to) = (json!({"a": from}), json!({"a": to}));
         let patch = json_patch::create(&from, &to).unwrap();
         prop_assert_eq!(json_patch::apply(from, &patch).unwrap(), to);
     }

@@ -5,7 +5,7 @@ mod objects;
 mod pods;
 mod references;
 
-pub(crate) use names::{TIMEOUT, WAIT, duration};
+pub(crate) use names::{TIMEOUT, WAIT};
 use slipway_problem::Problems;
 
 use crate::build::{Build, Inputs};

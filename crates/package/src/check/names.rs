@@ -1,8 +1,8 @@
 //! Names, labels, annotations and the phases they ask for.
 
 use serde_json::Value as Json;
-use slipway_manifest::names;
 use slipway_manifest::object::{annotation, annotations, labels};
+use slipway_manifest::{duration, names};
 use slipway_problem::Problems;
 
 use crate::build::{Build, BuiltObject};
@@ -67,7 +67,7 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
             problems.push(error("KR037", message).at(object.at.clone()));
         }
         if let Some(timeout) = annotation(&object.value, TIMEOUT)
-            && duration(timeout).is_none()
+            && duration::span(timeout).is_none()
         {
             let message = format!("{}: `{TIMEOUT}` is no duration: `{timeout}`", show_id(&object.id));
             problems.push(error("KR037", message).at(object.at.clone()).hint("write 90s, 5m or 1h30m"));
@@ -91,56 +91,5 @@ fn name(object: &BuiltObject, problems: &mut Problems) {
     if let Err(why) = result {
         let message = format!("`{}` is no name for a {}: {}", id.name, id.kind, why.join("; "));
         problems.push(error("KR023", message).at(object.at.clone()));
-    }
-}
-
-/// Reads a Go duration into nanoseconds.
-pub(crate) fn duration(text: &str) -> Option<u128> {
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total = 0f64;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let amount: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 6e10,
-            "h" => 3.6e12,
-            _ => return None,
-        };
-        total += amount * unit;
-        rest = &rest[end..];
-    }
-    (total < 1e19).then_some(total as u128)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration;
-
-    #[test]
-    fn durations_are_those_of_go() {
-        for (text, nanos) in [
-            ("5m", Some(300_000_000_000)),
-            ("1h30m", Some(5_400_000_000_000)),
-            ("1.5s", Some(1_500_000_000)),
-            ("0", Some(0)),
-            ("5", None),
-            ("", None),
-            ("m", None),
-            ("5 m", None),
-        ] {
-            assert_eq!(duration(text), nanos, "{text}");
-        }
     }
 }

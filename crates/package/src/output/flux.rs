@@ -1,13 +1,14 @@
 //! Flux Kustomizations, one per phase, each waiting for the one before.
 
 use serde_json::{Value as Json, json};
+use slipway_manifest::duration;
 use slipway_manifest::object::annotation;
 use slipway_problem::{Problem, Problems};
 
 use super::layout::kustomization;
 use super::{Emit, OutFile};
 use crate::build::{Build, BuiltObject};
-use crate::check::{TIMEOUT, WAIT, duration};
+use crate::check::{TIMEOUT, WAIT};
 use crate::report::error;
 
 /// What Flux must be told.
@@ -96,7 +97,7 @@ impl Build {
             let timeout = objects
                 .iter()
                 .filter_map(|object| annotation(&object.value, TIMEOUT))
-                .max_by_key(|text| duration(text).unwrap_or(0));
+                .max_by_key(|text| duration::span(text).unwrap_or_default());
             if let Some(timeout) = timeout {
                 map.insert("timeout".to_owned(), json!(timeout));
             }

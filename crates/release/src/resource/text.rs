@@ -1,6 +1,4 @@
-//! The small languages annotations are written in: Go's booleans and durations, property lists.
-
-use std::time::Duration;
+//! The small languages annotations are written in: Go's booleans, property lists.
 
 /// Reads a boolean as Go does.
 pub fn boolean(text: &str) -> Option<bool> {
@@ -9,39 +7,6 @@ pub fn boolean(text: &str) -> Option<bool> {
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
         _ => None,
     }
-}
-
-/// Reads a duration as Go does: `1h2m3.5s`, `500ms`, `0`. Negative ones are not durations here.
-pub fn duration(text: &str) -> Option<Duration> {
-    let text = text.strip_prefix('+').unwrap_or(text);
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut total = 0f64;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let scale = match &rest[..unit] {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total += number * scale;
-        rest = &rest[unit..];
-    }
-    // As whole nanoseconds, so that `0.1s` is exactly that.
-    let nanos = (total * 1e9).round();
-    (nanos.is_finite() && nanos <= i64::MAX as f64).then(|| Duration::from_nanos(nanos as u64))
 }
 
 /// A value of a property list.
@@ -105,25 +70,6 @@ fn split_outside_quotes(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_gos() {
-        let cases = [
-            ("1h2m3s", Some(3723.0)),
-            ("500ms", Some(0.5)),
-            ("1.5s", Some(1.5)),
-            ("0", Some(0.0)),
-            ("0s", Some(0.0)),
-            ("5", None),
-            ("", None),
-            ("s", None),
-            ("-1s", None),
-            ("1d", None),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(duration(text).map(|d| d.as_secs_f64()), expected, "{text}");
-        }
-    }
 
     #[test]
     fn property_lists_know_quotes_and_flags() {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use slipway_manifest::duration;
 use slipway_problem::Problem;
 use slipway_yaml::{Mapping, Node, Value};
 
@@ -122,7 +123,7 @@ impl<'n, 'f> Block<'n, 'f> {
             self.report(node, key, "E008", problem);
             return None;
         };
-        match duration(text) {
+        match read_duration(text) {
             Ok(value) => Some((node, value)),
             Err((code, message, hint)) => {
                 let mut problem = Problem::error(format!("{key}: {message}"));
@@ -233,56 +234,17 @@ impl<'n, 'f> Block<'n, 'f> {
 type DurationError = (&'static str, String, Option<String>);
 
 /// Reads a duration as Go writes it, without a sign.
-fn duration(text: &str) -> Result<Duration, DurationError> {
-    let bad = |hint: Option<&str>| {
-        let hint = hint.unwrap_or("write it like `90s`, `5m` or `1h30m`");
-        ("E030", format!("`{text}` is not a duration"), Some(hint.to_owned()))
+fn read_duration(text: &str) -> Result<Duration, DurationError> {
+    let hint = match duration::parse(text) {
+        Ok(signed) => {
+            return Duration::try_from(signed).map_err(|_| ("E031", format!("`{text}` is negative"), None));
+        }
+        Err(duration::DurationError::MissingUnit) => "a unit is missing: write `30s` or `5m`",
+        Err(duration::DurationError::UnknownUnit("d")) => "days are not known: write hours, such as `24h`",
+        Err(duration::DurationError::UnknownUnit("w")) => "weeks are not known: write hours, such as `168h`",
+        Err(_) => "write it like `90s`, `5m` or `1h30m`",
     };
-    if let Some(rest) = text.strip_prefix('-') {
-        return match duration(rest) {
-            Ok(_) => Err(("E031", format!("`{text}` is negative"), None)),
-            Err(_) => Err(bad(None)),
-        };
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut nanos = 0f64;
-    if rest.is_empty() {
-        return Err(bad(None));
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..digits].parse().map_err(|_| bad(None))?;
-        rest = &rest[digits..];
-        let units = [
-            ("ns", 1.0),
-            ("us", 1e3),
-            ("µs", 1e3),
-            ("μs", 1e3),
-            ("ms", 1e6),
-            ("s", 1e9),
-            ("m", 60e9),
-            ("h", 3600e9),
-        ];
-        let unit = units.iter().find(|(unit, _)| rest.starts_with(unit));
-        let Some((unit, size)) = unit else {
-            let hint = match rest.chars().next() {
-                Some('d') => Some("days are not known: write hours, such as `24h`"),
-                Some('w') => Some("weeks are not known: write hours, such as `168h`"),
-                None => Some("a unit is missing: write `30s` or `5m`"),
-                _ => None,
-            };
-            return Err(bad(hint));
-        };
-        nanos += number * size;
-        rest = &rest[unit.len()..];
-    }
-    if nanos > i64::MAX as f64 {
-        return Err(bad(None));
-    }
-    Ok(Duration::from_nanos(nanos as u64))
+    Err(("E030", format!("`{text}` is not a duration"), Some(hint.to_owned())))
 }
 
 #[cfg(test)]
@@ -291,7 +253,7 @@ mod tests {
 
     #[test]
     fn durations() {
-        let ok = |text: &str| duration(text).map(|value| value.as_millis() as u64).ok();
+        let ok = |text: &str| read_duration(text).map(|value| value.as_millis() as u64).ok();
         assert_eq!(ok("5m"), Some(300_000));
         assert_eq!(ok("1h2m3.5s"), Some(3_723_500));
         assert_eq!(ok("0"), Some(0));
@@ -306,7 +268,7 @@ mod tests {
             ("-", "E030"),
             ("1e9h", "E030"),
         ] {
-            assert_eq!(duration(text).map_err(|(code, _, _)| code), Err(code), "{text}");
+            assert_eq!(read_duration(text).map_err(|(code, _, _)| code), Err(code), "{text}");
         }
     }
 }

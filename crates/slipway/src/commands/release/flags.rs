@@ -241,8 +241,7 @@ impl RunFlags {
 }
 
 pub fn time(text: &str) -> Result<Duration, String> {
-    slipway_release::resource::text::duration(text)
-        .ok_or_else(|| "expected a duration such as 1m30s".to_owned())
+    slipway_manifest::duration::span(text).ok_or_else(|| "expected a duration such as 1m30s".to_owned())
 }
 
 fn pairs(texts: &[String]) -> anyhow::Result<Vec<(String, String)>> {
