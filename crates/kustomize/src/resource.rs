@@ -29,6 +29,12 @@ pub(crate) enum Step {
     Element(usize),
 }
 
+impl Step {
+    fn is_element(&self) -> bool {
+        matches!(self, Step::Element(_))
+    }
+}
+
 /// One object of a build.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
@@ -193,10 +199,10 @@ impl Resource {
         for (mut group, before) in groups.into_iter().zip(before) {
             let mut changed = None;
             group.retain(|path| match self.value_at(path) {
-                Some(value) if value.is_string() => {
-                    if Some(&*value) != before.as_ref() {
-                        changed = Some(value.clone());
-                    }
+                Some(value) if Some(&*value) == before.as_ref() => true,
+                // The elements of a list can have moved: another one is there now.
+                Some(value) if value.is_string() && !path.iter().any(Step::is_element) => {
+                    changed = Some(value.clone());
                     true
                 }
                 _ => false,

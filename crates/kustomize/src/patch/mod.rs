@@ -14,7 +14,7 @@ use crate::id::Id;
 use crate::kustomization::PatchEntry;
 use crate::load;
 use crate::patch::strategic::{Oddity, SecondKey};
-use crate::resource::{Origin, Resource, Step};
+use crate::resource::{Origin, Resource};
 use crate::selector::Selector;
 
 /// A patch, read and checked.
@@ -325,10 +325,6 @@ fn strategic_one(
     };
     resource.drop_blanks();
     let mut oddities = Vec::new();
-    // A merge can move the elements of lists.
-    for group in &mut resource.shared {
-        group.retain(|path| !path.iter().any(|step| matches!(step, Step::Element(_))));
-    }
     let value = resource.value.clone();
     let merged = resource.change_shared(|resource| {
         let value = std::mem::take(&mut resource.value);
