@@ -45,8 +45,6 @@ pub struct Options {
     pub assume_ready: Vec<String>,
     /// Passes on what containers say.
     pub logs: bool,
-    /// API groups whose objects are ready once applied, where nobody acts on them.
-    pub assume_ready: Vec<String>,
 }
 
 impl Default for Options {
@@ -64,7 +62,6 @@ impl Default for Options {
             delete_namespace: false,
             assume_ready: Vec::new(),
             logs: true,
-            assume_ready: Vec::new(),
         }
     }
 }
