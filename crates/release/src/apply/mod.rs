@@ -41,8 +41,6 @@ pub struct Options {
     pub grace: Duration,
     /// Deletes the namespace as well.
     pub delete_namespace: bool,
-    /// API groups whose objects are ready once applied, where nobody acts on them.
-    pub assume_ready: Vec<String>,
     /// Passes on what containers say.
     pub logs: bool,
 }
@@ -60,7 +58,6 @@ impl Default for Options {
             create_namespace: true,
             grace: Duration::from_secs(30),
             delete_namespace: false,
-            assume_ready: Vec::new(),
             logs: true,
         }
     }

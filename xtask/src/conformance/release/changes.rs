@@ -438,11 +438,15 @@ fn duplicates(s: &Scene<'_>) -> Result<()> {
         "image: \"nginx:1\"}",
         "image: \"nginx:1\", env: [{name: A, value: \"1\"}, {name: A, value: \"2\"}]}",
     );
+    // Only a namespace that is there can be asked.
+    s.stage.real.kubectl(&["create", "namespace", &s.namespace])?;
     s.one(&text)?;
-    let ran = s.plan(&[])?;
-    // Either it is refused with its place, or the last entry wins with a warning.
-    let said = ran.out + &ran.err;
-    ensure!(said.contains("templates/all.yaml") && said.contains('A'), "{said}");
+    let said = s.plan(&[])?.fails(1)?;
+    ensure!(said.contains("templates/all.yaml") && said.contains("Deployment/web"), "{said}");
+    let ran = s.apply(&["--normalise"])?;
+    ensure!(ran.code == 0 && ran.err.contains("twice"), "{}", ran.err);
+    let live = s.must("deployment/web")?;
+    ensure!(live["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] == "2", "the last counts");
     Ok(())
 }
 

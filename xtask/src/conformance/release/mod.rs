@@ -1,7 +1,8 @@
 //! The scenarios of a release, played by our binary against a real API server with real controllers and
 //! simulated nodes, and with Helm on the same releases.
 //!
-//! Runs only when named: it builds Kubernetes from its modules the first time. `--only 7,31` plays some.
+//! Runs only when named: it builds Kubernetes from its modules the first time. `SLIPWAY_SCENARIOS=7,31` plays
+//! some alone.
 
 mod changes;
 mod failures;
