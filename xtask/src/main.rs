@@ -13,6 +13,7 @@ mod peers;
 mod real;
 mod shell;
 mod soak;
+mod stack;
 mod test;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ cargo xtask COMMAND
   lint                     formatting, clippy, rustdoc
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
+  bench stack --real       300 releases on a real API server beside a loop of `helm upgrade --install`
   bench sandbox --objects N
                            N objects created, watched and listed in pages, none lost
   conformance [SUITE..] [--charts DIR]
@@ -35,6 +37,7 @@ cargo xtask COMMAND
                            feed every parser mutated inputs; 60 seconds each unless told
   soak sandbox [--minutes N]
                            many clients and restarts by kill -9; no write lost, every event once
+  soak stack [--kills N]   a stack of 30 releases under kill -9; nothing applied twice, nothing skipped
   soak release [--kills N] [--seed N] [--real] [--release-build]
                            apply killed at random points and run again; the end is that of a calm run
   ci                       what CI runs after `test`: lint, short benchmarks, conformance

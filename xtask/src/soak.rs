@@ -7,9 +7,9 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::real::{Parts, Real};
-use crate::shell;
+use crate::{shell, stack};
 
-const USAGE: &str = "usage: cargo xtask soak sandbox [--minutes N] | release [--kills N] [--seed N] [--real] [--release-build]";
+const USAGE: &str = "usage: cargo xtask soak sandbox [--minutes N] | release [--kills N] [--seed N] [--real] [--release-build] | stack [--kills N]";
 
 /// Soaks what it is told.
 pub fn run(args: &[&str]) -> Result<()> {
@@ -17,6 +17,8 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["sandbox"] => sandbox("1"),
         ["sandbox", "--minutes", minutes] => sandbox(minutes),
         ["release", rest @ ..] => release(rest),
+        ["stack"] => stack::soak(20),
+        ["stack", "--kills", kills] => stack::soak(kills.parse()?),
         _ => bail!(USAGE),
     }
 }

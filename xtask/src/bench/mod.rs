@@ -41,6 +41,9 @@ const BENCHES: &[Bench] = &[
     Bench { name: "release", run: release::run },
 ];
 
+/// Beside real programs on a real control plane; only when asked for.
+const REAL: &[Bench] = &[Bench { name: "stack", run: crate::stack::real }];
+
 pub fn run(args: &[&str]) -> Result<()> {
     let effort = if args.contains(&"--short") { Effort::Short } else { Effort::Full };
     let args = match args {
@@ -50,17 +53,19 @@ pub fn run(args: &[&str]) -> Result<()> {
         }
         args => args,
     };
-    let names: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--short").collect();
-    if let Some(unknown) = names.iter().find(|name| !BENCHES.iter().any(|bench| bench.name == **name)) {
-        let known: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
+    let benches = if args.contains(&"--real") { REAL } else { BENCHES };
+    let names: Vec<&str> = args.iter().copied().filter(|arg| !["--short", "--real"].contains(arg)).collect();
+    if let Some(unknown) = names.iter().find(|name| !benches.iter().any(|bench| bench.name == **name)) {
+        let known: Vec<_> = benches.iter().map(|bench| bench.name).collect();
         bail!("there is no benchmark `{unknown}`; there are: {}", known.join(", "));
     }
-    for bench in BENCHES.iter().filter(|bench| names.is_empty() || names.contains(&bench.name)) {
+    let suffix = if args.contains(&"--real") { "-real" } else { "" };
+    for bench in benches.iter().filter(|bench| names.is_empty() || names.contains(&bench.name)) {
         let rows = (bench.run)(effort).with_context(|| format!("benchmark {}", bench.name))?;
         print_table(bench.name, &rows);
         let directory = shell::target().join("bench");
         fs::create_dir_all(&directory)?;
-        let path = directory.join(format!("{}.json", bench.name));
+        let path = directory.join(format!("{}{suffix}.json", bench.name));
         fs::write(&path, serde_json::to_string_pretty(&rows)? + "\n")?;
         eprintln!("wrote {}", path.display());
     }

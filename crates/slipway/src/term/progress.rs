@@ -95,8 +95,48 @@ impl Teller {
     }
 }
 
-/// What a person reads of an event; nothing for those that only machines care about.
+/// The release of a stack that a node's name begins with, in brackets, and the rest of the name.
+fn owner(node: &str) -> Option<(&str, &str)> {
+    let (id, rest) = node.strip_prefix('[')?.split_once(']')?;
+    Some((id, rest.strip_prefix(' ').unwrap_or(rest)))
+}
+
+/// The name of the node an event is about.
+fn node_of(event: &mut Event) -> Option<&mut String> {
+    match event {
+        Event::NodeStarted { node, .. }
+        | Event::NodeRetrying { node, .. }
+        | Event::NodeFinished { node, .. } => Some(node),
+        Event::Object { node, .. } | Event::Log { node, .. } | Event::Progress { node, .. } => node.as_mut(),
+        Event::Warning { problem } => Some(&mut problem.message),
+        _ => None,
+    }
+}
+
+/// What a person reads of an event; nothing for those that only machines care about. Every line about a release
+/// of a stack begins with its id.
 fn line(event: &Event, verbosity: Verbosity) -> Option<String> {
+    let mut inner = event.clone();
+    let Some((id, rest)) = node_of(&mut inner).and_then(|node| {
+        let (id, rest) = owner(node)?;
+        Some((id.to_owned(), rest.to_owned()))
+    }) else {
+        return bare_line(event, verbosity);
+    };
+    match &mut inner {
+        Event::Object { node, .. } | Event::Log { node, .. } | Event::Progress { node, .. }
+            if rest.is_empty() =>
+        {
+            *node = None;
+        }
+        inner => node_of(inner).into_iter().for_each(|node| node.clone_from(&rest)),
+    }
+    let lines = bare_line(&inner, verbosity)?;
+    let mark = paint(DIM, format!("[{id}]"));
+    Some(lines.lines().map(|line| format!("{mark} {}", line.trim_start())).collect::<Vec<_>>().join("\n"))
+}
+
+fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
     Some(match event {
         Event::RunStarted { title, nodes } => format!("{} ({nodes} nodes)", paint(BOLD, title)),
         Event::RunFinished { status, duration_ms } => {
@@ -269,6 +309,18 @@ impl Sink for Live {
                 }
                 state.overall = Some(bar);
             }
+            // What a release of a stack does shows beside its name, and is not counted.
+            Event::NodeStarted { node, .. } | Event::Progress { node: Some(node), .. }
+                if owner(node).is_some_and(|(id, _)| state.running.contains_key(id)) =>
+            {
+                let (id, rest) = owner(node).unwrap_or_default();
+                let rest = match &record.event {
+                    Event::Progress { message, .. } => message.as_str(),
+                    _ => rest,
+                };
+                state.running.get(id).into_iter().for_each(|bar| bar.set_message(format!("{id}: {rest}")));
+            }
+            Event::NodeFinished { node, .. } if owner(node).is_some() => self.say(&record.event),
             Event::NodeStarted { node, .. } => {
                 self.say(&record.event);
                 if let Some(Some(old)) = state.running.insert(node.clone(), None) {
@@ -331,6 +383,24 @@ mod tests {
                 "2 succeeded, 1 blocked",
             ),
             (Event::Summary { totals: Totals::default() }, "nothing to do"),
+            (
+                Event::NodeFinished {
+                    node: "[c/ns/web] create ConfigMap/a".into(),
+                    status: NodeStatus::Succeeded,
+                    reason: None,
+                    duration_ms: 7,
+                },
+                "[c/ns/web] ok create ConfigMap/a 7ms",
+            ),
+            (
+                Event::Progress {
+                    node: Some("[c/ns/web]".into()),
+                    message: "waiting".into(),
+                    done: None,
+                    total: None,
+                },
+                "[c/ns/web] waiting",
+            ),
             (Event::NodeStarted { node: "web".into(), attempt: 1 }, ""),
         ] {
             assert_eq!(plain(&event), expected);

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use crate::support::Place;
 
 /// What was put or offered, by path.
-type Store = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+pub(crate) type Store = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 /// Serves files and as much of a registry as charts need, on a port of its own.
-fn serve(store: &Store) -> String {
+pub(crate) fn serve(store: &Store) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let store = Arc::clone(store);
