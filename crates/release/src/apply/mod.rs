@@ -43,6 +43,8 @@ pub struct Options {
     pub delete_namespace: bool,
     /// Passes on what containers say.
     pub logs: bool,
+    /// API groups whose objects are ready once applied, where nobody acts on them.
+    pub assume_ready: Vec<String>,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             grace: Duration::from_secs(30),
             delete_namespace: false,
             logs: true,
+            assume_ready: Vec::new(),
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod repo;
 pub mod run;
 pub mod sandbox;
 pub mod stack;
+pub mod validate;
 
 use crate::cli::Command;
 use crate::exit::Exit;

@@ -318,7 +318,12 @@ impl Sink for Live {
                     Event::Progress { message, .. } => message.as_str(),
                     _ => rest,
                 };
-                state.running.get(id).into_iter().for_each(|bar| bar.set_message(format!("{id}: {rest}")));
+                state
+                    .running
+                    .get(id)
+                    .into_iter()
+                    .flatten()
+                    .for_each(|bar| bar.set_message(format!("{id}: {rest}")));
             }
             Event::NodeFinished { node, .. } if owner(node).is_some() => self.say(&record.event),
             Event::NodeStarted { node, .. } => {
