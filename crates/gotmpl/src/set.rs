@@ -1,7 +1,8 @@
 //! Named templates parsed into one set, as Helm parses all files of all charts.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::func::FuncMap;
 use crate::host::Limits;
@@ -10,6 +11,9 @@ use crate::parse::{ParseError, parse};
 
 /// The name of Helm's set, which shows in messages.
 pub(crate) const ROOT: &str = "gotpl";
+
+/// Less template text than this is parsed before another thread has started.
+const WORTH_A_THREAD: usize = 128 * 1024;
 
 /// Parsed templates: parse once, execute many times, from any thread.
 #[derive(Clone)]
@@ -28,11 +32,56 @@ impl TemplateSet {
     /// Parses a file; what it defines replaces earlier templates of the same name, except that a body
     /// of only space never does.
     pub fn parse(&mut self, name: &str, text: impl AsRef<[u8]>) -> Result<(), ParseError> {
-        for tree in parse(name, text.as_ref().into(), &self.funcs, self.parse_depth)? {
+        self.parse_shared(name, text.as_ref().into())
+    }
+
+    fn parse_shared(&mut self, name: &str, text: Arc<[u8]>) -> Result<(), ParseError> {
+        let trees = parse(name, text, &self.funcs, self.parse_depth)?;
+        self.add(trees);
+        Ok(())
+    }
+
+    fn add(&mut self, trees: Vec<Arc<Tree>>) {
+        for tree in trees {
             if tree.is_empty() && self.trees.contains_key(&tree.name) {
                 continue;
             }
             self.trees.insert(tree.name.clone(), tree);
+        }
+    }
+
+    /// Parses files in order, as [`TemplateSet::parse`] does one by one; much text is read by several
+    /// threads. The error is that of the first file that has one, with its place among the files.
+    pub fn parse_all(&mut self, files: &[(&str, Arc<[u8]>)]) -> Result<(), (usize, ParseError)> {
+        let size: usize = files.iter().map(|(_, text)| text.len()).sum();
+        if size < WORTH_A_THREAD {
+            for (at, (name, text)) in files.iter().enumerate() {
+                self.parse_shared(name, Arc::clone(text)).map_err(|error| (at, error))?;
+            }
+            return Ok(());
+        }
+        let (funcs, depth) = (Arc::clone(&self.funcs), self.parse_depth);
+        let results: Vec<OnceLock<_>> = files.iter().map(|_| OnceLock::new()).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let (Some((name, text)), Some(result)) = (files.get(at), results.get(at)) else { break };
+                // Each place is taken once.
+                let _ = result.set(parse(name, Arc::clone(text), &funcs, depth));
+            }
+        };
+        std::thread::scope(|scope| {
+            // A thread that cannot be had is not missed.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            work();
+        });
+        for (at, result) in results.into_iter().enumerate() {
+            let trees = match result.into_inner() {
+                Some(trees) => trees,
+                None => parse(files[at].0, Arc::clone(&files[at].1), &funcs, depth),
+            };
+            self.add(trees.map_err(|error| (at, error))?);
         }
         Ok(())
     }

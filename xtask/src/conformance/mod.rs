@@ -4,6 +4,7 @@ mod charts;
 mod helm;
 mod kustomize;
 mod package;
+mod random;
 mod release;
 mod sandbox;
 
