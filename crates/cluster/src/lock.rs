@@ -23,7 +23,7 @@ use crate::{Apply, At, Cluster, WriteOptions};
 pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
 
 /// How long a renewal that comes too late may take.
-const LATE: Duration = Duration::from_secs(2);
+const LATE: Duration = Duration::from_secs(4);
 
 /// How to take a lock.
 #[derive(Clone, Debug)]

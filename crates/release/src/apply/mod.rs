@@ -127,6 +127,8 @@ pub async fn apply_checked(
             return Ok(skipped(&plan, cluster.calls().since(&early.before).to_string()));
         }
         early.plan = Some(plan);
+    } else if matches!(request.content, Content::Nothing) {
+        early.plan = Some(plan::plan(cluster, request, events).await?);
     }
     let held = {
         let lock = format!("release/{}", request.name);
