@@ -290,7 +290,7 @@ fn check_conversion(definition: &Value, errors: &mut Vec<FieldError>) {
             }
         }
         Some(other) => {
-            errors.push(FieldError::not_supported("spec.conversion.strategy", other, ["None", "Webhook"]))
+            errors.push(FieldError::not_supported("spec.conversion.strategy", other, ["None", "Webhook"]));
         }
     }
 }

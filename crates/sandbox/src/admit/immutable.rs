@@ -269,8 +269,9 @@ fn pod(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         super::default::tidy(&mut allowed, "tolerations");
     }
     let gates = |v: &Value| v["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
-    for (i, gate) in gates(new).iter().enumerate().filter(|(_, gate)| !gates(old).contains(gate)) {
-        let name = gate["name"].as_str().unwrap_or("");
+    let fresh = gates(new).iter().position(|gate| !gates(old).contains(gate));
+    if let Some(i) = fresh {
+        let name = new["spec"]["schedulingGates"][i]["name"].as_str().unwrap_or("");
         out.push(Cause::forbidden(
             format!("spec.schedulingGates[{i}].name"),
             &format!("only deletion is allowed, but found new scheduling gate '{name}'"),

@@ -357,7 +357,7 @@ fn bounds(limit: &Value, resources: &Value, out: &mut Vec<String>) {
                 }
             }
             (None | Some(0), _, _) => {
-                out.push(format!("{text}, but no request is specified or request is 0"))
+                out.push(format!("{text}, but no request is specified or request is 0"));
             }
             (_, None | Some(0), _) => out.push(format!("{text}, but no limit is specified or limit is 0")),
             _ => {}

@@ -863,7 +863,7 @@ fn name_service(config: &Value, field: &str, out: &mut Causes) {
     for (i, search) in list(&config["searches"]) {
         let text = search.as_str().unwrap_or("").trim_end_matches('.');
         let bare = text.replace('_', "a");
-        if text != "" && !meta::subdomain_problems(&bare).is_empty() {
+        if !text.is_empty() && !meta::subdomain_problems(&bare).is_empty() {
             out.push(Cause::invalid(format!("{field}.searches[{i}]"), search, SEARCH));
         }
     }
