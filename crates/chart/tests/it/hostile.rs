@@ -160,3 +160,30 @@ fn archives_that_lead_astray_end_in_an_error() {
         assert!(error.to_string().contains(expected), "{name}: {error}");
     }
 }
+
+/// What real Helm says of links that lead nowhere; it keeps a `..` directly under the root.
+#[cfg(unix)]
+#[test]
+fn a_dangling_link_is_named_as_go_walks_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("chart/files")).unwrap();
+    std::fs::write(root.join("chart/Chart.yaml"), ABOUT).unwrap();
+    let names: Vec<_> = root.iter().skip(1).collect();
+    let first = format!("/{}", names[0].to_string_lossy());
+    for (up, expected) in [
+        (1, root.join("chart/nowhere").display().to_string()),
+        (names.len() + 1, format!("{first}/nowhere")),
+        (names.len() + 2, format!("{first}/../nowhere")),
+    ] {
+        let link = root.join("chart/files/x");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink("../".repeat(up) + "nowhere", &link).unwrap();
+        let error = Chart::load(root.join("chart").as_path(), &LoadOptions::default()).unwrap_err();
+        let expected = format!(
+            "error evaluating symlink {}: lstat {expected}: no such file or directory",
+            link.display()
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}

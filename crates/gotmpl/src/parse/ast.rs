@@ -38,7 +38,8 @@ impl Source {
 pub(crate) struct Tree {
     pub(crate) name: String,
     pub(crate) source: Arc<Source>,
-    pub(crate) root: Vec<Node>,
+    /// Shared with the trees of files of the same text.
+    pub(crate) root: Arc<Vec<Node>>,
 }
 
 impl Tree {

@@ -180,7 +180,7 @@ impl<'p, 'a> Parser<'p, 'a> {
     // Structure.
 
     fn add(&mut self, name: String, root: Vec<Node>) -> Result<()> {
-        let tree = Arc::new(Tree { name, source: Arc::clone(self.shared.source), root });
+        let tree = Arc::new(Tree { name, source: Arc::clone(self.shared.source), root: Arc::new(root) });
         match self.shared.trees.iter_mut().find(|t| t.name == tree.name) {
             None => self.shared.trees.push(tree),
             Some(old) if old.is_empty() => *old = tree,
