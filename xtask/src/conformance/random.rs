@@ -576,11 +576,11 @@ impl Maker {
                 "x-kubernetes-object-ref-kind": self.dice.pick(&["ConfigMap", "Secret"]),
             });
             let spec = json!({"Schema": {"properties": {"configMapRef": hint}}});
-            let foo = json!({"Schema": {"properties": {
+            let odd = json!({"Schema": {"properties": {
                 "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
                 "spec": {"$ref": "example.com/v1.FooSpec"},
             }}});
-            let text = json!({"example.com/v1.Foo": foo, "example.com/v1.FooSpec": spec});
+            let text = json!({"example.com/v1.Foo": odd, "example.com/v1.FooSpec": spec});
             self.files.push((below("crd.json"), text.to_string()));
             set("crds", json!(["crd.json"]));
         }
