@@ -10,7 +10,7 @@ import http.client, json, os, random, re, shutil, signal, socket, ssl, subproces
 
 SLIPWAY, WORK, MINUTES = sys.argv[1], os.path.abspath(sys.argv[2]), float(sys.argv[3])
 SEED = int(sys.argv[sys.argv.index('--seed') + 1]) if '--seed' in sys.argv else int(time.time())
-WRITERS, WATCHERS, KEYS = 6, 3, 25
+WRITERS, WATCHERS, KEYS = 8, 3, 25
 NS = '/api/v1/namespaces/soak/configmaps'
 FAILURES = []
 STOP = threading.Event()
@@ -86,7 +86,7 @@ class Writer(threading.Thread):
         self.known = {}         # name -> value, absent when deleted
         self.unsure = {}        # name -> what an unanswered write may have left
         self.revisions = []     # of acknowledged writes
-        self.writes = 0
+        self.writes = self.reads = 0
 
     def run(self):
         client = Client(self.server)
@@ -95,7 +95,13 @@ class Writer(threading.Thread):
             try:
                 if name in self.unsure:
                     self.settle(client, name)
-                self.write(client, name)
+                chance = self.random.random()
+                if chance < 0.04:
+                    self.list(client)
+                elif chance < 0.045:
+                    self.delete_all(client)
+                else:
+                    self.write(client, name)
             except (OSError, http.client.HTTPException, ssl.SSLError):
                 client = Client(self.server)
                 time.sleep(0.05)
@@ -112,6 +118,42 @@ class Writer(threading.Thread):
         else:
             self.known[name] = value
 
+    def list(self, client):
+        """Page by page: exactly what is known, but for what is not certain."""
+        found, token = {}, None
+        while True:
+            query = {'labelSelector': 'w=%d' % self.number, 'limit': '7'}
+            if token:
+                query['continue'] = token
+            status, page = client.call('GET', NS, query=query)
+            if status != 200:
+                return fail('a page of writer %d answers %s %s' % (self.number, status, str(page)[:200]))
+            for item in page['items']:
+                if item['metadata']['name'] in found:
+                    fail('%s is listed twice' % item['metadata']['name'])
+                found[item['metadata']['name']] = item['data']['v']
+            token = page['metadata'].get('continue')
+            if not token:
+                break
+        self.reads += 1
+        for name in set(found) | set(self.known):
+            if name not in self.unsure and found.get(name) != self.known.get(name):
+                fail('%s is listed as %r, expected %r' % (name, found.get(name), self.known.get(name)))
+
+    def delete_all(self, client):
+        """Everything of this writer's in one request."""
+        names = ['w%d-%d' % (self.number, i) for i in range(KEYS)]
+        before = dict(self.unsure)
+        for name in names:
+            self.unsure[name] = before.get(name, [self.known.get(name)]) + [None]
+        status, answer = client.call('DELETE', NS, query={'labelSelector': 'w=%d' % self.number})
+        if status != 200:
+            self.unsure = before
+            return fail('deletion of a collection answers %s %s' % (status, str(answer)[:200]))
+        self.unsure.clear()
+        self.known.clear()
+        self.writes += 1
+
     def write(self, client, name):
         before, value = self.known.get(name), '%x' % self.random.getrandbits(48)
         whole = {'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': name, 'labels': {'w': str(self.number)}}, 'data': {'v': value}}
@@ -126,8 +168,10 @@ class Writer(threading.Thread):
             value = None
         elif choice < 0.4:
             call = ('PUT', NS + '/' + name, whole, 'application/json', None)
-        elif choice < 0.6:
+        elif choice < 0.5:
             call = ('PATCH', NS + '/' + name, {'data': {'v': value}}, 'application/merge-patch+json', None)
+        elif choice < 0.6:
+            call = ('PATCH', NS + '/' + name, {'data': {'v': value}}, 'application/strategic-merge-patch+json', None)
         elif choice < 0.75:
             call = ('PATCH', NS + '/' + name, [{'op': 'replace', 'path': '/data/v', 'value': value}], 'application/json-patch+json', None)
         elif choice < 0.9:
@@ -148,6 +192,44 @@ class Writer(threading.Thread):
         else:
             self.known[name] = value
             self.revisions.append(int(answer['metadata']['resourceVersion']))
+
+
+class Churner(threading.Thread):
+    """Deployments come, grow, and go with all they own; nothing may be left behind."""
+
+    def __init__(self, server, number):
+        super().__init__(daemon=True)
+        self.server, self.number, self.rounds = server, number, 0
+
+    def run(self):
+        path = '/apis/apps/v1/namespaces/soak/deployments'
+        name = 'churn-%d' % self.number
+        client = Client(self.server)
+        labels = {'app': name}
+        whole = {'apiVersion': 'apps/v1', 'kind': 'Deployment', 'metadata': {'name': name}, 'spec': {'replicas': 2, 'selector': {'matchLabels': labels}, 'template': {'metadata': {'labels': labels}, 'spec': {'containers': [{'name': 'c', 'image': 'nginx'}]}}}}
+        while not STOP.is_set():
+            try:
+                client.call('POST', path, whole)
+                # it may be there from before a restart, grown already
+                client.call('PATCH', path + '/' + name + '/scale', {'spec': {'replicas': 2}}, 'application/merge-patch+json')
+                self.until(client, lambda: client.call('GET', path + '/' + name)[1].get('status', {}).get('availableReplicas') == 2, 'two replicas of ' + name)
+                client.call('PATCH', path + '/' + name + '/scale', {'spec': {'replicas': 4}}, 'application/merge-patch+json')
+                self.until(client, lambda: client.call('GET', path + '/' + name)[1].get('status', {}).get('availableReplicas') == 4, 'four replicas of ' + name)
+                client.call('DELETE', path + '/' + name, {'propagationPolicy': 'Background'})
+                self.until(client, lambda: not client.call('GET', '/api/v1/namespaces/soak/pods', query={'labelSelector': 'app=' + name})[1]['items'], 'the end of the pods of ' + name)
+                self.rounds += 1
+            except (OSError, http.client.HTTPException, ssl.SSLError, KeyError, AttributeError):
+                client = Client(self.server)
+                time.sleep(0.05)
+
+    def until(self, client, done, what):
+        end = time.time() + 60
+        while not done():
+            if STOP.is_set():
+                return
+            if time.time() > end:
+                return fail('waited a minute for ' + what)
+            time.sleep(0.02)
 
 
 class Watcher(threading.Thread):
@@ -171,7 +253,7 @@ class Watcher(threading.Thread):
             if not line.endswith(b'\n'):
                 return
             event = json.loads(line)
-            if event['type'] == 'ERROR':
+            if 'metadata' not in event['object'] or event['type'] == 'ERROR':
                 return fail('a watch from %d is refused: %s' % (self.rev, event['object'].get('message')))
             meta = event['object']['metadata']
             rev = int(meta['resourceVersion'])
@@ -199,7 +281,8 @@ def main():
     rev = int(client.call('GET', NS)[1]['metadata']['resourceVersion'])
     writers = [Writer(server, i) for i in range(WRITERS)]
     watchers = [Watcher(server, rev) for _ in range(WATCHERS)]
-    for t in watchers + writers:
+    churners = [Churner(server, i) for i in range(2)]
+    for t in watchers + writers + churners:
         t.start()
     chance = random.Random(SEED)
     start, end = time.time(), time.time() + MINUTES * 60
@@ -211,7 +294,7 @@ def main():
         else:
             sizes.append(server.rss())
     STOP.set()
-    for t in writers:
+    for t in writers + churners:
         t.join(40)
     server.crash()
     client = Client(server)
@@ -257,7 +340,7 @@ def main():
             fail('memory grew from %d kB to %d kB' % (early, late))
     server.process.terminate()
     server.process.wait()
-    print('%d writes acknowledged, %d restarts, %d events a watch, revision %d, memory %s kB, %d failures' % (sum(w.writes for w in writers), server.restarts, len(tails[0].seen), last, sizes[-1] if sizes else '?', len(FAILURES)), flush=True)
+    print('%d writes acknowledged, %d paged lists, %d deployments, %d restarts, %d events a watch, revision %d, memory %s kB, %d failures' % (sum(w.writes for w in writers), sum(w.reads for w in writers), sum(c.rounds for c in churners), server.restarts, len(tails[0].seen), last, sizes[-1] if sizes else '?', len(FAILURES)), flush=True)
     shutil.rmtree(WORK, ignore_errors=True)
     return 1 if FAILURES else 0
 

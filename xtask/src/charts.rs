@@ -28,13 +28,14 @@ impl Rendering {
     }
 }
 
-/// Every chart of this repository, and of `SLIPWAY_CORPUS` if that names a directory of charts, each
+/// Every chart of this repository, and of the directories of charts `SLIPWAY_CORPUS` lists, each
 /// rendered with its defaults, with the flags that change the output, and as its `conformance.args`
 /// (one command line a line) says.
 pub fn renderings() -> Result<Vec<Rendering>> {
     let mut roots =
         vec![shell::root().join("examples/charts"), shell::root().join("crates/chart/tests/fixtures")];
-    roots.extend(std::env::var_os("SLIPWAY_CORPUS").map(PathBuf::from));
+    let listed = std::env::var_os("SLIPWAY_CORPUS").unwrap_or_default();
+    roots.extend(std::env::split_paths(&listed).filter(|root| !root.as_os_str().is_empty()));
     renderings_in(&roots)
 }
 

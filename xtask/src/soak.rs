@@ -1,20 +1,32 @@
 //! `cargo xtask soak`: hours of mixed work, and proof that nothing was lost.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::shell;
+use crate::real::{Parts, Real};
+use crate::{shell, stack};
 
-/// Soaks the sandbox for as long as it is told, a minute otherwise; or kills runs of a runbook.
+const USAGE: &str = "usage: cargo xtask soak sandbox [--minutes N] | release [--kills N] [--seed N] [--real] [--release-build] | stack [--kills N] | runbook [--kills N]";
+
+/// Soaks what it is told.
 pub fn run(args: &[&str]) -> Result<()> {
-    let minutes = match args {
-        ["sandbox"] => "1",
-        ["sandbox", "--minutes", minutes] => minutes,
-        ["runbook"] => return runbook("20"),
-        ["runbook", "--kills", kills] => return runbook(kills),
-        _ => bail!("usage: cargo xtask soak sandbox [--minutes N] | runbook [--kills N]"),
-    };
+    match args {
+        ["sandbox"] => sandbox("1"),
+        ["sandbox", "--minutes", minutes] => sandbox(minutes),
+        ["release", rest @ ..] => release(rest),
+        ["stack"] => stack::soak(20),
+        ["stack", "--kills", kills] => stack::soak(kills.parse()?),
+        ["runbook"] => runbook("20"),
+        ["runbook", "--kills", kills] => runbook(kills),
+        _ => bail!(USAGE),
+    }
+}
+
+/// Many clients and restarts of the sandbox by `kill -9`.
+fn sandbox(minutes: &str) -> Result<()> {
     let slipway = shell::slipway(shell::Profile::Debug)?;
     let work = shell::target().join("soak");
     let mut soak = Command::new("python3");
@@ -30,4 +42,48 @@ fn runbook(kills: &str) -> Result<()> {
     let mut soak = Command::new("python3");
     soak.arg(shell::root().join("conformance/runbook_kills.py")).arg(slipway).arg(work).arg(kills);
     shell::run(&mut soak)
+}
+
+/// `slipway apply` killed at random points, against the sandbox over TLS or a real control plane.
+fn release(args: &[&str]) -> Result<()> {
+    let (mut kills, mut seed, mut real, mut profile) = ("20", None, false, shell::Profile::Debug);
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        match (*word, words.as_slice().first()) {
+            ("--real", _) => real = true,
+            ("--release-build", _) => profile = shell::Profile::Release,
+            ("--kills", Some(number)) => {
+                kills = number;
+                words.next();
+            }
+            ("--seed", Some(number)) => {
+                seed = Some(*number);
+                words.next();
+            }
+            _ => bail!(USAGE),
+        }
+    }
+    let slipway = shell::slipway(profile)?;
+    let work = shell::target().join("soak-release");
+    fs::create_dir_all(&work)?;
+    let test = |kubeconfig: &Path| {
+        let mut soak = Command::new("python3");
+        soak.arg(shell::root().join("conformance/kill.py")).arg(&slipway).arg(work.join("runs"));
+        soak.arg(kubeconfig).arg(kills);
+        shell::run(soak.args(seed.iter().flat_map(|seed| ["--seed", seed])))
+    };
+    if real {
+        let real = Real::start(&work.join("real"), Parts::All)?;
+        return test(&real.kubeconfig());
+    }
+    let kubeconfig = work.join("kubeconfig");
+    let command = |args: &[&str]| {
+        let mut command = Command::new(&slipway);
+        command.arg("sandbox").args(args).env("HOME", &work).env_remove("XDG_STATE_HOME");
+        command
+    };
+    shell::run(command(&["up", "--detach", "--speed", "max", "--write-kubeconfig"]).arg(&kubeconfig))?;
+    let tested = test(&kubeconfig);
+    shell::run(&mut command(&["down"]))?;
+    tested
 }

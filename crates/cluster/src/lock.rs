@@ -22,6 +22,9 @@ use crate::{Apply, At, Cluster, WriteOptions};
 /// The ConfigMap every lock of a namespace lives in.
 pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
 
+/// How long a renewal that comes too late may take.
+const LATE: Duration = Duration::from_secs(4);
+
 /// How to take a lock.
 #[derive(Clone, Debug)]
 pub struct LockOptions {
@@ -277,8 +280,9 @@ async fn keep(lock: Arc<Lock>, uuid: String, lost: CancellationToken) {
     loop {
         tokio::time::sleep_until(renewed + lock.options.renew).await;
         let started = Instant::now();
-        // After this moment somebody else may have taken it, whatever an answer says later.
-        let deadline = renewed + lock.options.lease;
+        // After this moment somebody else may have taken it, whatever an answer says later. Who overslept
+        // it on a busy machine asks first: as long as the lease bears our mark, nobody has.
+        let deadline = (renewed + lock.options.lease).max(started + LATE);
         let mut pause = Duration::from_millis(250);
         let is_kept = loop {
             match tokio::time::timeout_at(deadline, lock.renew(&uuid)).await {

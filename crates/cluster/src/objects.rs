@@ -395,7 +395,9 @@ impl Cluster {
         if options.dry_run {
             body["dryRun"] = json!(["All"]);
         }
-        let call = match self.object_call(Verb::Delete, Method::DELETE, at, Query::new(), None).await {
+        // In the address as well, where an audit log shows it.
+        let query = Query::new().with("dryRun", if options.dry_run { "All" } else { "" });
+        let call = match self.object_call(Verb::Delete, Method::DELETE, at, query, None).await {
             Ok(call) => call,
             Err(e) if e.class == ErrorClass::NoKind => return Ok(Deleted::Gone),
             Err(e) => return Err(e),

@@ -371,7 +371,7 @@ impl fmt::Debug for Func {
 /// The functions known to a set of templates.
 #[derive(Clone, Default)]
 pub struct FuncMap {
-    map: HashMap<String, Arc<Func>>,
+    map: HashMap<Arc<str>, Arc<Func>>,
 }
 
 impl FuncMap {
@@ -397,7 +397,7 @@ impl FuncMap {
     }
 
     pub(crate) fn define(&mut self, name: &str, signature: Signature, code: Code) {
-        self.map.insert(name.to_owned(), Arc::new(Func { name: name.to_owned(), signature, code }));
+        self.map.insert(name.into(), Arc::new(Func { name: name.to_owned(), signature, code }));
     }
 
     /// Makes `alias` another name of `name`.
@@ -405,7 +405,8 @@ impl FuncMap {
         let Some(f) = self.map.get(name) else { return };
         // The message of a failing call names the function as the template wrote it; that name comes
         // from the call, not from here, so the body can be shared.
-        self.map.insert(alias.to_owned(), Arc::clone(f));
+        let f = Arc::clone(f);
+        self.map.insert(alias.into(), f);
     }
 
     pub fn remove(&mut self, name: &str) {
@@ -416,14 +417,19 @@ impl FuncMap {
         self.map.get(name)
     }
 
+    /// A function with the name it is known by, both to be shared.
+    pub(crate) fn entry(&self, name: &str) -> Option<(&Arc<str>, &Arc<Func>)> {
+        self.map.get_key_value(name)
+    }
+
     /// Adds every function of `other`, replacing those of the same name.
     pub fn extend(&mut self, other: &FuncMap) {
-        self.map.extend(other.map.iter().map(|(k, v)| (k.clone(), Arc::clone(v))));
+        self.map.extend(other.map.iter().map(|(k, v)| (Arc::clone(k), Arc::clone(v))));
     }
 
     /// Every name, sorted.
     pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.map.keys().map(String::as_str).collect();
+        let mut names: Vec<&str> = self.map.keys().map(|name| &**name).collect();
         names.sort_unstable();
         names
     }

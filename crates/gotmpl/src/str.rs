@@ -15,6 +15,11 @@ impl Str {
         &self.0
     }
 
+    /// The same bytes, shared.
+    pub(crate) fn shared(&self) -> Arc<[u8]> {
+        Arc::clone(&self.0)
+    }
+
     /// The text, if it is UTF-8.
     pub fn utf8(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
@@ -49,6 +54,12 @@ impl Borrow<[u8]> for Str {
 impl From<&str> for Str {
     fn from(s: &str) -> Self {
         Str(s.as_bytes().into())
+    }
+}
+
+impl From<Arc<[u8]>> for Str {
+    fn from(s: Arc<[u8]>) -> Self {
+        Str(s)
     }
 }
 

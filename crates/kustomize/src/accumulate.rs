@@ -110,7 +110,8 @@ impl Accumulator<'_> {
             // The step for `commonLabels` runs, without effect, whenever there are labels at all.
             self.step("LabelTransformer", &relative_file, usize::from(has_labels), |_| {});
         }
-        if let Some(At { value, at }) = kustomization.common_annotations {
+        let annotations = kustomization.common_annotations.filter(|pairs| !pairs.value.is_empty());
+        if let Some(At { value, at }) = annotations {
             self.step("AnnotationsTransformer", &relative_file, 1, |all| {
                 let fields = all.config.common_annotations.iter();
                 metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
@@ -248,6 +249,8 @@ impl Accumulator<'_> {
                     }
                 }
                 old.value = made.value;
+                old.origin = made.origin;
+                old.shared.clear();
             }
             (several, _) => self.problems.push(
                 Problem::error(format!("{} objects could be the `{id}` that is meant", several.len()))

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::id::Gvk;
-use crate::resource::Resource;
+use crate::resource::{Resource, Step};
 
 /// A field of some kinds, named by a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,11 @@ impl FieldSpec {
         self.path == ["metadata", "name"]
     }
 
+    /// The annotations of the object itself, which kustomize writes anew at every step.
+    pub(crate) fn is_annotations(&self) -> bool {
+        self.path == ["metadata", "annotations"]
+    }
+
     /// Calls `set` with every value the path leads to in `resource`, which is of a fitting kind.
     pub(crate) fn each(
         &self,
@@ -50,6 +55,30 @@ impl FieldSpec {
         set: &mut dyn FnMut(&mut Value),
     ) -> Result<(), NotAContainer> {
         self.step_map(&mut resource.value, &self.path, leaf, set)
+    }
+
+    /// The places [`FieldSpec::each`] leads to in what is there, in the same order.
+    pub(crate) fn places(&self, resource: &Resource) -> Vec<Vec<Step>> {
+        let mut open: Vec<(Option<&Value>, Vec<Step>)> = vec![(None, Vec::new())];
+        for name in &self.path {
+            let name = name.strip_suffix("[]").unwrap_or(name);
+            let mut next = Vec::new();
+            for (value, path) in open {
+                let mut maps = Vec::new();
+                match value {
+                    None => maps.push((&resource.value, path)),
+                    Some(value) => maps_in(value, path, &mut maps),
+                }
+                for (map, mut path) in maps {
+                    if let Some(value) = map.get(name) {
+                        path.push(Step::Field(name.to_owned()));
+                        next.push((Some(value), path));
+                    }
+                }
+            }
+            open = next;
+        }
+        open.into_iter().map(|(_, path)| path).collect()
     }
 
     fn step_map(
@@ -101,6 +130,21 @@ impl FieldSpec {
             Value::Null => Ok(()),
             _ => Err(NotAContainer { field: name.to_owned() }),
         }
+    }
+}
+
+/// The mapping a value is, or those in the list it is.
+fn maps_in<'v>(value: &'v Value, path: Vec<Step>, found: &mut Vec<(&'v Map<String, Value>, Vec<Step>)>) {
+    match value {
+        Value::Object(map) => found.push((map, path)),
+        Value::Array(list) => {
+            for (at, element) in list.iter().enumerate() {
+                let mut path = path.clone();
+                path.push(Step::Element(at));
+                maps_in(element, path, found);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -13,9 +13,9 @@ use crate::files::{Directory, Files, Place, decode, shown};
 use crate::generate::{Generated, generate};
 use crate::kustomization::{
     At, Behavior, FILE_NAMES, Kind, Kustomization, PatchEntry, ReplacementEntry, read_configuration,
-    read_replacements,
+    read_hints, read_replacements,
 };
-use crate::patch::{self, MetadataOf, Patch};
+use crate::patch::{self, MetadataOf, Patch, Renames};
 use crate::resource::{Origin, Resource, Step};
 use crate::schema::{self, Field, Type};
 use crate::transform::replacements::Replacement;
@@ -176,7 +176,10 @@ impl<'a> Loader<'a> {
         }
         for entry in &kustomization.crds {
             let text = self.files.text(directory, entry);
-            self.problems.take(text);
+            if let Some(text) = self.problems.take(text) {
+                let file = shown(&directory.shown.join(&entry.value));
+                config.merge(&read_hints(&text, &file, self.problems));
+            }
         }
         let generated = self.generated(&kustomization, directory, &relative_file);
         let strategic_patches = std::mem::take(&mut kustomization.patches_strategic_merge)
@@ -302,7 +305,8 @@ impl<'a> Loader<'a> {
             );
             return None;
         }
-        self.patch(directory, entry)
+        let patch = self.patch(directory, entry)?;
+        Some(Patch { renames: Renames::Forgotten, ..patch })
     }
 
     fn patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {

@@ -29,6 +29,12 @@ pub(crate) enum Step {
     Element(usize),
 }
 
+impl Step {
+    fn is_element(&self) -> bool {
+        matches!(self, Step::Element(_))
+    }
+}
+
 /// One object of a build.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
@@ -43,6 +49,9 @@ pub(crate) struct Resource {
     /// Where a field was written without any value (`key:`); a strategic merge drops such fields, but
     /// keeps those that say `null`.
     pub(crate) blanks: Vec<Vec<Step>>,
+    /// Places that hold one and the same text: changing one in place changes all. kustomize puts a new
+    /// label into every field of an object as one node, so a label changed later takes the selector along.
+    pub(crate) shared: Vec<Vec<Vec<Step>>>,
     /// Whether the content's hash becomes part of the name at the end.
     pub(crate) needs_hash: bool,
     pub(crate) origin: Origin,
@@ -59,6 +68,7 @@ impl Resource {
             prefixes: Vec::new(),
             suffixes: Vec::new(),
             blanks: Vec::new(),
+            shared: Vec::new(),
             needs_hash: false,
             origin,
             transformed_by: Vec::new(),
@@ -139,24 +149,22 @@ impl Resource {
         });
     }
 
+    /// The value a path leads to.
+    fn value_at(&mut self, path: &[Step]) -> Option<&mut Value> {
+        let (Step::Field(first), rest) = path.split_first()? else { return None };
+        rest.iter().try_fold(self.value.get_mut(first)?, |value, step| match step {
+            Step::Field(name) => value.get_mut(name),
+            Step::Element(at) => value.get_mut(*at),
+        })
+    }
+
     /// Drops the fields that were written without a value and still have none.
     pub(crate) fn drop_blanks(&mut self) {
         for path in std::mem::take(&mut self.blanks) {
             let Some((Step::Field(last), before)) = path.split_last() else { continue };
-            let mut steps = before.iter();
-            let parent = match steps.next() {
-                None => Some(&mut self.value),
-                Some(Step::Field(first)) => {
-                    let start = self.value.get_mut(first);
-                    let found = steps.try_fold(start, |value, step| {
-                        Some(match step {
-                            Step::Field(name) => value?.get_mut(name),
-                            Step::Element(at) => value?.get_mut(*at),
-                        })
-                    });
-                    found.flatten().and_then(Value::as_object_mut)
-                }
-                Some(Step::Element(_)) => None,
+            let parent = match before {
+                [] => Some(&mut self.value),
+                before => self.value_at(before).and_then(Value::as_object_mut),
             };
             if let Some(parent) = parent
                 && parent.get(last).is_some_and(Value::is_null)
@@ -164,6 +172,49 @@ impl Resource {
                 parent.shift_remove(last);
             }
         }
+    }
+
+    /// Writes a changed text to the other places that hold the same one.
+    pub(crate) fn share(&mut self, changed: &[Step], value: &Value) {
+        let groups = std::mem::take(&mut self.shared);
+        for group in groups.iter().filter(|group| group.iter().any(|path| path == changed)) {
+            for path in group {
+                if let Some(place) = self.value_at(path) {
+                    *place = value.clone();
+                }
+            }
+        }
+        self.shared = groups;
+    }
+
+    /// Runs a change that works in place, and lets every shared text follow it.
+    pub(crate) fn change_shared<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let groups = std::mem::take(&mut self.shared);
+        if groups.is_empty() {
+            return change(self);
+        }
+        let before: Vec<Option<Value>> =
+            groups.iter().map(|group| group.iter().find_map(|path| self.value_at(path).cloned())).collect();
+        let result = change(self);
+        for (mut group, before) in groups.into_iter().zip(before) {
+            let mut changed = None;
+            group.retain(|path| match self.value_at(path) {
+                Some(value) if Some(&*value) == before.as_ref() => true,
+                // The elements of a list can have moved: another one is there now.
+                Some(value) if value.is_string() && !path.iter().any(Step::is_element) => {
+                    changed = Some(value.clone());
+                    true
+                }
+                _ => false,
+            });
+            self.shared.push(group);
+            if let Some(value) = changed
+                && let Some(path) = self.shared.last().and_then(|group| group.first()).cloned()
+            {
+                self.share(&path, &value);
+            }
+        }
+        result
     }
 
     /// Whether it only takes part in the build and is left out of the result.

@@ -20,19 +20,23 @@ struct Live {
     backing: Arc<dyn Host + Send + Sync>,
 }
 
-impl Live {
-    async fn find(&self, gvk: Gvk, namespace: &str, name: &str) -> Result<Value, slipway_cluster::Error> {
-        let empty = || Value::Object(serde_json::Map::new());
-        let Some(kind) = self.cluster.kind(&gvk).await? else { return Ok(empty()) };
-        let namespace = Some(namespace).filter(|namespace| kind.namespaced && !namespace.is_empty());
-        if name.is_empty() {
-            let listed = self.cluster.list(&kind, namespace, &ListOptions::default()).await?;
-            return Ok(serde_json::json!({
-                "apiVersion": gvk.api_version(), "kind": format!("{}List", gvk.kind), "items": listed.items,
-            }));
-        }
-        Ok(self.cluster.get(&At::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
+/// What `lookup` gives: an object, a list if no name is given, or nothing.
+pub async fn find(
+    cluster: &Cluster,
+    gvk: Gvk,
+    namespace: &str,
+    name: &str,
+) -> Result<Value, slipway_cluster::Error> {
+    let empty = || Value::Object(serde_json::Map::new());
+    let Some(kind) = cluster.kind(&gvk).await? else { return Ok(empty()) };
+    let namespace = Some(namespace).filter(|namespace| kind.namespaced && !namespace.is_empty());
+    if name.is_empty() {
+        let listed = cluster.list(&kind, namespace, &ListOptions::default()).await?;
+        return Ok(serde_json::json!({
+            "apiVersion": gvk.api_version(), "kind": format!("{}List", gvk.kind), "items": listed.items,
+        }));
     }
+    Ok(cluster.get(&At::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
 }
 
 impl Host for Live {
@@ -44,7 +48,8 @@ impl Host for Live {
         name: &str,
     ) -> Result<slipway_gotmpl::Value, FuncError> {
         let (group, version) = split_api_version(api_version);
-        let found = self.runtime.block_on(self.find(Gvk::new(group, version, kind), namespace, name));
+        let found =
+            self.runtime.block_on(find(&self.cluster, Gvk::new(group, version, kind), namespace, name));
         match found {
             Ok(value) => Ok(slipway_gotmpl::Value::from_json(&value, slipway_gotmpl::Numbers::Int64)),
             Err(error) => Err(FuncError::new(error.to_string())),

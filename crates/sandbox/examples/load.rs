@@ -1,6 +1,9 @@
 //! Loads the API server of a kubeconfig and prints how much it serves, one JSON object a line:
-//! `cargo run --example load -- KUBECONFIG SECONDS CONNECTIONS`.
+//! `cargo run --example load -- KUBECONFIG SECONDS CONNECTIONS`. With a number of objects as a fourth word
+//! it creates that many instead, follows them with watches and lists them page by page, and fails when
+//! one is missing, comes twice or comes out of order.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::io::Write;
 use std::path::Path;
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
@@ -94,6 +98,25 @@ impl Client {
         }
         Ok(status)
     }
+
+    /// The body of a GET as it comes.
+    async fn open(&mut self, path: &str) -> Result<Incoming, Failure> {
+        let request = http::Request::builder()
+            .uri(path)
+            .header("host", &self.server.host)
+            .header("authorization", format!("Bearer {}", self.server.token))
+            .header("accept", "application/json")
+            .body(Full::default())?;
+        self.sender.ready().await?;
+        Ok(self.sender.send_request(request).await?.into_body())
+    }
+
+    /// What a GET answers.
+    async fn fetch(&mut self, path: &str) -> Result<(u64, Value), Failure> {
+        let bytes = self.open(path).await?.collect().await?.to_bytes();
+        let value: Value = serde_json::from_slice(&bytes)?;
+        Ok((value["code"].as_u64().unwrap_or(200), value))
+    }
 }
 
 fn settings(name: &str, value: u64) -> Value {
@@ -163,10 +186,153 @@ async fn measure(
     Ok(served.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64())
 }
 
+/// Reads a watch until `count` objects have been added; says how many were, once each and in order.
+async fn follow(server: Arc<Server>, path: String, count: u64) -> Result<u64, Failure> {
+    let mut client = Client { sender: server.connect().await?, server };
+    let mut body = client.open(&path).await?;
+    let (mut text, mut names, mut last) = (Vec::new(), HashSet::new(), 0_u64);
+    while (names.len() as u64) < count {
+        let Some(frame) = body.frame().await else { return Err("the watch ended".into()) };
+        let Ok(data) = frame?.into_data() else { continue };
+        text.extend_from_slice(&data);
+        let mut start = 0;
+        while let Some(end) = text.get(start..).and_then(|rest| rest.iter().position(|b| *b == b'\n')) {
+            let event: Value = serde_json::from_slice(text.get(start..start + end).unwrap_or_default())?;
+            start += end + 1;
+            let meta = &event["object"]["metadata"];
+            let revision: u64 = meta["resourceVersion"].as_str().unwrap_or_default().parse()?;
+            if event["type"] != "ADDED" || revision <= last {
+                return Err(format!("{} at {revision} after {last}", event["type"]).into());
+            }
+            last = revision;
+            if !names.insert(meta["name"].as_str().unwrap_or_default().to_owned()) {
+                return Err(format!("{} comes twice", meta["name"]).into());
+            }
+        }
+        text.drain(..start);
+    }
+    Ok(names.len() as u64)
+}
+
+/// Creates `count` objects, watched by several, and lists them in pages.
+async fn crowd(server: &Arc<Server>, space: &str, count: u64, connections: usize) -> Result<(), Failure> {
+    let all = format!("/api/v1/namespaces/{space}/configmaps");
+    let chosen = "labelSelector=app%3Dload";
+    let mut client = Client { server: server.clone(), sender: server.connect().await? };
+    let (_, page) = client.fetch(&format!("{all}?limit=1")).await?;
+    let from = page["metadata"]["resourceVersion"].as_str().ok_or("no revision")?.to_owned();
+    let watch = format!("{all}?watch=true&resourceVersion={from}&{chosen}");
+    let watches: Vec<_> =
+        (0..WATCHES).map(|_| tokio::spawn(follow(server.clone(), watch.clone(), count))).collect();
+    let next = Arc::new(AtomicU64::new(0));
+    let started = Instant::now();
+    let mut writers = Vec::new();
+    for _ in 0..connections {
+        let mut client = Client { server: server.clone(), sender: server.connect().await? };
+        let (next, all) = (next.clone(), all.clone());
+        writers.push(tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return Ok::<(), Failure>(());
+                }
+                let object = settings(&format!("object-{number:07}"), number);
+                let status = client.send("POST", &all, Some(("application/json", &object))).await?;
+                if status != 201 {
+                    return Err(format!("create answers {status}").into());
+                }
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await??;
+    }
+    let created = started.elapsed().as_secs_f64();
+    let mut events = 0;
+    for watch in watches {
+        events += watch.await??;
+    }
+    let watched = started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let (mut seen, mut pages, mut token) = (HashSet::new(), 0, String::new());
+    loop {
+        let (status, page) =
+            client.fetch(&format!("{all}?limit=500&{chosen}&continue={}", token.replace('=', "%3D"))).await?;
+        if status != 200 {
+            return Err(format!("a page answers {status}: {page}").into());
+        }
+        pages += 1;
+        for item in page["items"].as_array().into_iter().flatten() {
+            if !seen.insert(item["metadata"]["name"].as_str().unwrap_or_default().to_owned()) {
+                return Err(format!("{} is listed twice", item["metadata"]["name"]).into());
+            }
+        }
+        match page["metadata"]["continue"].as_str() {
+            Some(more) if !more.is_empty() => token = more.to_owned(),
+            _ => break,
+        }
+    }
+    let listed = started.elapsed().as_secs_f64();
+    if seen.len() as u64 != count || events != count * WATCHES {
+        return Err(format!("{} listed and {events} events of {count} objects", seen.len()).into());
+    }
+    for (operation, number, seconds) in [
+        ("object created", count, created),
+        ("watch event", events, watched),
+        ("object listed", count, listed),
+        ("page of 500", pages, listed),
+    ] {
+        let rate = number as f64 / seconds;
+        let row = json!({"operation": operation, "number": number, "seconds": seconds, "per second": rate});
+        writeln!(std::io::stdout(), "{row}")?;
+    }
+    Ok(())
+}
+
+/// Creates deployments of three replicas, one after the other, and says how long the median one took
+/// until it was available.
+async fn deployment(client: &mut Client, space: &str) -> Result<(), Failure> {
+    let all = format!("/apis/apps/v1/namespaces/{space}/deployments");
+    let mut times = Vec::new();
+    for number in 0..11 {
+        let name = format!("web-{number}");
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": name}}, "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            }},
+        });
+        let started = Instant::now();
+        client.send("POST", &all, Some(("application/json", &object))).await?;
+        loop {
+            let (_, found) = client.fetch(&format!("{all}/{name}")).await?;
+            if found["status"]["availableReplicas"] == 3 {
+                break;
+            }
+            if started.elapsed() > Duration::from_secs(30) {
+                return Err(format!("{name} does not become available").into());
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        times.push(started.elapsed().as_secs_f64() * 1000.0);
+    }
+    times.sort_by(f64::total_cmp);
+    writeln!(
+        std::io::stdout(),
+        "{}",
+        json!({"operation": "deployment available", "ms": times.get(times.len() / 2)})
+    )?;
+    Ok(())
+}
+
+/// How many watch a crowd of objects come.
+const WATCHES: u64 = 3;
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let kubeconfig = arguments.next().ok_or("usage: load KUBECONFIG SECONDS CONNECTIONS")?;
+    let kubeconfig = arguments.next().ok_or("usage: load KUBECONFIG SECONDS CONNECTIONS [OBJECTS]")?;
     let seconds: f64 = arguments.next().as_deref().unwrap_or("3").parse()?;
     let connections: usize = arguments.next().as_deref().unwrap_or("8").parse()?;
     let server = Arc::new(Server::of(Path::new(&kubeconfig))?);
@@ -174,6 +340,12 @@ async fn main() -> Result<(), Failure> {
     let mut client = Client { server: server.clone(), sender: server.connect().await? };
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}});
     client.send("POST", "/api/v1/namespaces", Some(("application/json", &namespace))).await?;
+    if let Some(count) = arguments.next() {
+        if count == "deployment" {
+            return deployment(&mut client, &space).await;
+        }
+        return crowd(&server, &space, count.parse()?, connections).await;
+    }
     for number in 0..100 {
         let all = format!("/api/v1/namespaces/{space}/configmaps");
         let object = settings(&format!("known-{number}"), 0);

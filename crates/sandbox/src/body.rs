@@ -10,26 +10,69 @@ use serde_json::{Map, Value};
 pub(crate) struct Parsed {
     pub value: Value,
     pub duplicates: Vec<String>,
+    /// The same of YAML, which names lines: `line 5: key "name" already set in map`.
+    pub repeated: Vec<String>,
 }
 
 /// Parses JSON, remembering duplicate keys by path. The last value of a key wins, as in Go.
 pub(crate) fn json(bytes: &[u8]) -> Result<Parsed, String> {
+    let parsed = read_json(bytes);
+    if parsed.is_err()
+        && let Some(mended) = mended(bytes)
+        && let Ok(mended) = read_json(&mended)
+    {
+        return Ok(mended);
+    }
+    parsed
+}
+
+/// The body with what is no text replaced, as Go's decoder does it: broken UTF-8 and lone surrogates.
+fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    let surrogate = |text: &str, at: usize| -> Option<u16> {
+        let digits = text.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok().filter(|unit| (0xd800..0xe000).contains(unit))
+    };
+    let mut changed = text.as_bytes() != bytes;
+    let mut at = 0;
+    while let Some(found) = text.get(at..).and_then(|rest| rest.find('\\')).map(|found| at + found) {
+        let (this, next) = (surrogate(&text, found), surrogate(&text, found + 6));
+        at = match (this, next) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => found + 12,
+            (Some(_), _) => {
+                text.replace_range(found..found + 6, "\\ufffd");
+                changed = true;
+                found + 6
+            }
+            (None, _) => found + 2,
+        };
+    }
+    changed.then(|| text.into_bytes())
+}
+
+fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
     let state = RefCell::new((String::new(), Vec::new()));
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Seed(&state)
         .deserialize(&mut reader)
         .and_then(|v| reader.end().map(|()| v))
         .map_err(|e| go_json_error(bytes, &e))?;
-    Ok(Parsed { value, duplicates: state.into_inner().1 })
+    Ok(Parsed { value, duplicates: state.into_inner().1, repeated: vec![] })
 }
 
 /// Parses YAML as `sigs.k8s.io/yaml` does; JSON is YAML too and much faster to read.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
-    if let Ok(parsed) = json(bytes) {
+    let parsed = json(bytes);
+    if let Ok(parsed) = parsed
+        && parsed.duplicates.is_empty()
+    {
         return Ok(parsed);
     }
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    crate::yaml::read(text).map(|value| Parsed { value, duplicates: vec![] })
+    let mut value = crate::yaml::read(text)?;
+    // What goes on is JSON made from a Go map, whose first mistake is the first by name.
+    value.sort_all_objects();
+    Ok(Parsed { value, duplicates: vec![], repeated: crate::yaml::repeated_keys(text) })
 }
 
 /// Prints JSON text as YAML.
@@ -62,7 +105,7 @@ pub(crate) fn go_json_error(bytes: &[u8], error: &serde_json::Error) -> String {
     } else if text.contains("expected value") || text.contains("expected ident") {
         format!("invalid character '{found}' looking for beginning of value")
     } else if text.contains("recursion limit") {
-        "exceeded max depth".into()
+        format!("invalid character '{found}' exceeded max depth")
     } else {
         format!("invalid character '{found}' in JSON: {text}")
     }

@@ -132,16 +132,20 @@ impl Custom {
     /// Prunes unknown fields and sorts members, as unstructured objects are printed.
     pub(crate) fn decode(&self, value: Value, duplicates: &[String]) -> Result<Decoded, String> {
         let mut value = value;
+        let mut unknown = Vec::new();
         // Metadata is typed, whatever the schema says of the rest.
         if let Some(metadata) = value.get_mut("metadata") {
             let meta =
                 Schema::built_in().types().kind("v1", "ConfigMap").and_then(|kind| kind.child("metadata"));
             if let Some(meta) = meta {
                 let taken = metadata.take();
-                *metadata = crate::typed::decode(taken, meta, &[])?.value;
+                let decoded = crate::typed::decode(taken, meta, &[])?;
+                *metadata = decoded.value;
+                unknown = decoded.strict;
             }
         }
         let mut strict = self.resource.prune(&mut value).map_err(|e| e.to_string())?;
+        strict.extend(unknown.iter().map(|text| text.replacen('"', "\"metadata.", 1)));
         strict.extend(duplicates.iter().map(|d| format!("duplicate field {d:?}")));
         Ok(Decoded { value: sorted(value), strict })
     }
@@ -164,7 +168,18 @@ impl Custom {
     }
 
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
-        if let Ok(errors) = self.resource.validate(object) {
+        for path in self.scale.iter().flat_map(|scale| [&scale.spec_path, &scale.status_path]) {
+            let replicas = object.pointer(path).filter(|value| value.as_i64().is_some_and(|n| n < 0));
+            if let Some(replicas) = replicas {
+                let why = "should be a non-negative integer";
+                out.push(Cause::invalid(path.replace('/', "."), replicas, why));
+            }
+        }
+        if let Ok(mut errors) = self.resource.validate(object) {
+            // What was wrong before and has not been touched is let be.
+            if let Some(old) = old {
+                errors.retain(|error| !untouched(error, object, old));
+            }
             for error in &errors {
                 let cause = cause(error);
                 // A fraction is refused twice, once by a check that does not know where it is.
@@ -184,6 +199,30 @@ impl Custom {
             }
         }
     }
+}
+
+/// Whether an error is about a value that is as it was.
+fn untouched(error: &FieldError, new: &Value, old: &Value) -> bool {
+    // What is missing is a mistake of the object it is missing from.
+    let path = match error.kind {
+        FieldErrorKind::Required => error.field.rsplit_once('.').map_or("", |(parent, _)| parent),
+        _ => error.field.as_str(),
+    };
+    let at = |root| -> Option<&Value> {
+        let mut value: &Value = root;
+        for part in path.split('.').filter(|part| !part.is_empty()) {
+            let (name, indexes) = part.split_once('[').unwrap_or((part, ""));
+            value = value.get(name)?;
+            for index in indexes.split('[').map(|i| i.trim_end_matches(']')).filter(|i| !i.is_empty()) {
+                value = match index.parse::<usize>() {
+                    Ok(index) => value.get(index)?,
+                    Err(_) => value.get(index.trim_matches('"'))?,
+                };
+            }
+        }
+        Some(value)
+    };
+    !path.is_empty() && matches!((at(new), at(old)), (Some(new), Some(old)) if new == old)
 }
 
 /// Takes out nulls that stand where neither null nor a default may.
@@ -228,11 +267,22 @@ fn sorted(value: Value) -> Value {
 }
 
 /// Validates a definition itself.
-pub(crate) fn validate_definition(kind: (&str, &str), object: &Value, out: &mut Vec<Cause>) {
+pub(crate) fn validate_definition(
+    kind: (&str, &str),
+    object: &Value,
+    old: Option<&Value>,
+    out: &mut Vec<Cause>,
+) {
     if kind != ("apiextensions.k8s.io", "CustomResourceDefinition") {
         return;
     }
-    out.extend(check_definition(object).iter().map(cause));
+    let found = check_definition(object);
+    // Of a name that no longer fits, what made it so is said alone.
+    let renamed = old.is_some_and(|old| {
+        old["spec"]["group"] != object["spec"]["group"]
+            || old["spec"]["names"]["plural"] != object["spec"]["names"]["plural"]
+    });
+    out.extend(found.iter().filter(|e| !renamed || e.field != "metadata.name").map(cause));
     crate::crd_rules::check_definition(object, out);
 }
 
@@ -358,6 +408,8 @@ pub(crate) fn changed(core: &Core, created: bool, object: &Arc<Object>) {
 
 /// Another definition of the group that has a name this one wants.
 fn conflict(core: &Core, object: &Object, value: &Value) -> Option<(String, String)> {
+    // Each conflict is written over the one before, so the last one stands.
+    let mut found = None;
     for other in core.store.list(TABLE, None) {
         if other.key == object.key {
             continue;
@@ -374,11 +426,11 @@ fn conflict(core: &Core, object: &Object, value: &Value) -> Option<(String, Stri
         ] {
             let name = &value["spec"]["names"][key];
             if other["status"]["acceptedNames"][key] == *name && name.is_string() {
-                return Some((reason.to_owned(), format!("{name} is already in use")));
+                found = Some((reason.to_owned(), format!("{name} is already in use")));
             }
         }
     }
-    None
+    found
 }
 
 fn step(core: &Core, key: &Key, mut change: impl FnMut(&mut Value)) -> bool {

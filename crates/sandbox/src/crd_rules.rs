@@ -142,12 +142,27 @@ pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
                     let Some(text) = rule[member].as_str().filter(|text| !text.is_empty()) else { continue };
                     if let Err(errors) = env.compile_as(text, &wanted) {
                         let field = format!("{path}.x-kubernetes-validations[{index}].{member}");
-                        out.push(Cause::invalid(field, rule, &failed(&errors, text)));
+                        let why = failed(&errors, text);
+                        let why = match (why.contains(": expected type '"), member) {
+                            (true, "rule") => "cel expression must evaluate to a bool".to_owned(),
+                            (true, _) => "messageExpression must evaluate to a string".to_owned(),
+                            (false, _) => why,
+                        };
+                        out.push(Cause::invalid(field, &internal(rule), &why));
                     }
                 }
             }
         });
     }
+}
+
+/// A rule as Go prints its internal type.
+fn internal(rule: &Value) -> Value {
+    let text = |key: &str| rule[key].as_str().unwrap_or("");
+    serde_json::json!({
+        "Rule": text("rule"), "Message": text("message"), "MessageExpression": text("messageExpression"),
+        "Reason": rule["reason"], "FieldPath": text("fieldPath"), "OptionalOldSelf": rule["optionalOldSelf"],
+    })
 }
 
 /// `compilation failed: ERROR: <input>:1:5: …`

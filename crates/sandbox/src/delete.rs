@@ -49,6 +49,9 @@ impl DeleteOptions {
     /// Reads options from a body or, where it says nothing, from the query.
     pub(crate) fn read(body: &Value, query: &Query) -> Result<DeleteOptions> {
         let mut causes = Vec::new();
+        // A body speaks for the whole; the query is for those who send none.
+        let none = Query::default();
+        let query = if body.is_null() { query } else { &none };
         let text =
             |key: &str| body[key].as_str().map(str::to_owned).or_else(|| query.some(key).map(str::to_owned));
         let propagation = match text("propagationPolicy").as_deref() {
@@ -113,6 +116,10 @@ const RETURNED: &[&str] = &[
     "csinodes.storage.k8s.io",
     "storageclasses.storage.k8s.io",
     "volumeattachments.storage.k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "resourceclaims.resource.k8s.io",
+    "resourceclaimtemplates.resource.k8s.io",
+    "resourceslices.resource.k8s.io",
 ];
 
 /// Namespaces nobody may delete.

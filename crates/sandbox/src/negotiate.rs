@@ -25,10 +25,13 @@ pub(crate) struct Accept {
     pub view: View,
     /// `v1beta1` instead of `v1` for tables and partial metadata.
     pub beta: bool,
+    /// The metadata is wanted of a list.
+    pub listed: bool,
 }
 
 impl Accept {
-    pub(crate) const JSON: Accept = Accept { encoding: Encoding::Json, view: View::Object, beta: false };
+    pub(crate) const JSON: Accept =
+        Accept { encoding: Encoding::Json, view: View::Object, beta: false, listed: false };
 
     pub(crate) fn content_type(&self) -> &'static str {
         match self.encoding {
@@ -67,7 +70,12 @@ pub(crate) fn accept(header: &str) -> Result<Accept> {
         return Ok(Accept::JSON);
     }
     let mut known = false;
-    for clause in clauses(header) {
+    let mut all: Vec<Clause<'_>> = clauses(header).collect();
+    // What is preferred comes first; among equals, what was said first.
+    let weight = |clause: &Clause<'_>| clause.param("q").parse::<f32>().unwrap_or(1.0);
+    all.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    for clause in all {
+        known |= clause.media == "application/vnd.kubernetes.protobuf" && !clause.param("as").is_empty();
         let encoding = match clause.media {
             "application/json" | "*/*" => Encoding::Json,
             "application/yaml" => Encoding::Yaml,
@@ -86,7 +94,8 @@ pub(crate) fn accept(header: &str) -> Result<Accept> {
             (_, "v1beta1", "meta.k8s.io") => true,
             _ => continue,
         };
-        return Ok(Accept { encoding, view, beta });
+        let listed = clause.param("as") == "PartialObjectMetadataList";
+        return Ok(Accept { encoding, view, beta, listed });
     }
     // Clients that ask for protobuf read JSON as well; only one that asks for nothing else is refused.
     const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";

@@ -51,8 +51,11 @@ impl Query {
 
     pub(crate) fn int(&self, key: &str) -> Result<Option<i64>> {
         let Some(text) = self.some(key) else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", json!(text)))
+        text.parse().map(Some).map_err(|e: std::num::ParseIntError| {
+            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+            let over = matches!(e.kind(), PosOverflow | NegOverflow);
+            let why = if over { "value out of range" } else { "invalid syntax" };
+            Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", json!(text)))
         })
     }
 

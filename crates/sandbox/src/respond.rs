@@ -131,7 +131,9 @@ pub(crate) fn render(reply: Reply, printing: Printing) -> Response<Body> {
     let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
     let body = match reply.content {
         Content::Stream { content_type, body } => {
-            headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
+            if !content_type.is_empty() {
+                headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
+            }
             body
         }
         Content::Text(text) => {

@@ -159,6 +159,10 @@ impl Exchange {
         if matches!(self.method, Method::HEAD | Method::OPTIONS | Method::CONNECT | Method::TRACE) {
             return Err(Status::method_not_allowed());
         }
+        if !well_escaped(&self.path) {
+            let content = crate::respond::Content::Text("400 Bad Request".into());
+            return Ok(Answer::Reply(Reply { code: 400, content, warnings: vec![], wrote: None }));
+        }
         let Some(target) = route::parse(&self.path) else {
             return Err(bad_path(&self.path));
         };
@@ -357,8 +361,9 @@ impl Exchange {
                 }),
             ),
             _ if path.starts_with("/openapi/") => {
+                let missing = || if path.starts_with("/openapi/v3/") { no_document() } else { not_a_path() };
                 return crate::openapi::answer(&self.core, path, &self.query, &self.headers)
-                    .map(|r| r.map_or_else(|| Answer::Reply(not_a_path()), |r| Answer::Raw(Box::new(r))));
+                    .map(|r| r.map_or_else(|| Answer::Reply(missing()), |r| Answer::Raw(Box::new(r))));
             }
             _ => not_a_path(),
         }))
@@ -371,6 +376,25 @@ fn bad_path(path: &str) -> Box<Status> {
     match dotted {
         Some(part) => Status::bad_request(format!("Name parameter invalid: {part:?}: may not be '{part}'")),
         None => Status::no_such_resource(),
+    }
+}
+
+/// Whether every `%` starts an escape.
+fn well_escaped(path: &str) -> bool {
+    path.split('%').skip(1).all(|rest| {
+        let mut digits = rest.bytes();
+        let mut hex = || digits.next().is_some_and(|b| b.is_ascii_hexdigit());
+        hex() && hex()
+    })
+}
+
+/// What the path of a document that does not exist answers: nothing at all.
+fn no_document() -> Reply {
+    Reply {
+        code: 404,
+        content: crate::respond::Content::Stream { content_type: "", body: Body::empty() },
+        warnings: vec![],
+        wrote: None,
     }
 }
 

@@ -79,7 +79,7 @@ impl Status {
     }
 
     pub fn not_found(resource: Named<'_>, name: &str) -> Box<Status> {
-        Status::new(404, "NotFound", format!("{resource} \"{name}\" not found"))
+        Status::new(404, "NotFound", format!("{resource} {} not found", quoted(name)))
             .with_details(details(resource, name))
     }
 
@@ -175,7 +175,8 @@ impl Status {
         let subject = Named { group: kind.group, what: kind.what };
         let mut body = details(subject, name);
         body["causes"] = causes.iter().map(Cause::json).collect();
-        Status::new(422, "Invalid", format!("{subject} \"{name}\" is invalid: {listed}")).with_details(body)
+        let subject = format!("{subject} {}", quoted(name));
+        Status::new(422, "Invalid", format!("{subject} is invalid: {listed}")).with_details(body)
     }
 
     /// The body as clients see it.
@@ -199,6 +200,33 @@ impl Status {
         out.insert("code".into(), self.code.into());
         Value::Object(out)
     }
+}
+
+/// A text as Go's `%q` prints it.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if u32::from(c) < 0x20 || c == '\x7f' => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A value as messages show it.
+fn shown(value: &Value) -> String {
+    // Go's encoder is careful with what HTML would read.
+    let escaped =
+        || value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    value.as_str().map_or_else(escaped, quoted)
 }
 
 fn details(resource: Named<'_>, name: &str) -> Value {
@@ -245,7 +273,7 @@ impl Cause {
         Cause {
             reason: "FieldValueInvalid",
             field: field.into(),
-            message: format!("Invalid value: {value}: {detail}"),
+            message: format!("Invalid value: {}: {detail}", shown(value)),
         }
     }
 

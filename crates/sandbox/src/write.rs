@@ -149,6 +149,7 @@ impl Core {
         if served.def.namespaced {
             fields.insert("namespace".into(), namespace.into());
         }
+        let mut repeated = meta::single_owners(&mut object);
         let generate = meta::text(&object, "generateName").to_owned();
         let generated = meta::text(&object, "name").is_empty() && !generate.is_empty();
         for _ in 0..NAME_TRIES {
@@ -157,13 +158,15 @@ impl Core {
                 meta::of(&mut object).insert("name".into(), self.ids.generate(&generate).into());
             }
             let name = meta::text(&object, "name").to_owned();
-            let mut warnings = Vec::new();
+            let mut warnings = std::mem::take(&mut repeated);
             let ready = self.admit_new(served, object, author, &ownership, &mut warnings)?;
             if author.dry_run {
                 if !generated
                     && let Some(existing) = self.store.get(&served.table, &Key::new(namespace, &name))
                 {
-                    return Err(exists(served, &existing));
+                    let mut status = exists(served, &existing);
+                    status.warnings = warnings;
+                    return Err(status);
                 }
                 self.check_namespace(served, namespace)?;
                 return Ok(Written { outcome: Outcome::Shown(ready), created: true, warnings });
@@ -183,10 +186,12 @@ impl Core {
                 }
                 Err(Failure::Raced) if generated => self.undo_allocation(served, &key),
                 Err(Failure::Raced) => {
-                    return Err(match self.store.get(&served.table, &key) {
+                    let mut status = match self.store.get(&served.table, &key) {
                         Some(existing) => exists(served, &existing),
                         None => Status::already_exists(served.named(), &name),
-                    });
+                    };
+                    status.warnings = warnings;
+                    return Err(status);
                 }
             }
         }
@@ -256,9 +261,9 @@ impl Core {
             Some(custom) => custom.validate(&object, None, &mut causes),
             None => {
                 validate::check(kind, &object, None, &mut causes);
-                crate::crd::validate_definition(kind, &object, &mut causes);
+                crate::crd::validate_definition(kind, &object, None, &mut causes);
                 policy::validate(kind, &object, &mut causes);
-                warn::about(kind, &object, warnings);
+                warn::about(kind, &object, true, warnings);
             }
         }
         if !causes.is_empty() {
@@ -408,7 +413,7 @@ impl Core {
                 name,
                 &format!(
                     "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    registry_path(served, &live.object.key),
+                    registry_path(served, &live.object.key).trim_start_matches("/registry"),
                     live.object.uid
                 ),
             )));
@@ -421,6 +426,10 @@ impl Core {
         }
         if matches!(ownership, Ownership::Update) {
             new = self.own(served, Some(was), new, author, part).map_err(refuse)?;
+        }
+        if kind == ("", "Pod") && part == Part::Main {
+            // Those every pod has come back however the list is replaced.
+            admission::tolerations(&mut new["spec"]);
         }
         prepare::update(kind, custom, served.has_status(), part, &mut new, was);
         gate::check(self, served, author, Some(was), &new).map_err(refuse)?;
@@ -461,11 +470,42 @@ impl Core {
         match &served.custom {
             Some(custom) => custom.validate(&new, Some(was), &mut causes),
             None if part == Part::Main => {
-                validate::check(kind, &new, Some(was), &mut causes);
-                immutable::check(kind, &new, was, &mut causes);
-                crate::crd::validate_definition(kind, &new, &mut causes);
+                // Daemon sets say what may not change before what is wrong.
+                if kind == ("apps", "DaemonSet") {
+                    immutable::check(kind, &new, was, &mut causes);
+                    validate::check(kind, &new, Some(was), &mut causes);
+                } else {
+                    validate::check(kind, &new, Some(was), &mut causes);
+                    immutable::check(kind, &new, was, &mut causes);
+                }
+                crate::crd::validate_definition(kind, &new, Some(was), &mut causes);
                 policy::validate(kind, &new, &mut causes);
-                warn::about(kind, &new, &mut warnings);
+                warn::about(kind, &new, false, &mut warnings);
+            }
+            None if part == Part::EphemeralContainers => {
+                for (_, had) in validate::list(&was["spec"]["ephemeralContainers"]) {
+                    let now = validate::list(&new["spec"]["ephemeralContainers"]);
+                    let now = now.map(|(_, container)| container).find(|c| c["name"] == had["name"]);
+                    if now != Some(had) {
+                        let verb = if now.is_some() { "changed" } else { "removed" };
+                        let why = format!("existing ephemeral containers {} may not be {verb}", had["name"]);
+                        causes.push(Cause::forbidden("spec.ephemeralContainers", &why));
+                    }
+                }
+            }
+            None if kind == ("", "Service")
+                && part == Part::Status
+                && new["spec"]["type"] != "LoadBalancer"
+                && validate::list(&new["status"]["loadBalancer"]["ingress"]).next().is_some() =>
+            {
+                let why = "may only be used when `spec.type` is 'LoadBalancer'";
+                causes.push(Cause::forbidden("status.loadBalancer.ingress", why));
+            }
+            None if part == Part::Resize
+                && admission::qos_class(&new["spec"]) != was["status"]["qosClass"].as_str().unwrap_or("") =>
+            {
+                let why = "Pod QOS Class may not change as a result of resizing";
+                causes.push(Cause::invalid("spec", &was["status"]["qosClass"], why));
             }
             None => {}
         }
@@ -545,6 +585,19 @@ fn canonical(served: &Served, object: Value) -> Result<Value> {
 
 /// Times of events and pod conditions that are not set are printed all the same.
 fn print_times(served: &Served, value: &mut Value) {
+    if &*served.table == "persistentvolumeclaims" {
+        let conditions = value.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            for (key, after) in [("lastProbeTime", "status"), ("lastTransitionTime", "lastProbeTime")] {
+                if let Some(members) = condition.as_object_mut()
+                    && !members.contains_key(key)
+                {
+                    let at = members.keys().position(|k| k == after).map_or(members.len(), |i| i + 1);
+                    members.shift_insert(at, key.into(), Value::Null);
+                }
+            }
+        }
+    }
     if &*served.table == "pods" {
         let conditions = value.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
         for condition in conditions.into_iter().flatten() {

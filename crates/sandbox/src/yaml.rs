@@ -7,6 +7,17 @@ pub(crate) fn read(text: &str) -> Result<Value, String> {
     slipway_yaml::from_str_helm(text).map_err(|e| e.to_string())
 }
 
+/// The keys that stand twice in one mapping, each in the words of Go's library.
+pub(crate) fn repeated_keys(text: &str) -> Vec<String> {
+    match slipway_yaml::helm::from_str_strict::<Value>(text) {
+        Ok(_) => Vec::new(),
+        Err(e) => {
+            let said = e.to_string();
+            said.lines().map(str::trim).filter(|l| l.starts_with("line ")).map(str::to_owned).collect()
+        }
+    }
+}
+
 /// Prints a value.
 pub(crate) fn write(value: &Value) -> String {
     slipway_yaml::to_string(value).unwrap_or_default()

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use slipway_chart::net::{Access, Provenance, wait};
+use slipway_chart::net::{Access, Home, Provenance, wait};
 use slipway_release::Source;
 use tempfile::TempDir;
 
@@ -21,6 +21,8 @@ pub struct ChartRequest {
     pub reference: String,
     /// Where to look and how to get in: repository, version or constraint, login, certificates.
     pub access: Access,
+    /// Helm's files, when they are elsewhere.
+    pub home: Option<Home>,
     /// Keys to check the chart's signature with; it is not checked without.
     pub keyring: Option<PathBuf>,
     /// Bring in missing dependencies of a chart directory first.
@@ -74,13 +76,13 @@ fn is_elsewhere(request: &ChartRequest) -> bool {
 
 /// The chart's place on this machine, fetched and checked if need be, and what is worth knowing of it.
 pub fn locate(request: &ChartRequest) -> anyhow::Result<(PathBuf, Vec<String>)> {
-    let ChartRequest { reference, access, keyring, .. } = request;
+    let ChartRequest { reference, access, home, keyring, .. } = request;
     // The usual case costs nothing: the chart is here.
     if keyring.is_none() && Path::new(reference).exists() && access.repo.is_empty() {
         return Ok((PathBuf::from(reference), Vec::new()));
     }
     let provenance = if keyring.is_some() { Provenance::Must } else { Provenance::No };
-    let remote = helm::remote(access.clone());
+    let remote = helm::remote_with(home.clone().unwrap_or_else(helm::home), access.clone());
     let found = wait(remote.locate(reference, provenance))?;
     if let Some(keyring) = keyring {
         chart::verify::check(&found.path, keyring)?;

@@ -135,6 +135,8 @@ pub enum Command {
     Get(commands::release::GetArgs),
     /// Show what differs between revisions, or between a revision and the cluster
     Diff(commands::release::DiffArgs),
+    /// Show what the pods of a release say
+    Logs(commands::release::LogsArgs),
     /// Run the tests of a release
     Test(commands::release::TestArgs),
     /// Look charts over for mistakes

@@ -6,6 +6,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use slipway_problem::{Location, Problem};
 
+use crate::commands::flags::ClusterFlags;
 use crate::commands::sandbox::place::Place;
 use crate::config::Settings;
 use crate::session::Session;
@@ -22,8 +23,13 @@ pub struct Connection {
 impl Session {
     /// Connects to the cluster the user means. Must run inside [`Session::block_on`].
     pub async fn connect(&self) -> anyhow::Result<Connection> {
+        self.connect_with(&ClusterFlags::default()).await
+    }
+
+    /// The same, with what Helm's own flags say of the cluster.
+    pub async fn connect_with(&self, flags: &ClusterFlags) -> anyhow::Result<Connection> {
         if !self.settings.sandbox {
-            return to_cluster(&self.settings, None).await;
+            return open(adjusted(config(&self.settings, None, flags).await?, flags));
         }
         let place = Place::of_user()?;
         let running = place.ensure()?;
@@ -37,6 +43,32 @@ impl Session {
 
 /// The cluster of the kubeconfig, whatever `--sandbox` says; `context` wins over the settings'.
 pub async fn to_cluster(settings: &Settings, context: Option<&str>) -> anyhow::Result<Connection> {
+    open(config(settings, context, &ClusterFlags::default()).await?)
+}
+
+/// What Helm's `--kube-…` flags change of a configuration.
+fn adjusted(mut config: Config, flags: &ClusterFlags) -> Config {
+    if let Some(file) = &flags.kube_ca_file {
+        config.root_cert = None;
+        config.root_cert_file = Some(file.clone());
+    }
+    if let Some(name) = &flags.kube_tls_server_name {
+        config.tls_server_name = Some(name.clone());
+    }
+    config.accept_invalid_certs |= flags.kube_insecure_skip_tls_verify;
+    if let Some(token) = &flags.kube_token {
+        config.auth_info.token = Some(token.clone().into());
+    }
+    if let Some(user) = &flags.kube_as_user {
+        config.auth_info.impersonate = Some(user.clone());
+    }
+    if !flags.kube_as_group.is_empty() {
+        config.auth_info.impersonate_groups = Some(flags.kube_as_group.clone());
+    }
+    config
+}
+
+async fn config(settings: &Settings, context: Option<&str>, flags: &ClusterFlags) -> anyhow::Result<Config> {
     let context = context.map(str::to_owned).or_else(|| settings.context.value.clone());
     let paths: Vec<PathBuf> = match &settings.kubeconfig.value {
         // $KUBECONFIG may list several.
@@ -64,15 +96,20 @@ pub async fn to_cluster(settings: &Settings, context: Option<&str>) -> anyhow::R
                 .await
                 .map_err(|error| wrong_context(&error, context.as_deref(), &known))?
         }
+        None if flags.kube_apiserver.is_some() => Config::new(http::Uri::from_static("https://localhost")),
         None => Config::incluster().map_err(|_| {
             Problem::error("there is no kubeconfig, and this is no pod of a cluster")
                 .hint("name one with --kubeconfig, or try it in the embedded cluster with --sandbox")
         })?,
     };
+    if let Some(address) = &flags.kube_apiserver {
+        let problem = |_| Problem::error(format!("`{address}` is no address of a server"));
+        config.cluster_url = address.parse().map_err(problem)?;
+    }
     if let Some(namespace) = &settings.namespace.value {
         config.default_namespace.clone_from(namespace);
     }
-    open(config)
+    Ok(config)
 }
 
 /// The administrator's client for the sandbox that runs.

@@ -38,7 +38,12 @@ pub fn home() -> Home {
 
 /// The way to charts that are not on this machine yet.
 pub fn remote(access: Access) -> Remote {
-    Remote::new(home(), access, Arc::new(ask_helper))
+    remote_with(home(), access)
+}
+
+/// The same, with Helm's files elsewhere.
+pub fn remote_with(home: Home, access: Access) -> Remote {
+    Remote::new(home, access, Arc::new(ask_helper))
 }
 
 /// Asks `docker-credential-NAME` for a login, as Docker does.

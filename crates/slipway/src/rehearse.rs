@@ -32,6 +32,23 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// Takes in another scope.
+    pub fn extend(&mut self, other: Self) {
+        self.objects.extend(other.objects);
+        self.namespaces.extend(other.namespaces);
+        self.namespaces.sort_unstable();
+        self.namespaces.dedup();
+    }
+
+    /// The records of a release, revision by revision.
+    pub fn of_records(namespace: &str, releases: &[slipway_cluster::helm::Release]) -> Self {
+        let record = |release: &slipway_cluster::helm::Release| {
+            let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
+            Reference::new("v1", "Secret", namespace, &name)
+        };
+        Self { objects: releases.iter().map(record).collect(), namespaces: Vec::new() }
+    }
+
     /// Everything a plan reads or changes, and the release's own records.
     pub fn of_plan(plan: &Plan) -> Self {
         let places =
@@ -88,7 +105,8 @@ impl Rehearsal {
             copied += report.context("copy what the plan touches")?.total();
         }
         sandbox.settle().await;
-        Ok(Self { unattended: unattended(&sandbox).await?, sandbox, copied })
+        let unattended = unattended(&Cluster::new(sandbox.client())).await?;
+        Ok(Self { unattended, sandbox, copied })
     }
 
     /// The stage, as an engine sees it.
@@ -102,9 +120,8 @@ impl Rehearsal {
     }
 }
 
-/// The groups of all definitions.
-async fn unattended(sandbox: &Sandbox) -> anyhow::Result<Vec<String>> {
-    let cluster = Cluster::new(sandbox.client());
+/// The groups of all definitions there.
+pub async fn unattended(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     let kinds = cluster.kinds().await.context("ask the stage what it serves")?;
     let Some(kind) = kinds.by_name("customresourcedefinitions.apiextensions.k8s.io") else {
         return Ok(Vec::new());
@@ -158,24 +175,28 @@ pub async fn release(
     };
     let request = Request { content, ..request.clone() };
     let stage = Rehearsal::of(cluster, &Scope::of_plan(&plan)).await?;
-    let mut unattended = stage.unattended().to_vec();
+    let trial = trial(options, &plan, stage.unattended().to_vec());
+    let report =
+        engine::apply(&stage.cluster(), &request, &trial, &silent, cancel).await.map_err(problems)?;
+    let graph = plan.graph.fingerprint(b"").to_string();
+    Ok(Some(Rehearsed { request, graph, report, copied: stage.copied }))
+}
+
+/// How a plan is carried out on a stage, where nobody acts for the groups in `unattended`.
+pub fn trial(options: &engine::Options, plan: &Plan, mut unattended: Vec<String>) -> engine::Options {
     // Kinds the release itself defines have no controllers there either.
     let defined = plan.items.iter().filter(|item| item.resource.is_crd());
     unattended.extend(defined.filter_map(|item| {
         item.resource.object.pointer("/spec/group").and_then(serde_json::Value::as_str).map(str::to_owned)
     }));
-    let trial = engine::Options {
+    engine::Options {
         readiness_timeout: Some(options.readiness_timeout.unwrap_or(READY).min(READY)),
         presence_timeout: Some(READY),
         deletion_timeout: Some(READY),
         auto_rollback: false,
         assume_ready: unattended,
         ..options.clone()
-    };
-    let report =
-        engine::apply(&stage.cluster(), &request, &trial, &silent, cancel).await.map_err(problems)?;
-    let graph = plan.graph.fingerprint(b"").to_string();
-    Ok(Some(Rehearsed { request, graph, report, copied: stage.copied }))
+    }
 }
 
 /// What went wrong, one by one.

@@ -1,6 +1,6 @@
 //! Chosen releases → plan: everything wrong with the stack at once, or a value ready to run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -280,7 +280,7 @@ fn check_unselected(stack: &Stack, selection: &Selection, request: &Request, pro
 
 /// Hashes every file the releases read, on all cores.
 fn hash_all(inputs: &BTreeMap<usize, Inputs>, digests: &Digests) {
-    let mut all: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut all: HashSet<PathBuf> = HashSet::new();
     for inputs in inputs.values() {
         all.extend(sources::parts(&inputs.source));
         all.extend(inputs.values.iter().map(|file| file.path.clone()));

@@ -1,6 +1,7 @@
 //! What a stack asks of whatever releases one release, and how that can fail.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use slipway_graph::{Classify, ErrorClass};
 use tokio_util::sync::CancellationToken;
 
 use crate::digest;
-use crate::plan::{ClusterRef, Node};
+use crate::plan::{ClusterRef, Command, Node};
 use crate::record::ErrorRecord;
 
 /// Applies, deletes and looks at one release. All calls may run at once.
@@ -41,10 +42,21 @@ pub trait Deploy: Sync {
     ) -> impl Future<Output = Result<(), NodeError>> + Send;
 
     /// What an apply would change; writes nothing.
-    fn plan(&self, node: &Node) -> impl Future<Output = Result<Preview, NodeError>> + Send;
+    fn plan(&self, node: &Node, command: Command) -> impl Future<Output = Result<Preview, NodeError>> + Send;
 
     /// How live objects differ from what was applied; writes nothing.
     fn verify(&self, node: &Node) -> impl Future<Output = Result<Verdict, NodeError>> + Send;
+
+    /// Brings a chart that is not on this machine here as an archive; a version may be a constraint.
+    fn fetch(
+        &self,
+        chart: &str,
+        version: Option<&str>,
+    ) -> impl Future<Output = Result<PathBuf, NodeError>> + Send {
+        let _ = version;
+        let message = format!("the chart {chart} is not on this machine, and nobody can bring it");
+        async move { Err(NodeError::new(Class::Invalid, message)) }
+    }
 }
 
 /// Where a release is recorded.
@@ -113,13 +125,15 @@ pub struct Preview {
     pub update: usize,
     pub recreate: usize,
     pub delete: usize,
+    /// Whether a revision would be made, be it without a change of objects.
+    pub revision: bool,
     /// The differences for people to read.
     pub diff: String,
 }
 
 impl Preview {
     pub fn is_empty(&self) -> bool {
-        self.create + self.update + self.recreate + self.delete == 0
+        !self.revision && self.create + self.update + self.recreate + self.delete == 0
     }
 }
 
@@ -127,10 +141,19 @@ impl Preview {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
+    /// There is no such release.
+    pub absent: bool,
     /// What was changed or removed behind the release's back.
     pub drifted: Vec<String>,
     /// What is not ready.
     pub unready: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether everything is there and as it was applied.
+    pub fn is_clean(&self) -> bool {
+        !self.absent && self.drifted.is_empty() && self.unready.is_empty()
+    }
 }
 
 /// What kind of failure it is.

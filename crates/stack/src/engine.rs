@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
 use slipway_cluster::{Cluster, ErrorClass};
@@ -13,12 +15,35 @@ use slipway_release::source::Backing;
 use slipway_release::{Cause, Content, Failure, Request, Source, inspect, show};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
-use crate::plan::{ClusterRef, Node};
+use crate::pin;
+use crate::plan::{ClusterRef, Command, Node};
 use crate::sources::SourceKind;
 
-/// Opens clusters by what a stack says about them.
+/// Opens clusters by what a stack says about them, and brings charts from elsewhere.
 pub trait Connect: Sync {
     fn connect(&self, cluster: &ClusterRef) -> impl Future<Output = Result<Cluster, NodeError>> + Send;
+
+    /// Brings a chart to this machine as an archive; a version may be a constraint.
+    fn fetch(
+        &self,
+        chart: &str,
+        version: Option<&str>,
+    ) -> impl Future<Output = Result<PathBuf, NodeError>> + Send {
+        let _ = version;
+        let message = format!("the chart {chart} is not on this machine, and nobody can bring it");
+        async move { Err(NodeError::new(Class::Invalid, message)) }
+    }
+
+    /// Has the last word on how a request is carried out; rehearsals wait for less.
+    fn adjust(
+        &self,
+        cluster: &Cluster,
+        request: &Request,
+        options: apply::Options,
+    ) -> impl Future<Output = Result<apply::Options, NodeError>> + Send {
+        let _ = (cluster, request);
+        async move { Ok(options) }
+    }
 }
 
 /// The release engine, as a stack uses it.
@@ -31,28 +56,63 @@ pub struct Engine<C> {
 }
 
 impl<C: Connect> Engine<C> {
-    fn request(&self, node: &Node) -> Result<Request, NodeError> {
-        if node.source_kind == SourceKind::Remote {
-            let message = format!(
-                "{}: the chart {} is not on this machine; pull it first and name its directory",
-                node.declared_at.file, node.chart
-            );
-            return Err(NodeError::new(Class::Invalid, message));
+    /// What of this machine a release is made of.
+    async fn source(&self, node: &Node) -> Result<Source, NodeError> {
+        let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
+        if node.source_kind != SourceKind::Remote {
+            return Source::detect(&self.root.join(&node.chart)).map_err(|problem| invalid(&problem));
         }
+        let version = node.chart_version.as_deref();
+        let Some(digest) = &node.chart_digest else {
+            return Ok(Source::Chart(self.connect.fetch(&node.chart, version).await?));
+        };
+        let kept = pin::place(&self.root, digest);
+        if pin::holds(&kept, digest) {
+            return Ok(Source::Chart(kept));
+        }
+        // Somebody emptied the cache: the same bytes will do, others were never planned.
+        let fetched = self.connect.fetch(&node.chart, version).await?;
+        if !pin::holds(&fetched, digest) {
+            let message = format!("the chart {} is not the one that was planned: {digest}", node.chart);
+            return Err(invalid(&message));
+        }
+        Ok(Source::Chart(fetched))
+    }
+
+    async fn request(&self, node: &Node) -> Result<Request, NodeError> {
         if let Some(reference) = node.secret_refs.first() {
             let message = format!("{}: there is no provider for {reference}", node.declared_at.file);
             return Err(NodeError::new(Class::Secret, message));
         }
-        let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
-        let source = Source::detect(&self.root.join(&node.chart)).map_err(|problem| invalid(&problem))?;
+        let source = self.source(node).await?;
         let mut values = UserValues::default();
         for path in &node.values {
-            values.read_file(&self.root.join(path)).map_err(|error| invalid(&error))?;
+            let read = values.read_file(&self.root.join(path));
+            read.map_err(|error| NodeError::new(Class::Invalid, error.to_string()))?;
         }
         values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let options = Options { no_final_tracking: !node.apply.wait, ..Options::default() };
         let content = Content::Source { source, values: Box::new(values), backing: Backing::default() };
         Ok(Request { name: node.name.clone(), namespace: node.namespace.clone(), content, options })
+    }
+
+    fn removal(node: &Node) -> Request {
+        Request {
+            name: node.name.clone(),
+            namespace: node.namespace.clone(),
+            content: Content::Nothing,
+            options: Options::default(),
+        }
+    }
+
+    /// The release engine's own plan for a release, as its cluster is now; writes nothing.
+    pub async fn prepare(&self, node: &Node, command: Command) -> Result<plan::Plan, NodeError> {
+        let request = match command {
+            Command::Apply => self.request(node).await?,
+            Command::Delete => Self::removal(node),
+        };
+        let cluster = self.connect.connect(&node.cluster).await?;
+        plan::plan(&cluster, &request, &self.events).await.map_err(failed)
     }
 
     async fn storage(&self, at: &At<'_>) -> Result<Storage, NodeError> {
@@ -74,16 +134,35 @@ fn applied(report: &Report) -> Applied {
     }
 }
 
+/// Whether somebody else may still be at work on a pending revision.
+fn is_busy(last: &Release, attempt: &Attempt<'_>, timeout: u64) -> bool {
+    let ours = attempt.interrupted || attempt.number > 1;
+    let age = last.info.last_deployed.timestamp().map(|at| Timestamp::now().duration_since(at).as_millis());
+    let young = age.is_none_or(|age| timeout == 0 || age < i128::from(timeout));
+    last.info.status.is_pending() && !ours && young
+}
+
 impl<C: Connect> Deploy for Engine<C> {
     async fn apply(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
-        let request = self.request(node)?;
+        let request = self.request(node).await?;
         let cluster = self.connect.connect(&node.cluster).await?;
+        let known =
+            plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await.map_err(failed)?;
+        if let Some(last) = known.history.last()
+            && is_busy(last, attempt, node.apply.timeout_ms)
+        {
+            let status = last.info.status.as_str();
+            let message =
+                format!("revision {} is {status}: another operation is at work on it", last.version);
+            return Err(NodeError::new(Class::HelmBusy, message));
+        }
         let options = apply::Options {
             timeout: milliseconds(node.apply.timeout_ms),
             auto_rollback: node.apply.atomic,
             create_namespace: node.apply.create_namespace,
             ..apply::Options::default()
         };
+        let options = self.connect.adjust(&cluster, &request, options).await?;
         let report =
             apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
         report.map(|report| applied(&report)).map_err(failed)
@@ -91,22 +170,22 @@ impl<C: Connect> Deploy for Engine<C> {
 
     async fn delete(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
         let cluster = self.connect.connect(&node.cluster).await?;
-        let request = Request {
-            name: node.name.clone(),
-            namespace: node.namespace.clone(),
-            content: Content::Nothing,
-            options: Options::default(),
-        };
+        let request = Self::removal(node);
         let known =
             plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await.map_err(failed)?;
         if known.history.releases.is_empty() {
-            return Ok(Applied { revision: None, changed: false, note: Some("not there".to_owned()) });
+            return Ok(Applied { revision: None, changed: false, note: Some("not installed".to_owned()) });
         }
         let options =
             apply::Options { timeout: milliseconds(node.delete.timeout_ms), ..apply::Options::default() };
+        let options = self.connect.adjust(&cluster, &request, options).await?;
         let report =
             apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
         report.map(|report| applied(&report)).map_err(failed)
+    }
+
+    async fn fetch(&self, chart: &str, version: Option<&str>) -> Result<PathBuf, NodeError> {
+        self.connect.fetch(chart, version).await
     }
 
     async fn status(&self, at: &At<'_>) -> Result<Live, NodeError> {
@@ -128,10 +207,8 @@ impl<C: Connect> Deploy for Engine<C> {
         storage.update(&release).await.map_err(refused)
     }
 
-    async fn plan(&self, node: &Node) -> Result<Preview, NodeError> {
-        let request = self.request(node)?;
-        let cluster = self.connect.connect(&node.cluster).await?;
-        let plan = plan::plan(&cluster, &request, &self.events).await.map_err(failed)?;
+    async fn plan(&self, node: &Node, command: Command) -> Result<Preview, NodeError> {
+        let plan = self.prepare(node, command).await?;
         let view = plan.view(&show::Options::default());
         let count = |actions: &[&str]| {
             view.summary
@@ -152,17 +229,24 @@ impl<C: Connect> Deploy for Engine<C> {
             update: count(&["update", "apply"]),
             recreate: count(&["recreate"]),
             delete: count(&["delete"]),
+            revision: !view.empty,
             diff,
         })
     }
 
     async fn verify(&self, node: &Node) -> Result<Verdict, NodeError> {
-        let request = self.request(node)?;
         let cluster = self.connect.connect(&node.cluster).await?;
+        let storage = Storage::new(cluster.clone(), Driver::Secret, &node.namespace);
+        let history = storage.history(&node.name).await.map_err(refused)?;
+        if history.last().map_or(Live::Absent, live) == Live::Absent {
+            return Ok(Verdict { absent: true, ..Verdict::default() });
+        }
+        // What was deployed is compared, so none of the release's inputs is read.
+        let request = Self::removal(node);
         let changes =
             inspect::drift(&cluster, &request, None, &show::Options::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);
-        Ok(Verdict { drifted: significant.map(|change| change.object).collect(), unready: Vec::new() })
+        Ok(Verdict { drifted: significant.map(|change| change.object).collect(), ..Verdict::default() })
     }
 }
 

@@ -228,7 +228,7 @@ fn merge(index: usize, declaration: &Declaration, layers: &[Layer<'_>]) -> Relea
             atomic: flag(|s| s.atomic.as_ref(), true),
             wait: flag(|s| s.wait.as_ref(), true),
             timeout: time(|s| s.apply_timeout.as_ref()),
-            create_namespace: flag(|s| s.create_namespace.as_ref(), false),
+            create_namespace: flag(|s| s.create_namespace.as_ref(), true),
         },
         delete_timeout: time(|s| s.delete_timeout.as_ref()),
     }

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::git::Git;
 use crate::inherit::Profile;
 use crate::model::StackFile;
+use crate::pin;
 use crate::plan::{Command, FailMode, Plan};
 use crate::record::{Holder, Meta, NodeState, Store, Stored, Takeover};
 use crate::resume::{self, Resume};
@@ -155,6 +156,9 @@ pub async fn launch<D: Deploy>(
             plan.fail_mode = launch.fail_mode;
             plan.retry = launch.options.retry;
             fit(plan, &launch);
+            if !launch.plan_only {
+                pin::pin(plan, &compiled.stack.tree.root, deploy).await?;
+            }
             if let Some(old) = &old {
                 resume::carry_over(plan, old);
             }

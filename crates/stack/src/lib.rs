@@ -22,6 +22,7 @@ pub mod inherit;
 pub mod launch;
 mod model;
 mod paths;
+pub mod pin;
 pub mod plan;
 pub mod record;
 pub mod resume;
@@ -29,6 +30,8 @@ pub mod run;
 mod schema;
 pub mod select;
 pub mod sources;
+pub mod survey;
+mod voice;
 
 pub use compile::{Compiled, Request, Stack, compile, load};
 pub use deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};

@@ -124,8 +124,9 @@ fn changed(
         let now = digests.of(&paths::expand(root, home, name)).ok();
         compare("values", name, before, now.map(|digest| digest.to_string()));
     }
-    if let Some(before) = &node.chart_digest {
-        let path = (node.source_kind != SourceKind::Remote).then(|| paths::expand(root, home, &node.chart));
+    // A fetched chart is kept by its digest, which is compared when it is used.
+    if let Some(before) = node.chart_digest.as_ref().filter(|_| node.source_kind != SourceKind::Remote) {
+        let path = Some(paths::expand(root, home, &node.chart));
         let source = Source { kind: node.source_kind, shown: node.chart.clone(), path };
         let now = compile::source_digest(root, &source, digests).ok().flatten();
         compare("chart", &node.chart, before, now);

@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::plan::{Command, ExternalNeed, FailMode, NeedsPolicy, Node};
 use crate::record::{EventType, Lock, Log, NodeState, RunEvent, RunState, Store, Stored, Summary};
 use crate::resume::Drift;
+use crate::voice;
 
 /// How often the lock is told that its holder lives.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -484,7 +485,7 @@ impl<'g, D: Deploy> Worker<'g, &'g Node> for Runner<'_, D> {
             number: cx.attempt(),
             interrupted: cx.interrupted(),
             cancel: cx.cancelled().clone(),
-            events: self.events.clone(),
+            events: voice::of(self.events, &node.id),
         };
         let done = self.attempt(node, &attempt).await;
         done.map(|applied| Done::Succeeded(applied.to_json())).map_err(|error| {

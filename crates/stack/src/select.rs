@@ -317,6 +317,7 @@ struct Map<'u> {
 impl<'u> Map<'u> {
     fn new(universe: &Universe<'u>) -> Self {
         let mut map = Self { files: HashMap::new(), trees: HashMap::new(), declared: BTreeMap::new() };
+        let mut links = Links::default();
         let mut finder = Finder::new(universe.tree, universe.home);
         // What is missing is reported for the releases that are selected.
         let mut ignored = Problems::new();
@@ -324,21 +325,17 @@ impl<'u> Map<'u> {
             let declaration = &universe.tree.releases[release.declaration];
             map.declared.entry(&declaration.dir).or_default().push(position);
             if declaration.index.is_none() {
-                map.file(universe.tree.root.join(&declaration.path), position);
+                links.add(&mut map.files, universe.tree.root.join(&declaration.path), position);
             }
             let Some(inputs) = finder.find(release, &mut ignored) else { continue };
             for values in inputs.values {
-                map.file(values.path, position);
+                links.add(&mut map.files, values.path, position);
             }
             for part in sources::parts(&inputs.source) {
-                add(&mut map.trees, part, position);
+                links.add(&mut map.trees, part, position);
             }
         }
         map
-    }
-
-    fn file(&mut self, path: PathBuf, position: usize) {
-        add(&mut self.files, path, position);
     }
 
     /// The releases a file is an input of.
@@ -369,14 +366,45 @@ impl<'u> Map<'u> {
     }
 }
 
-/// Remembers a path, and where links lead from it.
-fn add(map: &mut HashMap<PathBuf, Vec<usize>>, path: PathBuf, position: usize) {
-    if let Ok(real) = path.canonicalize()
-        && real != path
-    {
-        map.entry(real).or_default().push(position);
+/// Where links lead, each directory looked at once.
+#[derive(Default)]
+struct Links {
+    directories: HashMap<PathBuf, Option<PathBuf>>,
+    known: HashMap<PathBuf, Option<PathBuf>>,
+}
+
+impl Links {
+    /// Remembers a path, and where links lead from it.
+    fn add(&mut self, map: &mut HashMap<PathBuf, Vec<usize>>, path: PathBuf, position: usize) {
+        if let Some(real) = self.real(&path).filter(|real| *real != path) {
+            map.entry(real).or_default().push(position);
+        }
+        map.entry(path).or_default().push(position);
     }
-    map.entry(path).or_default().push(position);
+
+    fn real(&mut self, path: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.known.get(path) {
+            return known.clone();
+        }
+        let real = self.look(path);
+        self.known.insert(path.to_owned(), real.clone());
+        real
+    }
+
+    fn look(&mut self, path: &Path) -> Option<PathBuf> {
+        let (directory, name) = (path.parent()?, path.file_name()?);
+        if std::fs::symlink_metadata(path).ok()?.is_symlink() {
+            return path.canonicalize().ok();
+        }
+        let known = match self.directories.get(directory) {
+            Some(known) => known.as_deref(),
+            None => {
+                let real = directory.canonicalize().ok();
+                self.directories.entry(directory.to_owned()).or_insert(real).as_deref()
+            }
+        };
+        known.map(|directory| directory.join(name))
+    }
 }
 
 /// Adds what the chosen releases need and what needs them, with the reasons.

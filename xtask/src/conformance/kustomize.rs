@@ -1,13 +1,18 @@
-//! Every kustomization of the test cases, built by the real kustomize and by us.
+//! Every kustomization of the test cases and many made-up ones, built by the real kustomize and by us.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::{Tally, built};
+use super::{Tally, built, random};
 use crate::{peers, shell};
+
+/// How many made-up kustomizations are built unless `SLIPWAY_SEEDS=FROM..TO` says which.
+const SEEDS: u64 = 1500;
 
 pub fn run() -> Result<()> {
     let theirs = peers::kustomize()?;
@@ -22,7 +27,85 @@ pub fn run() -> Result<()> {
         let both = real.status.success() && mine.status.success();
         tally.count(&name, !both || real.stdout == mine.stdout);
     }
+    tally.finish()?;
+    made_up(&theirs, &ours)
+}
+
+/// Builds made-up kustomizations; those that differ stay on disk with both answers.
+fn made_up(theirs: &Path, ours: &Path) -> Result<()> {
+    let (from, to) = match std::env::var("SLIPWAY_SEEDS") {
+        Err(_) => (0, SEEDS),
+        Ok(text) => {
+            let (from, to) = text.split_once("..").context("SLIPWAY_SEEDS is written FROM..TO")?;
+            (from.parse()?, to.parse()?)
+        }
+    };
+    let place = shell::target().join("conformance/kustomize");
+    let next = AtomicU64::new(from);
+    let work = || -> Result<Vec<(String, Answers)>> {
+        let mut answers = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= to {
+                return Ok(answers);
+            }
+            answers.push((format!("seed {seed}"), one(seed, &place, theirs, ours)?));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let answers: Vec<Result<Vec<_>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| bail!("a worker panicked")))
+            .collect()
+    });
+    let mut tally = Tally::new("kustomize, made up");
+    let mut refused = 0;
+    for (name, answer) in answers.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+        refused += usize::from(answer == Answers::BothRefuse);
+        tally.count(&name, answer != Answers::Differ);
+    }
+    println!("kustomize, made up: both refuse {refused}; what differs is in {}", place.display());
     tally.finish()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    Same,
+    BothRefuse,
+    Differ,
+}
+
+fn one(seed: u64, place: &Path, theirs: &Path, ours: &Path) -> Result<Answers> {
+    let root = place.join(seed.to_string());
+    if root.exists() {
+        fs::remove_dir_all(&root)?;
+    }
+    for (path, text) in random::kustomization(seed) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().context("files lie in directories")?)?;
+        fs::write(path, text)?;
+    }
+    let real = Command::new(theirs).arg("build").arg(&root).output()?;
+    let mine = Command::new(ours).args(["kustomize", "build"]).arg(&root).output()?;
+    let answers = match (real.status.success(), mine.status.success()) {
+        (true, true) if real.stdout == mine.stdout => Answers::Same,
+        (false, false) if mine.status.code() == Some(1) => Answers::BothRefuse,
+        _ => Answers::Differ,
+    };
+    if answers == Answers::Differ {
+        keep(&root, "theirs", &real)?;
+        keep(&root, "ours", &mine)?;
+    } else {
+        fs::remove_dir_all(&root)?;
+    }
+    Ok(answers)
+}
+
+fn keep(root: &Path, name: &str, answer: &Output) -> Result<()> {
+    fs::write(root.join(format!("{name}.out")), &answer.stdout)?;
+    Ok(fs::write(root.join(format!("{name}.err")), &answer.stderr)?)
 }
 
 /// The root to build of every case below `root`, in order: a `result.txt` says which of `in/` it is.

@@ -2,8 +2,11 @@
 
 mod charts;
 mod helm;
+mod kubectl;
 mod kustomize;
 mod package;
+mod random;
+mod release;
 mod runbook;
 mod sandbox;
 
@@ -34,11 +37,20 @@ const SUITES: &[Suite] = &[
     Suite { name: "kustomize", run: kustomize::run, when: When::Always },
     Suite { name: "package", run: package::run, when: When::Always },
     Suite { name: "runbook", run: runbook::run, when: When::Named },
+    Suite { name: "release", run: release::run, when: When::Named },
+    Suite { name: "kubectl", run: kubectl::run, when: When::Named },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
 ];
 
-/// Runs the named suites, or all that always run.
-pub fn run(names: &[&str]) -> Result<()> {
+/// Runs the named suites, or all that always run. `--charts DIR` gives `kubectl` more charts to install.
+pub fn run(words: &[&str]) -> Result<()> {
+    let (names, charts) = match words {
+        [names @ .., "--charts", charts] => (names, Some(PathBuf::from(charts))),
+        names => (names, None),
+    };
+    if let Some(charts) = charts {
+        kubectl::install_from(charts)?;
+    }
     if let Some(unknown) = names.iter().find(|name| !SUITES.iter().any(|suite| suite.name == **name)) {
         let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
         bail!("there is no suite `{unknown}`; there are: {}", known.join(", "));

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::{File, Ignore, Limits, strip_bom};
 use crate::error::{Notice, Notices};
-use crate::gopath;
 
 /// Directories nested deeper than this are a symbolic-link loop or an attack.
 const DEEPEST: usize = 128;
@@ -93,15 +92,61 @@ impl Walk<'_> {
 
 fn resolve(path: &Path) -> Result<PathBuf, String> {
     fs::canonicalize(path).map_err(|error| {
-        let target = fs::read_link(path).unwrap_or_default();
-        let target = path.parent().map(|parent| parent.join(&target)).unwrap_or(target);
-        let target = PathBuf::from(gopath::clean(&target.to_string_lossy()));
-        // Go walks the path and names the first part that is not there.
-        let mut parts: Vec<&Path> = target.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
-        parts.reverse();
-        let missing = parts.into_iter().find(|part| fs::symlink_metadata(part).is_err()).unwrap_or(&target);
+        let missing = unresolved(&path.to_string_lossy());
+        let missing = missing.as_deref().map_or(path, Path::new);
         format!("error evaluating symlink {}: {}", path.display(), go_io("lstat", missing, &error))
     })
+}
+
+/// The part of a path that Go cannot find, written as Go walks there: link by link, and with the `..` it
+/// keeps directly under the root.
+fn unresolved(path: &str) -> Option<String> {
+    let mut rest = path.to_owned();
+    let mut root = usize::from(rest.starts_with('/'));
+    let mut walked = rest[..root].to_owned();
+    let mut end = root;
+    // Go follows no more links than this either.
+    for _ in 0..10_000 {
+        let start = end + rest[end..].bytes().take_while(|byte| *byte == b'/').count();
+        end = rest[start..].find('/').map_or(rest.len(), |length| start + length);
+        let part = rest[start..end].to_owned();
+        let parent = |walked: &str| walked[root.min(walked.len())..].rfind('/').map(|at| at + root);
+        match part.as_str() {
+            "" => return None,
+            "." => {}
+            ".." => match parent(&walked) {
+                Some(at) if &walked[at + 1..] != ".." => walked.truncate(at),
+                _ => {
+                    if walked.len() > root {
+                        walked.push('/');
+                    }
+                    walked.push_str("..");
+                }
+            },
+            part => {
+                if !walked.is_empty() && !walked.ends_with('/') {
+                    walked.push('/');
+                }
+                walked.push_str(part);
+                let Ok(metadata) = fs::symlink_metadata(&walked) else { return Some(walked) };
+                if !metadata.file_type().is_symlink() {
+                    continue;
+                }
+                let link = fs::read_link(&walked).ok()?.to_string_lossy().into_owned();
+                let at = parent(&walked);
+                rest = link + &rest[end..];
+                if rest.starts_with('/') {
+                    root = 1;
+                    walked.replace_range(.., "/");
+                    end = 1;
+                } else {
+                    walked.truncate(at.unwrap_or(root));
+                    end = 0;
+                }
+            }
+        }
+    }
+    None
 }
 
 /// A failed file operation in Go's words.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use slipway_gotmpl::{
@@ -21,7 +22,7 @@ const TYPE: &str = "engine.files";
 
 impl Files {
     pub(super) fn value(files: &[File]) -> Value {
-        let files = files.iter().map(|file| (file.name.clone(), Str::from(&*file.data))).collect();
+        let files = files.iter().map(|file| (file.name.clone(), Str::from(Arc::clone(&file.data)))).collect();
         Value::object(Self(Rc::new(files)))
     }
 

@@ -33,7 +33,7 @@ impl std::fmt::Debug for Program {
 struct Template<'c> {
     path: String,
     base: String,
-    text: &'c [u8],
+    text: &'c Arc<[u8]>,
     /// The index of its chart's data.
     scope: usize,
 }
@@ -181,10 +181,9 @@ impl Program {
             return Ok(Arc::clone(set));
         }
         let mut set = TemplateSet::new(FuncMap::helm(&slipway_gotmpl::sprig::functions()), limits);
-        for template in templates {
-            set.parse(&template.path, template.text)
-                .map_err(|error| Error::Template(error.helm_text(&template.path)))?;
-        }
+        let files: Vec<(&str, Arc<[u8]>)> =
+            templates.iter().map(|template| (&*template.path, Arc::clone(template.text))).collect();
+        set.parse_all(&files).map_err(|(at, error)| Error::Template(error.helm_text(&templates[at].path)))?;
         let set = Arc::new(set);
         *parsed = Some((paths().cloned().collect(), Arc::clone(&set)));
         Ok(set)

@@ -38,7 +38,11 @@ impl Rendered {
     /// The release's manifest: definitions if asked for, then every document with where it is from.
     /// This is what a post-renderer gets.
     pub fn manifest_text(&self, options: &RenderOptions) -> Vec<u8> {
-        let mut out = Vec::new();
+        const AROUND: usize = 16;
+        let crds = self.crds.iter().filter(|_| options.include_crds);
+        let crds = crds.map(|crd| crd.path.len() + crd.file.data.len() + AROUND).sum::<usize>();
+        let own = self.manifests.iter().map(|own| own.path.len() + own.content.len() + AROUND);
+        let mut out = Vec::with_capacity(crds + own.sum::<usize>());
         if options.include_crds {
             for crd in &self.crds {
                 document(&mut out, &crd.path, &crd.file.data);
@@ -64,11 +68,15 @@ impl Rendered {
 
     /// The standard output of `helm template`.
     pub fn to_template_output(&self, options: &RenderOptions) -> Result<Vec<u8>, Error> {
-        let text = match &self.post_rendered {
+        let mut out = match &self.post_rendered {
             Some(text) => text.clone(),
             None => self.manifest_text(options),
         };
-        let mut out = trim(&text).to_vec();
+        // White space goes at both ends, without a second copy of what may be many megabytes.
+        let trimmed = trim(&out);
+        let (start, length) = (trimmed.as_ptr().addr() - out.as_ptr().addr(), trimmed.len());
+        out.truncate(start + length);
+        out.drain(..start);
         out.push(b'\n');
         if !options.no_hooks {
             for hook in self.hooks.iter().filter(|hook| !(options.skip_tests && hook.is_test())) {

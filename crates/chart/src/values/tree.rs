@@ -128,7 +128,8 @@ impl<'c> Node<'c> {
             }
             dependency.import_values = written_out;
         }
-        let merged = coalesce::copy(&values);
+        // Nothing else holds the values unless something was imported from them.
+        let merged = if imported.is_empty() { values } else { coalesce::copy(&values) };
         coalesce::merge_tables(&merged, &coalesce::copy(&imported), notices);
         self.values = Some(merged);
         self.metadata.to_mut().dependencies = declared;

@@ -33,6 +33,8 @@ fn bombs_in_templates_end_in_an_error() {
         "{{ range until 5000 }}{{ range until 5000 }}{{ range until 5000 }}{{ end }}{{ end }}{{ end }}";
     let doubled = format!("{{{{ $x := \"xxxxxxxx\" }}}}{}", "{{ $x = print $x $x }}".repeat(64));
     let listed = format!("{{{{ $x := list 1 }}}}{}{{{{ len $x }}}}", "{{ $x = concat $x $x }}".repeat(64));
+    let catted = format!("{{{{ $x := \"xxxxxxxx\" }}}}{}", "{{ $x = cat $x $x }}".repeat(64));
+    let joined = format!("{{{{ $x := \"xxxxxxxx\" }}}}{}", "{{ $x = list $x $x | join \",\" }}".repeat(64));
     let held =
         format!("{{{{ $x := dict }}}}{}{{{{ toYaml $x }}}}", "{{ $x = dict \"a\" $x \"b\" $x }}".repeat(64));
     for template in [
@@ -48,7 +50,17 @@ fn bombs_in_templates_end_in_an_error() {
         "{{ seq 1 1000000000 }}",
         "{{ indent 1000000000 \"x\" }}",
         "{{ nindent 100000000 \"x\\nx\\nx\" }}",
-        "{{ printf \"%1000000d%1000000d%1000000d%1000000d%1000000d\" 1 2 3 4 5 }}",
+        "{{ nindent 1000000000 \"x\" }}",
+        "{{ printf \"%1000000000d\" 1 }}{{ fail \"Go prints no more than %!(BADWIDTH)\" }}",
+        "{{ printf \"%.1000000000f\" 1.0 }}{{ fail \"nor here\" }}",
+        "{{ range until 5000 }}{{ bcrypt \"x\" }}{{ end }}",
+        "{{ range until 5000 }}{{ htpasswd \"u\" \"x\" }}{{ end }}",
+        "{{ range until 5000 }}{{ derivePassword 1 \"long\" \"p\" \"u\" \"s\" }}{{ end }}",
+        "{{ range until 5000 }}{{ genPrivateKey \"rsa\" }}{{ end }}",
+        "{{ range until 5000 }}{{ genPrivateKey \"dsa\" }}{{ end }}",
+        "{{ range until 5000 }}{{ genCA \"x\" 1 }}{{ end }}",
+        "{{ range until 5000 }}{{ genPrivateKey \"ecdsa\" }}{{ end }}",
+        "{{ printf \"%1000000d%1000000d%1000000d%1000000d\" 1 2 3 4 5 }}",
         "{{ randAlphaNum 1000000000 }}",
         "{{ randBytes 1000000000 }}",
         "{{ wrapWith 1 (repeat 20000 \"x\") (repeat 20000 \"a \") }}",
@@ -59,8 +71,15 @@ fn bombs_in_templates_end_in_an_error() {
         "{{ mustRegexMatch \"(((((a{1,1000}){1,1000}){1,1000})))\" \"a\" }}",
         "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ $d }}",
         "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ mustToJson $d }}",
+        // Encoders give nothing for what they cannot encode, as Helm's do.
+        "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ toYaml $d }}{{ toJson $d }}{{ fail \"went on\" }}",
+        "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ toToml $d }}",
+        "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ deepCopy $d | toString }}",
+        "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}{{ merge (dict \"self\" (dict)) $d }}",
         nested,
         &doubled,
+        &catted,
+        &joined,
         &listed,
         &held,
     ] {
@@ -93,6 +112,24 @@ fn bombs_in_files_end_in_an_error() {
     }
 }
 
+#[test]
+fn what_a_template_decodes_may_be_a_bomb_too() {
+    let bomb = (1..30).fold("a0: &a0 [x, x]\n".to_owned(), |text, at| {
+        let before = at - 1;
+        text + &format!("a{at}: &a{at} [*a{before}, *a{before}]\n")
+    });
+    let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+    for (function, data) in
+        [("fromYaml", &bomb), ("fromYaml", &deep), ("fromYamlArray", &deep), ("fromJsonArray", &deep)]
+    {
+        let template = format!("{{{{ .Files.Get \"data\" | {function} | toJson | trunc 2000 | fail }}}}");
+        let text = said(&[("data", data), ("templates/a.yaml", &template)]);
+        // Decoding functions give their error as a value, as Helm's do.
+        assert!(text.contains("bad/templates/a.yaml") && text.len() < 10_000, "{function}: {text}");
+        assert!(!text.contains("[[[["), "{function}: {text}");
+    }
+}
+
 /// A gzipped tar with one entry of that name and size.
 fn archive(name: &str, size: u64) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
@@ -121,5 +158,32 @@ fn archives_that_lead_astray_end_in_an_error() {
         let options = LoadOptions::default();
         let error = Chart::load_with(Source::Archive(&bytes), &options, &mut Notices::new()).unwrap_err();
         assert!(error.to_string().contains(expected), "{name}: {error}");
+    }
+}
+
+/// What real Helm says of links that lead nowhere; it keeps a `..` directly under the root.
+#[cfg(unix)]
+#[test]
+fn a_dangling_link_is_named_as_go_walks_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("chart/files")).unwrap();
+    std::fs::write(root.join("chart/Chart.yaml"), ABOUT).unwrap();
+    let names: Vec<_> = root.iter().skip(1).collect();
+    let first = format!("/{}", names[0].to_string_lossy());
+    for (up, expected) in [
+        (1, root.join("chart/nowhere").display().to_string()),
+        (names.len() + 1, format!("{first}/nowhere")),
+        (names.len() + 2, format!("{first}/../nowhere")),
+    ] {
+        let link = root.join("chart/files/x");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink("../".repeat(up) + "nowhere", &link).unwrap();
+        let error = Chart::load(root.join("chart").as_path(), &LoadOptions::default()).unwrap_err();
+        let expected = format!(
+            "error evaluating symlink {}: lstat {expected}: no such file or directory",
+            link.display()
+        );
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -249,10 +249,11 @@ impl<'a> Renderer<'a> {
     fn walk<'t>(&mut self, s: &mut State<'t>, dot: &Rv, node: &'t Node) -> Exec<Flow> {
         self.ctx.work(1).map_err(|e| s.limit(&e))?;
         match node {
-            Node::Text(pos, text) => {
+            Node::Text(place) => {
+                let text = s.tree.source.slice(place);
                 self.write(s, text)?;
                 if let Some(trace) = &mut self.trace {
-                    trace.text(s.tree, *pos, self.out.len() - text.len(), self.out.len());
+                    trace.text(s.tree, place.start, self.out.len() - text.len(), self.out.len());
                 }
             }
             Node::Action(pos, pipe) => {

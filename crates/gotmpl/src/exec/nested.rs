@@ -133,7 +133,7 @@ impl Renderer<'_> {
             return Rc::clone(parsed);
         }
         let depth = self.ctx.limits().parse_depth;
-        let parsed = Rc::new(parse(ROOT, text.as_bytes().into(), self.set.funcs(), depth));
+        let parsed = Rc::new(parse(ROOT, text.shared(), self.set.funcs(), depth));
         if self.texts.len() >= MAX_TEXTS {
             self.texts.clear();
         }

@@ -1,6 +1,7 @@
 //! The tree of a template, and its parts printed as Go prints them in error messages.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::func::Func;
@@ -16,6 +17,11 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// Part of the text.
+    pub(crate) fn slice(&self, place: &Range<Pos>) -> &[u8] {
+        self.text.get(place.clone()).unwrap_or_default()
+    }
+
     /// Line from 1 and byte column from 0, as Go counts them.
     pub(crate) fn line_column(&self, pos: Pos) -> (usize, usize) {
         let before = &self.text[..pos.min(self.text.len())];
@@ -32,18 +38,19 @@ impl Source {
 pub(crate) struct Tree {
     pub(crate) name: String,
     pub(crate) source: Arc<Source>,
-    pub(crate) root: Vec<Node>,
+    /// Shared with the trees of files of the same text.
+    pub(crate) root: Arc<Vec<Node>>,
 }
 
 impl Tree {
     /// Only space: such a body never replaces another of its name.
     pub(crate) fn is_empty(&self) -> bool {
-        self.root.iter().all(|n| matches!(n, Node::Text(_, text) if is_space(text)))
+        self.root.iter().all(|n| matches!(n, Node::Text(place) if is_space(self.source.slice(place))))
     }
 }
 
 /// Go's TrimSpace leaves nothing?
-fn is_space(text: &[u8]) -> bool {
+pub(super) fn is_space(text: &[u8]) -> bool {
     match std::str::from_utf8(text) {
         Ok(text) => text.trim().is_empty(),
         Err(_) => false,
@@ -51,11 +58,12 @@ fn is_space(text: &[u8]) -> bool {
 }
 
 pub(crate) enum Node {
-    Text(Pos, Arc<[u8]>),
+    /// Where it stands in the source: text is not copied.
+    Text(Range<Pos>),
     Action(Pos, Pipe),
-    If(Branch),
-    With(Branch),
-    Range(Branch),
+    If(Box<Branch>),
+    With(Box<Branch>),
+    Range(Box<Branch>),
     Template(Box<Call>),
     Break,
     Continue,
@@ -94,7 +102,7 @@ pub(crate) struct Variable {
 }
 
 pub(crate) enum Expr {
-    Ident(Pos, String, Arc<Func>),
+    Ident(Pos, Arc<str>, Arc<Func>),
     Variable(Variable),
     Field(Pos, Vec<String>),
     Chain(Pos, Box<Expr>, Vec<String>),

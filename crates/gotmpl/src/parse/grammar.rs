@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ParseError;
-use super::ast::{Branch, Call, Command, Expr, Node, Number, Pipe, Pos, Source, Tree, Variable};
+use super::ast::{Branch, Call, Command, Expr, Node, Number, Pipe, Pos, Source, Tree, Variable, is_space};
 use super::lex::{Kind, Lexer, Token};
 use crate::func::FuncMap;
 use crate::strconv;
@@ -180,7 +180,7 @@ impl<'p, 'a> Parser<'p, 'a> {
     // Structure.
 
     fn add(&mut self, name: String, root: Vec<Node>) -> Result<()> {
-        let tree = Arc::new(Tree { name, source: Arc::clone(self.shared.source), root });
+        let tree = Arc::new(Tree { name, source: Arc::clone(self.shared.source), root: Arc::new(root) });
         match self.shared.trees.iter_mut().find(|t| t.name == tree.name) {
             None => self.shared.trees.push(tree),
             Some(old) if old.is_empty() => *old = tree,
@@ -241,7 +241,7 @@ impl<'p, 'a> Parser<'p, 'a> {
     fn text_or_action(&mut self) -> Result<Item> {
         let token = self.next_nonspace();
         match token.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(token.start, self.text(&token).into()))),
+            Kind::Text => Ok(Item::Node(Node::Text(token.start..token.end))),
             Kind::LeftDelim => {
                 self.action_line = token.line;
                 let item = self.action()?;
@@ -274,16 +274,51 @@ impl<'p, 'a> Parser<'p, 'a> {
                 self.expect(Kind::RightDelim, "end")?;
                 return Ok(Item::End(End::End));
             }
-            Kind::If => Node::If(self.control("if")?),
-            Kind::With => Node::With(self.control("with")?),
-            Kind::Range => Node::Range(self.control("range")?),
+            Kind::If => Node::If(Box::new(self.control("if")?)),
+            Kind::With => Node::With(Box::new(self.control("with")?)),
+            Kind::Range => Node::Range(Box::new(self.control("range")?)),
             Kind::Template => self.call()?,
             _ => {
+                if let Some(text) = self.literal(&token) {
+                    return Ok(Item::Node(text));
+                }
                 self.backup();
                 let pos = self.peek().start;
                 Node::Action(pos, self.pipeline("command", Kind::RightDelim)?)
             }
         }))
+    }
+
+    /// An action that is nothing but a string is text: dashboards and alerts are full of `{{ "{{" }}`.
+    ///
+    /// After the string has been looked at, everything is as if it had just been read.
+    fn literal(&mut self, token: &Token) -> Option<Node> {
+        if !matches!(token.kind, Kind::String | Kind::RawString) || self.peeked > 0 {
+            return None;
+        }
+        let inner = token.start + 1..token.end - 1;
+        let text = &self.shared.lexer.input()[inner.clone()];
+        // Text of only space would let another definition replace the one it is in.
+        if text.iter().any(|byte| matches!(byte, b'\\' | b'\r')) || is_space(text) {
+            return None;
+        }
+        if std::str::from_utf8(text).is_err() {
+            return None;
+        }
+        let second = self.next();
+        if second.kind == Kind::RightDelim {
+            return Some(Node::Text(inner));
+        }
+        if second.kind == Kind::Space {
+            if self.next().kind == Kind::RightDelim {
+                return Some(Node::Text(inner));
+            }
+            self.backup3(token.clone(), second);
+        } else {
+            self.backup2(token.clone());
+        }
+        self.next();
+        None
     }
 
     fn loop_exit(&mut self, what: &str) -> Result<()> {
@@ -313,11 +348,11 @@ impl<'p, 'a> Parser<'p, 'a> {
             // `{{else if}}` is `{{else}}{{if}}` whose one `{{end}}` closes both.
             End::Else if context == "if" && self.peek().kind == Kind::If => {
                 self.next();
-                Some(vec![Node::If(self.control("if")?)])
+                Some(vec![Node::If(Box::new(self.control("if")?))])
             }
             End::Else if context == "with" && self.peek().kind == Kind::With => {
                 self.next();
-                Some(vec![Node::With(self.control("with")?)])
+                Some(vec![Node::With(Box::new(self.control("with")?))])
             }
             End::Else => {
                 let (list, end) = self.list()?;
@@ -371,7 +406,8 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe> {
         let pos = self.peek_nonspace().start;
-        let mut pipe = Pipe { pos, decls: Vec::new(), assign: false, commands: Vec::new() };
+        // Most pipelines are one command, and there are very many of them.
+        let mut pipe = Pipe { pos, decls: Vec::new(), assign: false, commands: Vec::with_capacity(1) };
         self.declarations(&mut pipe, context)?;
         loop {
             let token = self.next_nonspace();
@@ -457,7 +493,7 @@ impl<'p, 'a> Parser<'p, 'a> {
     }
 
     fn command(&mut self) -> Result<Command> {
-        let mut command = Command { pos: self.peek_nonspace().start, args: Vec::new() };
+        let mut command = Command { pos: self.peek_nonspace().start, args: Vec::with_capacity(1) };
         loop {
             self.peek_nonspace();
             if let Some(operand) = self.operand()? {
@@ -509,8 +545,8 @@ impl<'p, 'a> Parser<'p, 'a> {
 
     /// A field token without its dot.
     fn field(&self, token: &Token) -> String {
-        let text = self.string(token);
-        text.strip_prefix('.').map(str::to_owned).unwrap_or(text)
+        let text = String::from_utf8_lossy(self.text(token));
+        text.strip_prefix('.').unwrap_or(&text).to_owned()
     }
 
     fn term(&mut self) -> Result<Option<Expr>> {
@@ -518,9 +554,9 @@ impl<'p, 'a> Parser<'p, 'a> {
         let pos: Pos = token.start;
         Ok(Some(match token.kind {
             Kind::Identifier => {
-                let name = self.string(&token);
-                match self.shared.funcs.get(&name) {
-                    Some(f) => Expr::Ident(pos, name, Arc::clone(f)),
+                let name = String::from_utf8_lossy(self.text(&token));
+                match self.shared.funcs.entry(&name) {
+                    Some((name, f)) => Expr::Ident(pos, Arc::clone(name), Arc::clone(f)),
                     None => {
                         let name = strconv::quote(name.as_bytes());
                         return self.fail(format!("function {} not defined", String::from_utf8_lossy(&name)));

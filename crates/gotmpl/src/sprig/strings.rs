@@ -127,6 +127,7 @@ fn joined<'c>(
         .filter(|value| !value.is_nil())
         .map(|value| text(ctx, value))
         .collect::<Result<_, _>>()?;
+    ctx.charge(parts.iter().map(|part| part.len() + 1).sum())?;
     Ok(parts.join(&b' ').into())
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use serde_json::json;
 use slipway_gotmpl::{
-    FuncError, FuncMap, Host, Limits, MapKind, NoHost, Renderer, TemplateSet, Value, remove_no_value,
+    FuncError, FuncMap, Host, Limits, MapKind, NoHost, Numbers, Renderer, TemplateSet, Value, remove_no_value,
 };
 
 use crate::world::{render, render_with, root};
@@ -185,4 +185,28 @@ fn values_given_to_a_map_parameter_are_a_plain_map() {
     set.parse("f", "{{ kindOfMap .Values }}").unwrap();
     let out = Renderer::new(&set, &limits, &NoHost).execute("f", &root(&values(), "f")).unwrap();
     assert_eq!(remove_no_value(out), b"true");
+}
+
+#[test]
+fn files_of_the_same_text_are_told_apart() {
+    use std::sync::Arc;
+
+    let limits = Limits::default();
+    let mut set = TemplateSet::new(FuncMap::helm(&FuncMap::new()), &limits);
+    let text: Arc<[u8]> =
+        b"{{ define \"x\" }}{{ .a.b }}{{ end }}\n{{ .Name }}{{ .missing.deeper.still }}"[..].into();
+    let other: Arc<[u8]> = b"{{ define \"x\" }}other{{ end }}"[..].into();
+    set.parse_all(&[("a/one", Arc::clone(&text)), ("a/other", other), ("b/two", text)]).unwrap();
+    // The last definition wins, wherever its text was first seen.
+    assert_eq!(set.names(), [("a/one", "a/one"), ("a/other", "a/other"), ("b/two", "b/two"), ("x", "b/two")]);
+    let mut renderer = Renderer::new(&set, &limits, &NoHost);
+    for name in ["a/one", "b/two"] {
+        let error =
+            renderer.execute(name, &Value::from_json(&json!({"Name": 1}), Numbers::Int64)).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("template: {name}:2:")), "{error}");
+    }
+    let bad: Arc<[u8]> = b"{{ if }}"[..].into();
+    let (at, error) =
+        set.parse_all(&[("fine", b"x"[..].into()), ("bad", Arc::clone(&bad)), ("bad2", bad)]).unwrap_err();
+    assert_eq!((at, error.helm_text("bad")), (1, "parse error at (bad:1): missing value for if".to_owned()));
 }

@@ -1,6 +1,7 @@
 //! The kustomization file: what it can say, and reading it strictly.
 
 mod configuration;
+mod hints;
 mod parts;
 mod table;
 
@@ -8,6 +9,7 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{Duplicates, Node, Reader, Schema};
 
 pub(crate) use configuration::read as read_configuration;
+pub(crate) use hints::read as read_hints;
 pub(crate) use parts::{
     Behavior, Generator, GeneratorOptions, LabelEntry, PatchEntry, ReplacementEntry, Replica,
     read_replacements,

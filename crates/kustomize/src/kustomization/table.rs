@@ -106,6 +106,10 @@ impl<'n> Table<'n> {
         let mut pairs = Vec::new();
         for (key, value) in map.iter() {
             let name = key.key_text().into_owned();
+            if key.as_str().is_none() {
+                problems.push(mismatch(key, &format!("{field}.{name}"), "a string"));
+                continue;
+            }
             if value.is_null() {
                 pairs.push((name, String::new()));
             } else if let Some(found) = text(value, &format!("{field}.{name}"), problems) {

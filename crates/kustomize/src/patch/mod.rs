@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
+use slipway_yaml::{Node, Reader, Schema};
 
 use crate::build::{Quirks, annotation_text};
 use crate::id::Id;
@@ -25,6 +26,7 @@ pub(crate) struct Patch {
     pub(crate) allow_kind_change: bool,
     /// Whether labels and annotations of the patch all count as text, so that null is no removal.
     pub(crate) metadata: MetadataOf,
+    pub(crate) renames: Renames,
     /// Where the kustomization names it.
     pub(crate) at: Location,
 }
@@ -34,8 +36,18 @@ pub(crate) struct Patch {
 pub(crate) enum MetadataOf {
     /// As they are: null removes.
     Documents,
-    /// As text: null becomes the text `null`. So it is with a `target` and in `patchesStrategicMerge`.
+    /// Annotations as text: null becomes the text `null`. So it is with `options`.
+    Marked,
+    /// Both as text. So it is with a `target` and in `patchesStrategicMerge`.
     Copies,
+}
+
+/// Whether references follow when a JSON patch changes a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renames {
+    Remembered,
+    /// So it is in `patchesJson6902`.
+    Forgotten,
 }
 
 #[derive(Debug)]
@@ -60,7 +72,11 @@ pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problem
     if let [only] = documents.as_slice()
         && only.as_seq().is_some()
     {
-        return match json::read(&only.to_json()) {
+        // kustomize decodes these as YAML 1.1, unlike objects: `y` is true.
+        let reader = Reader::new().schema(Schema::Yaml11);
+        let read = reader.read_one(text, if file.is_empty() { &at.file } else { file });
+        let operations = read.as_ref().map_or_else(|_| only.to_json(), Node::to_json);
+        return match json::read(&operations) {
             Ok(operations) => Some(Body::Json(operations)),
             Err(messages) => {
                 problems.extend(messages.into_iter().map(|message| Problem::error(message).at(at.clone())));
@@ -98,8 +114,13 @@ impl Patch {
             }
             _ => {}
         }
-        let metadata = if target.is_some() { MetadataOf::Copies } else { MetadataOf::Documents };
-        Some(Self { body, target, allow_name_change, allow_kind_change, metadata, at })
+        let metadata = match target {
+            Some(_) => MetadataOf::Copies,
+            None if allow_name_change || allow_kind_change => MetadataOf::Marked,
+            None => MetadataOf::Documents,
+        };
+        let renames = Renames::Remembered;
+        Some(Self { body, target, allow_name_change, allow_kind_change, metadata, renames, at })
     }
 }
 
@@ -274,9 +295,14 @@ fn strategic_one(
         if !patch.allow_name_change {
             metadata.shift_remove("name");
         }
-        if patch.metadata == MetadataOf::Copies && quirks == Quirks::AsKustomize {
-            for field in ["labels", "annotations"] {
-                let Some(Value::Object(texts)) = metadata.get_mut(field) else { continue };
+        let as_text: &[&str] = match patch.metadata {
+            MetadataOf::Documents => &[],
+            MetadataOf::Marked => &["annotations"],
+            MetadataOf::Copies => &["labels", "annotations"],
+        };
+        if quirks == Quirks::AsKustomize {
+            for field in as_text {
+                let Some(Value::Object(texts)) = metadata.get_mut(*field) else { continue };
                 for (key, value) in texts.iter_mut().filter(|(_, value)| !value.is_string()) {
                     if value.is_null() {
                         problems.push(
@@ -299,10 +325,16 @@ fn strategic_one(
     };
     resource.drop_blanks();
     let mut oddities = Vec::new();
-    let value = std::mem::take(&mut resource.value);
-    match strategic::merge(value.clone(), &change, second_key, &mut oddities) {
-        Ok(Some(merged)) => {
-            resource.value = merged;
+    let value = resource.value.clone();
+    let merged = resource.change_shared(|resource| {
+        let value = std::mem::take(&mut resource.value);
+        let merged = strategic::merge(value, &change, second_key, &mut oddities)?;
+        let stays = merged.is_some();
+        resource.value = merged.unwrap_or_default();
+        Ok(stays)
+    });
+    match merged {
+        Ok(true) => {
             // A patch can remove these; an object keeps them.
             if resource.name().is_empty() {
                 resource.set_name(before.name.clone());
@@ -322,8 +354,9 @@ fn strategic_one(
             }
             *place = Some(resource);
         }
-        Ok(None) => {}
+        Ok(false) => {}
         Err(error) => {
+            let error: strategic::MergeError = error;
             problems.push(
                 Problem::error(format!("cannot patch `{before}`: `{}`: {}", error.path, error.message))
                     .at(patch.at.clone()),
@@ -353,10 +386,15 @@ fn json_one(
 ) {
     let Some(resource) = place else { return };
     let before = resource.current();
-    resource.remember();
     let unpatched = resource.value.clone();
-    // kustomize keeps notes in the annotations, so to a patch they are always there.
-    crate::resource::object_at(resource.metadata_mut(), "annotations");
+    if patch.renames == Renames::Remembered {
+        resource.remember();
+    }
+    // kustomize keeps notes in the annotations, so to a patch they are there from the first note on.
+    if !resource.past.is_empty() {
+        crate::resource::object_at(resource.metadata_mut(), "annotations");
+    }
+    resource.shared.clear();
     let mut document = Value::Object(std::mem::take(&mut resource.value));
     match json::apply(&mut document, operations) {
         Ok(()) => match document {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::fieldspec::{FieldSpec, Leaf};
-use crate::resource::Resource;
+use crate::resource::{Resource, Step};
 use crate::transform::report_path;
 
 /// Sets `pairs` in every mapping the fields lead to.
@@ -20,17 +20,20 @@ pub(crate) fn apply<'f>(
     }
     for resource in resources {
         let gvk = resource.gvk();
+        let mut fresh: Vec<Vec<Vec<Step>>> = vec![Vec::new(); pairs.len()];
         for field in fields.clone().filter(|field| field.applies_to(&gvk)) {
             let mut wrong = false;
+            let mut had: Vec<Vec<bool>> = Vec::new();
             let set = &mut |value: &mut Value| {
                 if value.is_null() {
                     *value = Value::Object(Map::new());
                 }
                 match value {
                     Value::Object(map) => {
-                        for (key, text) in pairs {
-                            map.insert(key.clone(), Value::String(text.clone()));
-                        }
+                        let put = |(key, text): &(String, String)| {
+                            map.insert(key.clone(), Value::String(text.clone())).is_some()
+                        };
+                        had.push(pairs.iter().map(put).collect());
                     }
                     _ => wrong = true,
                 }
@@ -38,7 +41,19 @@ pub(crate) fn apply<'f>(
             if let Err(error) = field.each(resource, Leaf::Mapping, set) {
                 report_path(problems, resource, at, &error);
             }
-            if wrong {
+            if !wrong {
+                for (place, had) in field.places(resource).into_iter().zip(had) {
+                    for (at, ((key, text), had)) in pairs.iter().zip(had).enumerate() {
+                        let mut path = place.clone();
+                        path.push(Step::Field(key.clone()));
+                        if had {
+                            resource.share(&path, &Value::String(text.clone()));
+                        } else if !field.is_annotations() {
+                            fresh[at].push(path);
+                        }
+                    }
+                }
+            } else {
                 problems.push(
                     Problem::error(format!(
                         "`{}`: `{}` should be a mapping",
@@ -50,5 +65,6 @@ pub(crate) fn apply<'f>(
                 );
             }
         }
+        resource.shared.extend(fresh.into_iter().filter(|places| places.len() > 1));
     }
 }

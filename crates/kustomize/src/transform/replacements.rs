@@ -99,7 +99,9 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
             }
             found = true;
             for path in &target.field_paths {
-                if let Err(message) = copy(&value, &mut resource.value, path, &target.options) {
+                let copied = resource
+                    .change_shared(|resource| copy(&value, &mut resource.value, path, &target.options));
+                if let Err(message) = copied {
                     problems.push(
                         Problem::error(format!("`{}`: {message}", resource.current())).at(target.at.clone()),
                     );
@@ -131,6 +133,9 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String
         ));
     }
     let path = split_path(&source.field_path);
+    if path.contains(&Segment::Every) {
+        return Err(format!("`{}` names several fields; a source is one", source.field_path));
+    }
     let mut value = None;
     let whole = &mut Value::Object(found.value.clone());
     visit(whole, &path, How { create: None, by: By::Text }, false, &mut |found, _| {
@@ -158,12 +163,18 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String
 
 fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Options) -> Result<(), String> {
     let segments = split_path(path);
+    // Annotations are text, whatever it looks like.
+    let is_annotation = matches!(segments.as_slice(), [Segment::Field(first), Segment::Field(second), _]
+        if first == "metadata" && second == "annotations");
     let create = options.create.then_some(value);
     let mut whole = Value::Object(std::mem::take(object));
     let mut count = 0;
     let result =
         visit(&mut whole, &segments, How { create, by: By::Pattern }, false, &mut |target, created| {
             count += 1;
+            if created && is_annotation && target.is_null() {
+                *target = Value::String(String::new());
+            }
             set(target, value, options, created)
         });
     if let Value::Object(changed) = whole {
@@ -187,13 +198,8 @@ fn set(target: &mut Value, value: &Value, options: &Options, created: bool) -> R
         *target = value.clone();
         return Ok(());
     }
-    let Some(mut text) = scalar_text(value) else {
-        if created {
-            *target = value.clone();
-            return Ok(());
-        }
-        return Err("a mapping or list cannot be put where a plain value is".to_owned());
-    };
+    // A mapping or list has no text of its own, and none is what a plain field gets.
+    let mut text = scalar_text(value).unwrap_or_default();
     if !options.delimiter.is_empty() {
         let before = scalar_text(target).unwrap_or_default();
         let mut pieces: Vec<&str> = before.split(&options.delimiter).collect();
@@ -339,15 +345,15 @@ fn visit(
             }
         }
         (Segment::Field(name), Value::Array(list)) => match (name.as_str(), name.parse::<usize>()) {
-            ("-", _) => match how.create {
-                Some(like) => {
-                    list.push(made(rest, like));
-                    list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, true, found))
-                }
-                None => list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, created, found)),
-            },
+            ("-", _) if matches!(how.by, By::Text) => {
+                list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, created, found))
+            }
             (_, Ok(index)) => {
                 let length = list.len();
+                if let Some(like) = how.create.filter(|_| index == length) {
+                    list.push(made(rest, like));
+                    return list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, true, found));
+                }
                 match list.get_mut(index) {
                     Some(value) => visit(value, rest, how, created, found),
                     None => Err(format!("there is no element {index} in a list of {length}")),
@@ -378,9 +384,6 @@ fn visit(
         }
         (Segment::Every, Value::Array(list)) => {
             list.iter_mut().try_for_each(|element| visit(element, rest, how, created, found))
-        }
-        (Segment::Every, Value::Object(map)) => {
-            map.values_mut().try_for_each(|element| visit(element, rest, how, created, found))
         }
         (_, Value::Null) => Ok(()),
         (segment, _) => Err(format!("{} leads into a plain value", segment_text(segment))),

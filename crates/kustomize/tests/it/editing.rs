@@ -1,5 +1,6 @@
 //! Edits keep every byte they are not about.
 
+use proptest::prelude::*;
 use slipway_kustomize::edit::{ImageEdit, add_resource, set_image, set_namespace};
 
 const TEXT: &str = "\
@@ -84,5 +85,65 @@ fn mistakes_are_refused() {
     ] {
         let problems = set_image(text, "k.yaml", &edit).expect_err("refused");
         assert!(problems.to_string().contains(message), "{problems}");
+    }
+}
+
+/// A kustomization with comments everywhere, some of its parts chosen by chance.
+fn laid_out() -> impl Strategy<Value = String> {
+    let parts = [
+        "# head\n\n",
+        "resources:   # what we run\n  - ../base # one\n\n  # two\n  - 'b.yaml'\n",
+        "namespace: old # where\n",
+        "images:\n  # first\n  - name: web          # the site\n    newTag: \"1\"  # keep\n  -   name: 'db'\n      digest: sha256:00   # pinned\n",
+        "labels:\n- pairs: {a: b}   # flow\n",
+        "patches:\n- patch: |-\n    # inside\n    - {op: add, path: /a, value: '#'}\n  target: {kind: Deployment}\n",
+        "# tail\n",
+    ];
+    prop::collection::vec(any::<bool>(), parts.len()).prop_map(move |chosen| {
+        let parts = parts.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(part, _)| *part);
+        let text: String = parts.collect();
+        if text.lines().all(|line| line.is_empty() || line.starts_with('#')) {
+            format!("{text}resources: [a.yaml] # flow\n")
+        } else {
+            text
+        }
+    })
+}
+
+proptest! {
+    /// Lines that are not about the edited field stay, in order, byte for byte; a second time changes
+    /// nothing; what was set is there.
+    #[test]
+    fn edits_touch_nothing_else(
+        text in laid_out(),
+        name in prop::sample::select(vec!["web", "db", "cache"]),
+        tag in "[a-z0-9][a-z0-9.]{0,6}",
+        crlf in any::<bool>(),
+    ) {
+        let text = if crlf { text.replace('\n', "\r\n") } else { text };
+        let image = ImageEdit::parse(&format!("{name}:{tag}")).expect("an edit");
+        let edits: [(&str, &dyn Fn(&str) -> String); 3] = [
+            ("images", &|text| set_image(text, "k.yaml", &image).expect("edited")),
+            ("namespace", &|text| set_namespace(text, "k.yaml", "new").expect("edited")),
+            ("resources", &|text| add_resource(text, "k.yaml", "more.yaml").expect("edited")),
+        ];
+        for (field, edit) in edits {
+            let edited = edit(&text);
+            prop_assert_eq!(&edit(&edited), &edited, "{} twice", field);
+            let mut after = edited.lines();
+            let about = |line: &str| {
+                line.contains("newTag") || line.contains("digest") || line.starts_with(field)
+            };
+            for line in text.lines().filter(|line| !about(line)) {
+                prop_assert!(after.any(|kept| kept == line), "{field}: `{line}` of\n{text}\nis not in\n{edited}");
+            }
+            let comments = |text: &str| text.matches('#').count();
+            prop_assert!(comments(&edited) + usize::from(field == "images") >= comments(&text), "{}", edited);
+        }
+        let value = slipway_yaml::parse_one(&edits[0].1(&text), "k.yaml").expect("YAML").to_json();
+        let entries = value["images"].as_array().cloned().unwrap_or_default();
+        let entry = entries.iter().find(|entry| entry["name"] == name).expect("the image");
+        prop_assert_eq!(entry["newTag"].as_str(), Some(tag.as_str()));
+        prop_assert!(entry.get("digest").is_none());
     }
 }

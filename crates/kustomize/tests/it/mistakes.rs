@@ -90,7 +90,7 @@ fn each_mistake_has_a_place_and_a_way_out() {
             ],
         ),
         (
-            "what is not supported",
+            "a45: what is not supported",
             &[(
                 "kustomization.yaml",
                 "resources: ['https://example.com/x.yaml', /etc/passwd]\nvars:\n- name: X\nhelmCharts: [{name: x}]\n",

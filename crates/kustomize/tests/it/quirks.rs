@@ -62,7 +62,7 @@ fn subjects_and_classes() {
 }
 
 #[test]
-fn what_matches_nothing_is_told_and_refused_when_strict() {
+fn a44_what_matches_nothing_is_told_and_refused_when_strict() {
     let files = [
         (
             "kustomization.yaml",
@@ -114,4 +114,44 @@ fn the_files_of_a_build_are_listed_and_it_is_repeatable() {
     for _ in 0..20 {
         assert_eq!(built(&files, &BuildOptions::default()).to_yaml(), first.to_yaml());
     }
+}
+
+#[test]
+fn a_label_put_into_many_fields_is_changed_in_all_of_them() {
+    let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {}}}\n";
+    let files = |overlay| {
+        [
+            ("kustomization.yaml", overlay),
+            ("base/kustomization.yaml", "resources: [web.yaml]\ncommonLabels: {a: old}\n"),
+            ("base/web.yaml", web),
+        ]
+    };
+    for overlay in [
+        "resources: [base]\nlabels: [{pairs: {a: new}}]\n",
+        "resources: [base]\npatches:\n- patch: |\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: web, labels: {a: new}}\n",
+    ] {
+        let built = built(&files(overlay), &BuildOptions::default()).to_yaml();
+        assert_eq!((built.matches("a: new").count(), built.matches("a: old").count()), (3, 0), "{built}");
+    }
+}
+
+#[test]
+fn the_hints_of_custom_kinds_are_followed() {
+    let files = [
+        ("kustomization.yaml", "resources: [a.yaml]\nnamePrefix: p-\ncrds: [foo.json]\n"),
+        (
+            "foo.json",
+            r#"{"example.com/v1.Foo": {"Schema": {"properties": {"apiVersion": {}, "kind": {}, "metadata": {},
+                "spec": {"$ref": "example.com/v1.FooSpec"}}}},
+              "example.com/v1.FooSpec": {"Schema": {"properties": {"self": {"$ref": "example.com/v1.FooSpec"},
+                "map": {"x-kubernetes-object-ref-api-version": "v1", "x-kubernetes-object-ref-kind": "ConfigMap"}}}}}"#,
+        ),
+        (
+            "a.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: example.com/v1\nkind: Foo\nmetadata: {name: f}\nspec: {map: {name: a}, self: {map: {name: a}}, name: a}\n",
+        ),
+    ];
+    let built = built(&files, &BuildOptions::default()).to_yaml();
+    assert_eq!(built.matches("name: p-a").count(), 3, "{built}");
+    assert!(built.ends_with("  name: a\n  self:\n    map:\n      name: p-a\n"), "{built}");
 }

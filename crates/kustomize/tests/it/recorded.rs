@@ -28,7 +28,7 @@ fn field<'t>(text: &'t str, name: &str) -> &'t str {
 }
 
 #[test]
-fn recorded_cases_give_the_same_bytes() {
+fn a44_recorded_cases_give_the_same_bytes() {
     let mut found = Vec::new();
     cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases"), &mut found);
     assert!(found.len() >= 95, "only {} cases found", found.len());

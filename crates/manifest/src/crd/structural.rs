@@ -53,12 +53,16 @@ const UNSUPPORTED: [&str; 12] = [
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 fn check(schema: &Map<String, Value>, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+    let before = errors.len();
     for key in UNSUPPORTED {
         if schema.get(key).is_some_and(|value| !value.is_null() && value != &Value::Bool(false)) {
             errors.push(FieldError::forbidden(format!("{path}.{key}"), format!("{key} is not supported")));
         }
     }
-    check_type(schema, level, path, errors);
+    // What cannot be read is not said to be incomplete as well.
+    if errors.len() == before {
+        check_type(schema, level, path, errors);
+    }
     check_extensions(schema, path, errors);
     if flag(schema, "uniqueItems") {
         errors.push(FieldError::forbidden(
@@ -345,7 +349,7 @@ fn check_values(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldE
         errors.push(FieldError::invalid(
             format!("{path}.pattern"),
             regex,
-            format!("must be a valid regular expression, but isn't: {why}"),
+            format!("must be a valid regular expression, but isn't: {}", go_regex_error(regex, why)),
         ));
     }
     let int_or_string = flag(schema, "x-kubernetes-int-or-string");
@@ -415,4 +419,22 @@ fn check_default(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Field
         error.field = format!("{path}.default{dot}{}", error.field);
         errors.push(error);
     }
+}
+
+/// Why a pattern does not compile, in the words of Go's library for the mistakes people make.
+fn go_regex_error(pattern: &str, why: &str) -> String {
+    let go = if why.contains("unclosed group") {
+        format!("missing closing ): `{pattern}`")
+    } else if why.contains("unopened group") {
+        format!("unexpected ): `{pattern}`")
+    } else if why.contains("unclosed character class") {
+        let at = pattern.rfind('[').unwrap_or_default();
+        format!("missing closing ]: `{}`", pattern.get(at..).unwrap_or(pattern))
+    } else if why.contains("repetition operator missing expression") {
+        let operator = pattern.chars().next().map(String::from).unwrap_or_default();
+        format!("missing argument to repetition operator: `{operator}`")
+    } else {
+        return why.to_owned();
+    };
+    format!("error parsing regexp: {go}")
 }

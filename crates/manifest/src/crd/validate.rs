@@ -189,7 +189,7 @@ fn members(map: &Map<String, Value>, schema: &Structural, path: &mut String, err
     if schema.embedded_resource {
         for key in ["apiVersion", "kind"] {
             if map.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-                errors.push(FieldError::required(join(path, key), "must not be empty"));
+                errors.push(FieldError::required(join(path, key), ""));
             }
         }
     }

@@ -11,6 +11,8 @@ use crate::schema::Scalar;
 pub(super) enum Misfit {
     /// `cannot unmarshal <this> into …`
     Value(String),
+    /// The same, into another type than the scalar's name says.
+    As(String, &'static str),
     /// An error of its own.
     Error(String),
 }
@@ -91,16 +93,11 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         (Scalar::IntOrString, Value::Number(number)) => {
             match number.as_i64().filter(|n| i32::try_from(*n).is_ok()) {
                 Some(number) => Ok(number.into()),
-                None => Err(Misfit::Error(format!(
-                    "json: cannot unmarshal number {number} into Go value of type int32"
-                ))),
+                None => Err(Misfit::As(format!("number {number}"), "int32")),
             }
         }
         (Scalar::IntOrString, value @ Value::String(_)) => Ok(value),
-        (Scalar::IntOrString, other) => Err(Misfit::Error(format!(
-            "json: cannot unmarshal {} into Go value of type int32",
-            json_type(&other)
-        ))),
+        (Scalar::IntOrString, other) => Err(Misfit::As(json_type(&other).to_owned(), "int32")),
         (Scalar::Quantity, other) => match quantity(&other.to_string()) {
             Err(error) => Err(error),
             Ok(_) => Err(misfit(&other)),

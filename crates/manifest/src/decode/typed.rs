@@ -69,6 +69,7 @@ impl<'a> Walk<'a> {
                 let value = node.into_value();
                 scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
                     Misfit::Value(value) => self.misfit(&value, scalar::go_type(*scalar)),
+                    Misfit::As(value, go) => self.misfit(&value, go),
                     Misfit::Error(error) => DecodeError::Type(error),
                 })
             }

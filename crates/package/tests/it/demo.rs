@@ -23,7 +23,7 @@ fn the_stream_is_the_golden_one() {
 }
 
 #[test]
-fn the_report_is_the_golden_one() {
+fn a47_the_report_is_the_golden_one() {
     let build = demo().build(&production()).unwrap();
     assert_eq!(build.report().join("\n") + "\n", include_str!("demo_report.txt"));
     let validation = demo().validate(&production());

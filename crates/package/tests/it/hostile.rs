@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use slipway_package::kpatch::{parse, parse_keypath, parse_target};
 use slipway_package::template::{Template, parse_path};
-use slipway_problem::Problems;
+use slipway_problem::{Problems, Severity};
 
 use crate::support::{Kit, errors};
 
@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn large_patches_are_read_and_limited() {
+fn a42_large_patches_are_read_and_limited() {
     let statements = |count: usize| -> String {
         (0..count).map(|n| format!("metadata.annotations.key{n}: \"value {n}\"\n")).collect()
     };
@@ -114,4 +114,31 @@ fn large_patches_are_read_and_limited() {
     assert_eq!(errors(&Kit::web("").patch("00", &deep).fails()), ["KP001"]);
     let nested = format!("[service.web]\nspec.x: {}{}\n", "[".repeat(5000), "]".repeat(5000));
     assert_eq!(errors(&Kit::web("").patch("00", &nested).fails()), ["KP020"]);
+}
+
+#[test]
+fn a42_odd_texts_are_read_or_refused_precisely() {
+    let plain = "[service.web]\nmetadata.annotations.note: x\n";
+    let expected = Kit::web("").patch("00", plain).stream();
+    for text in [
+        "\u{feff}[service.web]\nmetadata.annotations.note: x\n",
+        "[service.web]\r\nmetadata.annotations.note: x\r\n",
+        "\t[service.web]\t\n\tmetadata.annotations.note:\tx\t\n",
+        "[service.web]   \n  metadata.annotations.note: x   \n",
+        "[service.web]\nmetadata.annotations.note: x",
+    ] {
+        assert_eq!(Kit::web("").patch("00", text).stream(), expected, "{text:?}");
+    }
+    let value = Kit::web("").patch("00", "[service.web]\nmetadata.annotations[\"a/b\"]: \"größe ✓\"\n");
+    assert!(value.stream().contains("größe ✓"));
+    for (text, at) in [
+        ("[service.wéb]\na: b\n", 1),
+        ("[service.web]\nspec.é: 1\n", 2),
+        ("[service.web]\nspec.x:\n\t- a\n", 3),
+    ] {
+        let problems = Kit::web("").patch("00", text).fails();
+        let wrong = problems.iter().find(|problem| problem.severity == Severity::Error);
+        let found = wrong.and_then(|problem| problem.at.clone()).expect("a place");
+        assert_eq!((found.line, found.column > 0), (at, true), "{text:?}: {problems}");
+    }
 }

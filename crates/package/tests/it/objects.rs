@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{Kit, SERVICE, WEB, errors, field, said, warnings};
 
 #[test]
-fn namespaces_are_made_only_when_asked() {
+fn a12_namespaces_are_made_only_when_asked() {
     let maps = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: apps}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: kube-system}\n";
     let kit = |parameters: &str| Kit::bare(parameters).file("resources/maps.yaml", maps);
     let made = kit("global: {labels: {t: x}, namespaces: {create: true, exclude: [kube-system]}}\n").built();
@@ -27,7 +27,7 @@ fn namespaces_are_made_only_when_asked() {
 }
 
 #[test]
-fn duplicates_and_renames_are_found() {
+fn a25_duplicates_and_renames_are_found() {
     let twice = Kit::web("").file("resources/again.yaml", SERVICE).fails();
     let text = said(&twice, "KR020");
     assert!(
@@ -50,7 +50,7 @@ fn duplicates_and_renames_are_found() {
 }
 
 #[test]
-fn services_and_selectors_are_checked_against_pods() {
+fn a26_services_and_selectors_are_checked_against_pods() {
     let with = |patch: &str| Kit::web("").patch("00", patch);
     assert_eq!(warnings(&Kit::web("").built().problems), Vec::<&str>::new());
     for (patch, code) in [
@@ -80,7 +80,7 @@ fn services_and_selectors_are_checked_against_pods() {
 }
 
 #[test]
-fn resources_are_plain_unless_asked() {
+fn a40_resources_are_plain_unless_asked() {
     let script = |value: &str| {
         format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: s, namespace: apps}}\ndata:\n  run: \"{value}\"\n"
@@ -104,7 +104,7 @@ fn resources_are_plain_unless_asked() {
 }
 
 #[test]
-fn yaml_is_read_as_kubernetes_people_write_it() {
+fn a41_yaml_is_read_as_kubernetes_people_write_it() {
     let deployment = WEB
         .replace("metadata: {labels: {app: web}}", "metadata: {labels: {app: web, mode: on, answer: \"yes\"}}")
         .replace("    spec:\n", "    spec:\n      volumes: [{name: v, configMap: {name: c, defaultMode: 0644, optional: true}}]\n");
@@ -143,7 +143,7 @@ fn manifests_without_identity_are_refused() {
 }
 
 #[test]
-fn one_run_shows_every_mistake() {
+fn a46_one_run_shows_every_mistake() {
     let problems = Kit::web("a: \"${nope}\"\n")
         .patch("00", "[service.web]\nspec.type = x\n")
         .patch("10", "[deployment.gone]\nspec.replicas: 1\n")
@@ -159,7 +159,7 @@ fn one_run_shows_every_mistake() {
 }
 
 #[test]
-fn custom_kinds_are_checked_by_the_crds_of_the_package() {
+fn a29_custom_kinds_are_checked_by_the_crds_of_the_package() {
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: certificates.example.com}\nspec:\n  group: example.com\n  scope: Namespaced\n  names: {kind: Certificate, plural: certificates}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n        properties:\n          spec:\n            type: object\n            required: [issuerRef]\n            properties:\n              days: {type: integer, minimum: 1}\n              issuerRef: {type: object, properties: {name: {type: string}, kind: {type: string, enum: [Issuer, ClusterIssuer]}}}\n";
     let object = "apiVersion: example.com/v1\nkind: Certificate\nmetadata: {name: web, namespace: apps}\nspec: {issuerRef: {name: x, kind: Issuer}}\n";
     let kit = |value: &str| {

@@ -20,7 +20,7 @@ fn paths(files: &[OutFile]) -> Vec<&str> {
 }
 
 #[test]
-fn an_annotation_moves_an_object_to_its_phase() {
+fn a09_an_annotation_moves_an_object_to_its_phase() {
     let build = phased().built();
     assert_eq!(
         paths(&build.files(Layout::Phases, Emit::default())),
@@ -68,7 +68,7 @@ fn layouts_hold_the_same_objects() {
 }
 
 #[test]
-fn a_directory_is_rewritten_without_touching_what_is_not_ours() {
+fn a31_a_directory_is_rewritten_without_touching_what_is_not_ours() {
     let kit = phased();
     let build = kit.built();
     let files = build.phases(Emit::default());
@@ -98,7 +98,7 @@ fn read(files: &[OutFile], path: &str) -> Json {
 }
 
 #[test]
-fn flux_waits_phase_by_phase() {
+fn a33_flux_waits_phase_by_phase() {
     let options =
         FluxOptions { source: Some("GitRepository/flux-system".to_owned()), ..FluxOptions::default() };
     let files = phased().built().flux(&options, Emit::default()).unwrap();
@@ -134,7 +134,7 @@ fn flux_waits_phase_by_phase() {
 }
 
 #[test]
-fn argo_gets_sync_waves() {
+fn a34_argo_gets_sync_waves() {
     const WAVE: &str = "/metadata/annotations/argocd.argoproj.io~1sync-wave";
     let (build, problems) = phased().built().with_waves();
     assert!(problems.is_empty());

@@ -6,7 +6,7 @@ use slipway_package::{LayerKind, SetValue, template::parse_path};
 use crate::support::{Kit, errors, said, warnings};
 
 #[test]
-fn later_layers_win_and_are_known_by_name() {
+fn a14_later_layers_win_and_are_known_by_name() {
     let kit = Kit::web("a: package\nb: package\nc: package\nd: package\nlist: [{x: 1, y: 2}]\n")
         .local("parameters.yaml", "b: local\nc: local\nd: local\n")
         .values("one.yaml", "c: one\nd: one\n")
@@ -35,7 +35,7 @@ fn later_layers_win_and_are_known_by_name() {
 }
 
 #[test]
-fn overriding_a_parameter_flips_what_refers_to_it() {
+fn a15_overriding_a_parameter_flips_what_refers_to_it() {
     let kit =
         Kit::web("monitoring: {enabled: false, serviceMonitor: {enabled: \"${monitoring.enabled}\"}}\n")
             .patch(
@@ -48,7 +48,7 @@ fn overriding_a_parameter_flips_what_refers_to_it() {
 }
 
 #[test]
-fn cycles_and_bombs_are_refused() {
+fn a16_cycles_and_bombs_are_refused() {
     let text = said(&Kit::web("a: \"${b}\"\nb: \"${a}\"\n").fails(), "KV024");
     assert!(text.contains("circular reference: a -> b -> a"), "{text}");
     assert!(text.contains("parameters.yaml:2") && text.contains("parameters.yaml:3"), "{text}");
@@ -89,7 +89,7 @@ fn references_reach_through_references() {
 }
 
 #[test]
-fn a_disabled_patch_is_checked_by_validate_only() {
+fn a17_a_disabled_patch_is_checked_by_validate_only() {
     let kit = Kit::web("")
         .patch("10", "[service.web]\nspec.type: \"${nowhere}\"\n")
         .sidecar("10", "enabled: false\n");
@@ -101,7 +101,7 @@ fn a_disabled_patch_is_checked_by_validate_only() {
 }
 
 #[test]
-fn a_misspelt_value_warns_and_fails_when_strict() {
+fn a18_a_misspelt_value_warns_and_fails_when_strict() {
     let kit = Kit::web("monitoring: {retention: 1d}\nfree: {}\n")
         .values("prod.yaml", "monitoring:\n  retenton: 2d\nfree: {any: thing}\n");
     let build = kit.built();
@@ -119,7 +119,7 @@ fn a_misspelt_value_warns_and_fails_when_strict() {
 }
 
 #[test]
-fn identity_and_shape_cannot_be_overridden() {
+fn a19_identity_and_shape_cannot_be_overridden() {
     let kit = Kit::web("image: {tag: a}\n");
     let shape = kit.clone().values("v.yaml", "image: nginx\n").fails();
     assert!(

@@ -18,7 +18,7 @@ fn seed() -> Kit {
 }
 
 #[test]
-fn requirements_come_first_and_reports_say_why() {
+fn a20_requirements_come_first_and_reports_say_why() {
     let build = seed().built();
     let lines: Vec<String> = build
         .decision
@@ -50,7 +50,7 @@ fn requirements_come_first_and_reports_say_why() {
 }
 
 #[test]
-fn a_requirement_overrides_a_user_with_a_warning() {
+fn a21_a_requirement_overrides_a_user_with_a_warning() {
     let text = said(&seed().values("values.yaml", "\non: false\n").built().problems, "KD021");
     assert!(
         text.contains(
@@ -62,7 +62,7 @@ fn a_requirement_overrides_a_user_with_a_warning() {
 }
 
 #[test]
-fn conflicts_cycles_and_unknown_ids_are_errors() {
+fn a22_a23_conflicts_cycles_and_unknown_ids_are_errors() {
     let conflict = Kit::web("ingress: {enabled: false}\n")
         .patch("20-ingress", SET)
         .sidecar("20-ingress", "enabled: \"${ingress.enabled}\"\nconflicts: [25-simple-ingress]\n")
@@ -115,7 +115,7 @@ fn conflicts_cycles_and_unknown_ids_are_errors() {
 }
 
 #[test]
-fn local_patches_run_last_and_keep_to_themselves() {
+fn a24_local_patches_run_last_and_keep_to_themselves() {
     let kit = Kit::web("")
         .patch("00", &format!("{SET}package\n"))
         .local("patches/00.kpatch", &format!("{SET}local\n"));
@@ -128,7 +128,7 @@ fn local_patches_run_last_and_keep_to_themselves() {
 }
 
 #[test]
-fn contention_is_listed_and_can_be_refused() {
+fn a36_contention_is_listed_and_can_be_refused() {
     let kit = Kit::web("")
         .patch("00", "[deployment.web]\nspec.replicas: 2\n")
         .patch("10", "[deployment.web]\nspec.replicas: 3\n");

@@ -21,7 +21,7 @@ fn traced() -> Kit {
 }
 
 #[test]
-fn parameters_get_the_rules_of_the_fields_they_go_to() {
+fn a27_a28_parameters_get_the_rules_of_the_fields_they_go_to() {
     let (schema, _) = traced().package().schema().unwrap();
     let json = schema.to_json();
     let at = |path: &str| {
@@ -51,7 +51,7 @@ fn parameters_get_the_rules_of_the_fields_they_go_to() {
 }
 
 #[test]
-fn values_that_break_a_rule_are_named_where_they_are() {
+fn a27_values_that_break_a_rule_are_named_where_they_are() {
     for memory in ["10Gi", "1.5Gi", "500m", "512M", "1000000"] {
         assert!(
             traced().values("v.yaml", &format!("resources: {{memory: {memory}}}\n")).build().is_ok(),
@@ -67,7 +67,7 @@ fn values_that_break_a_rule_are_named_where_they_are() {
 }
 
 #[test]
-fn usages_that_exclude_each_other_are_told() {
+fn a28_usages_that_exclude_each_other_are_told() {
     let kit =
         Kit::web("x: 1\n").patch("00", "[deployment.web]\nspec.replicas: \"${x}\"\nspec.paused: \"${x}\"\n");
     let (_, problems) = kit.package().schema().unwrap();
@@ -82,7 +82,7 @@ fn usages_that_exclude_each_other_are_told() {
 }
 
 #[test]
-fn a_hand_written_schema_has_the_last_word() {
+fn a30_a_hand_written_schema_has_the_last_word() {
     let kit = traced().file(
         "schemas/parameters.overrides.yaml",
         "properties:\n  svc: {additionalProperties: false}\n  replicas: {maximum: 5, minimum: null, type: string}\n  gone: {type: string}\n  resources: {x-kurel-required: true}\n",
@@ -100,7 +100,7 @@ fn a_hand_written_schema_has_the_last_word() {
 }
 
 #[test]
-fn an_exported_schema_can_grow_stale() {
+fn a30_an_exported_schema_can_grow_stale() {
     let (schema, _) = traced().package().schema().unwrap();
     let kit = traced().file("schemas/parameters.schema.json", &schema.to_text());
     assert!(!warnings(&kit.built().problems).contains(&"KS020"));

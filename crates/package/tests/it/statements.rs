@@ -7,7 +7,7 @@ use crate::support::{Kit, errors, field, said, warnings};
 const CONTAINERS: &str = "deployment.web.spec.template.spec.containers";
 
 #[test]
-fn a_base_patch_merges_labels_and_reaches_every_container() {
+fn a01_a_base_patch_merges_labels_and_reaches_every_container() {
     let kit = Kit::web(
         "global:\n  labels: {team: core, n: 1}\n  annotations: {a: b}\n  resources: {limits: {cpu: 1, memory: 1Gi}}\n",
     )
@@ -37,7 +37,7 @@ fn a_base_patch_merges_labels_and_reaches_every_container() {
 }
 
 #[test]
-fn values_get_the_type_of_their_field() {
+fn a02_a03_values_get_the_type_of_their_field() {
     let replicas = |parameter: &str| {
         Kit::web(&format!("replicas: {parameter}\n"))
             .patch("00", "[deployment.web]\nspec.replicas: \"${replicas}\"\n")
@@ -81,7 +81,7 @@ fn values_get_the_type_of_their_field() {
 }
 
 #[test]
-fn a_number_used_as_text_keeps_its_digits() {
+fn a04_a_number_used_as_text_keeps_its_digits() {
     let kit = |tag: &str| {
         Kit::web(&format!("r: reg\nn: img\nt: {tag}\n"))
             .patch("00", &format!("[{CONTAINERS}.0]\nimage: \"${{r}}/${{n}}:${{t}}\"\n"))
@@ -95,7 +95,7 @@ fn a_number_used_as_text_keeps_its_digits() {
 }
 
 #[test]
-fn index_key_and_match_name_the_same_element() {
+fn a05_index_key_and_match_name_the_same_element() {
     let patched = |selector: &str| {
         Kit::web("").patch("00", &format!("[{CONTAINERS}{selector}]\nimage: new\n")).stream()
     };
@@ -106,7 +106,7 @@ fn index_key_and_match_name_the_same_element() {
 }
 
 #[test]
-fn an_absent_element_is_named_with_those_present() {
+fn a06_an_absent_element_is_named_with_those_present() {
     let kit = |end: &str| Kit::web("").patch("00", &format!("[{CONTAINERS}[name=main]]{end}\nimage: x\n"));
     let text = said(&kit("").fails(), "KX020");
     assert!(text.contains("no element matching name=main in spec.template.spec.containers"), "{text}");
@@ -122,7 +122,7 @@ fn an_absent_element_is_named_with_those_present() {
 }
 
 #[test]
-fn lists_grow_and_shrink_where_told() {
+fn a07_lists_grow_and_shrink_where_told() {
     let names = |op: &str, value: &str| -> Vec<String> {
         let kit = Kit::web("")
             .patch("00", &format!("[deployment.web.spec.template.spec]\ncontainers{op}: {value}\n"));
@@ -163,7 +163,7 @@ fn lists_grow_and_shrink_where_told() {
 }
 
 #[test]
-fn a_builder_header_appends_an_element_each_time() {
+fn a08_a_builder_header_appends_an_element_each_time() {
     let kit = Kit::web("v: 2\n").patch(
         "00",
         &format!(
@@ -179,7 +179,7 @@ fn a_builder_header_appends_an_element_each_time() {
 }
 
 #[test]
-fn a_dotted_annotation_is_refused_with_the_quoted_key() {
+fn a10_a_dotted_annotation_is_refused_with_the_quoted_key() {
     let kit =
         Kit::web("").patch("00", "[service.web]\nmetadata.annotations.prometheus.io/scrape: \"true\"\n");
     let text = said(&kit.fails(), "KX010");
@@ -190,7 +190,7 @@ fn a_dotted_annotation_is_refused_with_the_quoted_key() {
 }
 
 #[test]
-fn objects_are_switched_and_named_exactly() {
+fn a11_objects_are_switched_and_named_exactly() {
     let kit = Kit::web("ns: a.b\n")
         .file("resources/more.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n")
         .file(
@@ -210,7 +210,7 @@ fn objects_are_switched_and_named_exactly() {
 }
 
 #[test]
-fn shapes_change_only_with_replace() {
+fn a13_shapes_change_only_with_replace() {
     let kit = |statement: &str| Kit::web("").patch("00", &format!("[deployment.web]\n{statement}\n"));
     let text = said(&kit("spec.replicas: {a: 1}").fails(), "KX032");
     assert!(text.contains("[replace]"), "{text}");
@@ -227,7 +227,7 @@ fn shapes_change_only_with_replace() {
 }
 
 #[test]
-fn wildcards_skip_objects_that_lack_the_element() {
+fn a43_wildcards_skip_objects_that_lack_the_element() {
     let deployment = |name: &str, container: &str| {
         crate::support::WEB
             .replace("name: web, namespace", &format!("name: {name}, namespace"))

@@ -18,7 +18,7 @@ fn layered() -> Kit {
 }
 
 #[test]
-fn a_field_tells_its_story() {
+fn a35_a_field_tells_its_story() {
     let build = layered().built();
     let story = build.explain("Deployment/apps/web.spec.replicas").unwrap();
     assert_eq!((story.value.clone(), story.base.clone()), (Some(json!(5)), Some(json!(1))));
@@ -52,7 +52,7 @@ fn a_field_tells_its_story() {
 }
 
 #[test]
-fn two_sets_of_values_differ_field_by_field() {
+fn a38_two_sets_of_values_differ_field_by_field() {
     let mut kit = layered();
     let production = kit.built();
     kit.inputs.values.clear();
@@ -66,7 +66,7 @@ fn two_sets_of_values_differ_field_by_field() {
 }
 
 #[test]
-fn packages_test_themselves() {
+fn a37_packages_test_themselves() {
     let test = |text: &str| {
         let kit = layered().file("tests/t.yaml", text);
         kit.package().test().unwrap().remove(0)
@@ -128,7 +128,7 @@ fn a_scaffold_builds_cleanly() {
 }
 
 #[test]
-fn imported_manifests_build_to_themselves() {
+fn a39_imported_manifests_build_to_themselves() {
     let mut bundle = String::new();
     for number in 0..50 {
         let name = format!("app-{number}");
@@ -190,7 +190,7 @@ fn info_is_sorted_and_complete() {
 }
 
 #[test]
-fn directories_are_read_with_their_local_extension_and_nothing_outside() {
+fn a48_directories_are_read_with_their_local_extension_and_nothing_outside() {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
         let path = root.path().join(path);

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use slipway_cluster::helm::{Release, Status, Storage};
+use slipway_cluster::helm::{Release, Status, Storage, Stored};
 use slipway_cluster::lock::{Held, Lock, LockOptions};
-use slipway_cluster::{Apply, At, Cluster, Delete, ErrorClass};
+use slipway_cluster::{Apply, At, Calls, Cluster, Delete, ErrorClass};
 use slipway_event::Events;
 use slipway_manifest::Gvk;
 use slipway_problem::Problem;
@@ -41,10 +41,10 @@ pub struct Options {
     pub grace: Duration,
     /// Deletes the namespace as well.
     pub delete_namespace: bool,
-    /// API groups whose objects are ready once applied, where nobody acts on them.
-    pub assume_ready: Vec<String>,
     /// Passes on what containers say.
     pub logs: bool,
+    /// API groups whose objects are ready once applied, where nobody acts on them.
+    pub assume_ready: Vec<String>,
 }
 
 impl Default for Options {
@@ -60,8 +60,8 @@ impl Default for Options {
             create_namespace: true,
             grace: Duration::from_secs(30),
             delete_namespace: false,
-            assume_ready: Vec::new(),
             logs: true,
+            assume_ready: Vec::new(),
         }
     }
 }
@@ -110,6 +110,7 @@ pub async fn apply_checked(
 ) -> Result<Report, Failure> {
     let started = Instant::now();
     let deploys = !matches!(request.content, Content::Nothing | Content::Tests);
+    let mut early = Early { plan: None, before: cluster.calls() };
     // Everything that is wrong with the request itself is told before a namespace is made for it.
     if deploys && !namespace_exists(cluster, &request.namespace).await? {
         if !options.create_namespace {
@@ -118,6 +119,16 @@ pub async fn apply_checked(
         }
         plan::plan(cluster, request, &Events::silent()).await?;
         create_namespace(cluster, &request.namespace).await?;
+    } else if deploys {
+        // Looking needs no lock, and where there is nothing to do nothing is written, not even a lock.
+        let plan = plan::plan(cluster, request, events).await?;
+        if plan.is_empty() && unsettled(&plan).next().is_none() {
+            check(&plan)?;
+            return Ok(skipped(&plan, cluster.calls().since(&early.before).to_string()));
+        }
+        early.plan = Some(plan);
+    } else if matches!(request.content, Content::Nothing) {
+        early.plan = Some(plan::plan(cluster, request, events).await?);
     }
     let held = {
         let lock = format!("release/{}", request.name);
@@ -139,7 +150,7 @@ pub async fn apply_checked(
     // What was waited for the lock is gone from the time there is.
     let left = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
     let options = &Options { timeout: left, ..options.clone() };
-    let result = locked(cluster, request, options, events, &cancel, &held, check).await;
+    let result = locked(cluster, request, early, options, events, &cancel, &held, check).await;
     // A lease nobody renews ends by itself.
     let _ = held.release().await;
     if let (Ok(_), true) = (&result, options.delete_namespace && matches!(request.content, Content::Nothing))
@@ -170,17 +181,54 @@ async fn create_namespace(cluster: &Cluster, name: &str) -> Result<(), Failure> 
     Ok(())
 }
 
+/// Whether the history is still the one a plan was made for: whoever changes the release changes that.
+async fn is_current(cluster: &Cluster, plan: &Plan) -> Result<bool, Failure> {
+    let storage = Storage::new(cluster.clone(), plan.options.driver, &plan.namespace);
+    let now = storage.revisions(&plan.name).await?;
+    let then = &plan.history.releases;
+    let same =
+        |(now, then): (&Stored, &Release)| now.revision == then.version && now.status == then.info.status;
+    Ok(now.len() == then.len() && now.iter().zip(then).all(same))
+}
+
+/// What is said where there was nothing to do.
+fn skipped(plan: &Plan, requests: String) -> Report {
+    Report {
+        version: 3,
+        release: plan.name.clone(),
+        namespace: plan.namespace.clone(),
+        revision: plan.history.last_revision(),
+        status: "skipped".to_owned(),
+        notes: plan.release.info.notes.clone(),
+        requests,
+        ..Report::default()
+    }
+}
+
+/// What was done before the lock was ours.
+struct Early {
+    plan: Option<Plan>,
+    /// How many requests there had been before that.
+    before: Calls,
+}
+
+/// Carries out under the lock; a plan made before it was ours is good as long as nobody touched the release.
+#[expect(clippy::too_many_arguments, reason = "everything a run depends on comes together here")]
 async fn locked(
     cluster: &Cluster,
     request: &Request,
+    early: Early,
     options: &Options,
     events: &Events,
     cancel: &CancellationToken,
     held: &Held,
     check: impl FnOnce(&Plan) -> Result<(), Failure>,
 ) -> Result<Report, Failure> {
-    let before = cluster.calls();
-    let plan = plan::plan(cluster, request, events).await?;
+    let before = early.before;
+    let plan = match early.plan {
+        Some(plan) if is_current(cluster, &plan).await? => plan,
+        _ => plan::plan(cluster, request, events).await?,
+    };
     check(&plan)?;
     let mut report = Report {
         version: 3,
@@ -196,10 +244,7 @@ async fn locked(
         settle(&storage, &plan).await?;
     }
     if plan.is_empty() && plan.moment != Moment::Test {
-        report.status = "skipped".to_owned();
-        report.revision = plan.history.last_revision();
-        report.requests = cluster.calls().since(&before).to_string();
-        return Ok(report);
+        return Ok(skipped(&plan, cluster.calls().since(&before).to_string()));
     }
     if deploys {
         storage.prune(&plan.name, options.history_limit).await?;
@@ -245,20 +290,15 @@ async fn rollback_after(
     held: &Held,
 ) -> Result<Report, Failure> {
     let options = Options { auto_rollback: false, ..options.clone() };
-    let cancel = CancellationToken::new();
-    Box::pin(locked(cluster, request, &options, events, &cancel, held, |_| Ok(()))).await
+    let (cancel, early) = (CancellationToken::new(), Early { plan: None, before: cluster.calls() });
+    Box::pin(locked(cluster, request, early, &options, events, &cancel, held, |_| Ok(()))).await
 }
 
 /// Puts right what an interrupted run left in the history: a revision still pending did not come to be, and
 /// only the newest deployed one is.
 async fn settle(storage: &Storage, plan: &Plan) -> Result<(), Failure> {
-    let newest = plan.history.deployed().map(|release| release.version);
-    for old in &plan.history.releases {
-        let mut old = match old.info.status {
-            status if status.is_pending() => old.clone(),
-            Status::Deployed if Some(old.version) != newest => old.clone(),
-            _ => continue,
-        };
+    for old in unsettled(plan) {
+        let mut old = old.clone();
         if old.info.status == Status::Deployed {
             old.info.status = Status::Superseded;
         } else {
@@ -268,4 +308,13 @@ async fn settle(storage: &Storage, plan: &Plan) -> Result<(), Failure> {
         storage.update(&old).await?;
     }
     Ok(())
+}
+
+/// What an interrupted run left in the history.
+fn unsettled(plan: &Plan) -> impl Iterator<Item = &Release> {
+    let newest = plan.history.deployed().map(|release| release.version);
+    plan.history.releases.iter().filter(move |old| {
+        let status = old.info.status;
+        status.is_pending() || status == Status::Deployed && Some(old.version) != newest
+    })
 }

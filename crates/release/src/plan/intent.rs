@@ -209,7 +209,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
 }
 
 /// What templates may ask of the cluster.
-async fn capabilities(cluster: &Cluster) -> Result<Capabilities, Failure> {
+pub async fn capabilities(cluster: &Cluster) -> Result<Capabilities, Failure> {
     let (version, kinds) = futures::try_join!(cluster.version(), cluster.kinds())?;
     let kube_version = KubeVersion::parse(&version.git_version).map_err(|e| Problem::error(e.to_string()))?;
     Ok(Capabilities { kube_version, api_versions: kinds.api_versions().into() })

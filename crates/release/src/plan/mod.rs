@@ -28,6 +28,7 @@ use crate::resource::Moment;
 use crate::resource::transform::Document;
 use crate::source::{self, RenderRequest, Rendered, Source};
 
+pub use intent::capabilities;
 pub use look::Facts;
 pub use removals::{Doomed, Remaining};
 pub use request::{Content, Options, PruneOrder, Request};

@@ -14,10 +14,16 @@ pub(crate) fn create(core: &Core, kind: (&str, &str), object: &mut Value) -> Res
         ("", "Pod") => pod(core, object)?,
         ("", "Node") => node(object),
         ("", "PersistentVolumeClaim") => {
+            let namespace = super::meta::text(object, "namespace");
+            super::quota::claim_limits(core, namespace, object).map_err(|why| {
+                let named = Named { group: "", what: "persistentvolumeclaims" };
+                Status::forbidden(named, super::meta::text(object, "name"), &why)
+            })?;
             add_finalizer(object, "kubernetes.io/pvc-protection");
             default_storage_class(core, object);
         }
         ("", "PersistentVolume") => add_finalizer(object, "kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "VolumeAttributesClass") => add_finalizer(object, "kubernetes.io/vac-protection"),
         ("networking.k8s.io", "Ingress") => default_ingress_class(core, object),
         _ => {}
     }
@@ -75,6 +81,7 @@ fn pod(core: &Core, object: &mut Value) -> Result<()> {
         spec["imagePullSecrets"] = found["imagePullSecrets"].clone();
     }
     priority(core, spec).map_err(&refuse)?;
+    overhead(core, spec).map_err(&refuse)?;
     tolerations(spec);
     Ok(())
 }
@@ -158,14 +165,58 @@ fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
         None => (0, Value::Null),
     };
     spec["priority"] = value.into();
-    if spec["preemptionPolicy"].is_null() {
-        spec["preemptionPolicy"] = if policy.is_string() { policy } else { json!("PreemptLowerPriority") };
+    let policy = if policy.is_string() { policy } else { json!("PreemptLowerPriority") };
+    if let Some(given) = spec["preemptionPolicy"].as_str()
+        && policy != given
+    {
+        return Err(format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
+            policy.as_str().unwrap_or("")
+        ));
     }
+    spec["preemptionPolicy"] = policy;
     super::default::tidy(spec, "priorityClassName");
     Ok(())
 }
 
-fn tolerations(spec: &mut Value) {
+/// What the runtime class adds to a pod: its overhead and where it can run.
+fn overhead(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
+    let Some(name) = spec.get("runtimeClassName").and_then(Value::as_str).filter(|n| !n.is_empty()) else {
+        return match spec.get("overhead").and_then(Value::as_object) {
+            Some(overhead) if !overhead.is_empty() => {
+                Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+                    .into())
+            }
+            _ => Ok(()),
+        };
+    };
+    let Some(class) = core.store.get("runtimeclasses.node.k8s.io", &Key::new("", name)) else {
+        return Err(format!("pod rejected: RuntimeClass \"{name}\" not found"));
+    };
+    let class = class.value();
+    if class["overhead"]["podFixed"].is_object() {
+        spec["overhead"] = class["overhead"]["podFixed"].clone();
+    }
+    for (key, value) in class["scheduling"]["nodeSelector"].as_object().into_iter().flatten() {
+        if !spec["nodeSelector"].is_object() {
+            spec["nodeSelector"] = json!({});
+        }
+        spec["nodeSelector"][key] = value.clone();
+    }
+    for toleration in class["scheduling"]["tolerations"].as_array().into_iter().flatten() {
+        if !spec["tolerations"].is_array() {
+            spec["tolerations"] = json!([]);
+        }
+        if let Value::Array(all) = &mut spec["tolerations"]
+            && !all.contains(toleration)
+        {
+            all.push(toleration.clone());
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn tolerations(spec: &mut Value) {
     if !spec["tolerations"].is_array() {
         spec["tolerations"] = json!([]);
     }

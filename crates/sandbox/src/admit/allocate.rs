@@ -84,7 +84,15 @@ impl Allocator {
                 "this cluster is not configured for dual-stack services",
             )]);
         }
-        if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
+        let families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
+        if let Some((i, family)) = families.iter().enumerate().find(|(_, family)| *family == "IPv6") {
+            return Err(vec![Cause::invalid(
+                format!("spec.ipFamilies[{i}]"),
+                family,
+                "not configured on this cluster",
+            )]);
+        }
+        if families.is_empty() {
             spec["ipFamilies"] = json!(["IPv4"]);
         }
         if unset {

@@ -68,6 +68,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         ("", "PersistentVolumeClaim") => claim(new, old, out),
         ("", "Service") => service(new, old, out),
         ("batch", "Job") => job(new, old, out),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old, out),
         ("scheduling.k8s.io", "PriorityClass") if new["value"] != old["value"] => {
             out.push(Cause::forbidden("value", "may not be changed in an update."));
         }
@@ -109,6 +110,16 @@ fn internal_claim(claim: &Value) -> Value {
     }
     out.insert("Status".into(), status);
     Value::Object(out)
+}
+
+/// A definition in use keeps the kind its objects have.
+fn definition(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    let established =
+        list(&old["status"]["conditions"]).any(|(_, c)| c["type"] == "Established" && c["status"] == "True");
+    let kind = |v: &Value| v["spec"]["names"]["kind"].clone();
+    if established && kind(new) != kind(old) {
+        out.push(Cause::invalid("spec.names.kind", &kind(new), IMMUTABLE));
+    }
 }
 
 fn frozen(new: &Value, old: &Value, out: &mut Vec<Cause>) {
@@ -208,7 +219,13 @@ fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         template
     };
     if bare(new) != bare(old) {
-        out.push(Cause::invalid("spec.template", &new["spec"]["template"], IMMUTABLE));
+        // What differs below the spec alone is named there.
+        let (field, shown) = if bare(new)["metadata"] == bare(old)["metadata"] {
+            ("spec.template.spec", &new["spec"]["template"]["spec"])
+        } else {
+            ("spec.template", &new["spec"]["template"])
+        };
+        out.push(Cause::invalid(field, shown, IMMUTABLE));
     }
 }
 
@@ -252,6 +269,15 @@ fn pod(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         super::default::tidy(&mut allowed, "tolerations");
     }
     let gates = |v: &Value| v["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
+    let fresh = gates(new).iter().position(|gate| !gates(old).contains(gate));
+    if let Some(i) = fresh {
+        let name = new["spec"]["schedulingGates"][i]["name"].as_str().unwrap_or("");
+        out.push(Cause::forbidden(
+            format!("spec.schedulingGates[{i}].name"),
+            &format!("only deletion is allowed, but found new scheduling gate '{name}'"),
+        ));
+        return;
+    }
     if gates(new).iter().all(|g| gates(old).contains(g)) {
         allowed["schedulingGates"] = old["spec"]["schedulingGates"].clone();
         super::default::tidy(&mut allowed, "schedulingGates");

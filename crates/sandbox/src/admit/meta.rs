@@ -259,11 +259,8 @@ pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &m
         let text = finalizer.as_str().unwrap_or("");
         let field = format!("metadata.finalizers[{i}]");
         let problems = qualified_problems(text);
-        out.extend(problems.iter().map(|p| Cause::invalid(&field, finalizer, p)));
-        if problems.is_empty()
-            && !text.contains('/')
-            && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion")
-        {
+        out.extend(problems.iter().map(|p| Cause::invalid("metadata.finalizers", finalizer, p)));
+        if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
             out.push(Cause::invalid(
                 &field,
                 finalizer,
@@ -281,6 +278,29 @@ pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &m
     }
 }
 
+/// Keeps the first of the owners that are named twice, and says which were.
+pub(crate) fn single_owners(object: &mut Value) -> Vec<String> {
+    let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") else { return vec![] };
+    let mut seen: Vec<Value> = Vec::new();
+    let mut repeated = Vec::new();
+    owners.retain(|owner| {
+        let fresh = !seen.contains(&owner["uid"]);
+        if fresh {
+            seen.push(owner["uid"].clone());
+        } else if let Some(uid) = owner["uid"].as_str() {
+            repeated.push(uid.to_owned());
+        }
+        fresh
+    });
+    if repeated.is_empty() {
+        return vec![];
+    }
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
+    )]
+}
+
 fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
     let mut controller: Option<String> = None;
     for (i, owner) in owners.as_array().into_iter().flatten().enumerate() {
@@ -294,7 +314,7 @@ fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
         if text("apiVersion") == "v1" && text("kind") == "Event" {
             out.push(Cause::invalid(
                 format!("metadata.ownerReferences[{i}]"),
-                &json!(format!("{}, Kind={}", "/v1", "Event")),
+                owner,
                 "/v1, Kind=Event is disallowed from being an owner",
             ));
         }

@@ -38,7 +38,8 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
                 json!({"phase": "Pending", "qosClass": super::admission::qos_class(&object["spec"])});
             if object["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty()) {
                 object["status"]["conditions"] = json!([{
-                    "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                    "type": "PodScheduled", "status": "False",
+                    "lastTransitionTime": object["metadata"]["creationTimestamp"], "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                 }]);
             }
@@ -50,9 +51,17 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
             slipway_manifest::object::set_annotation(object, "deprecated.daemonset.template.generation", "1");
         }
         ("batch", "Job") => job_selector(object),
+        ("storage.k8s.io", "CSINode") => no_drivers(object),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => {}
         ("", "PersistentVolumeClaim") => object["status"] = json!({"phase": "Pending"}),
         _ => {}
+    }
+}
+
+/// A node without drivers has no list of them either.
+fn no_drivers(object: &mut Value) {
+    if object["spec"]["drivers"].as_array().is_none_or(Vec::is_empty) {
+        object["spec"]["drivers"] = Value::Null;
     }
 }
 
@@ -71,7 +80,9 @@ fn reset_status(kind: (&str, &str), object: &mut Value) {
                 .flatten()
                 .filter(|v| v["storage"] == true)
                 .map(|v| v["name"].clone())
+                .take(1)
                 .collect();
+            let stored = if stored.is_empty() { Value::Null } else { stored.into() };
             json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored})
         }
         ("certificates.k8s.io", "CertificateSigningRequest") => json!({}),
@@ -138,9 +149,8 @@ pub(crate) fn update(
                 ("batch", "Job") => {
                     keep_in(new, live, "spec", "selector");
                 }
-                ("", "ServiceAccount") => {}
+                ("storage.k8s.io", "CSINode") => no_drivers(new),
                 ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, live, "spec"),
-                ("apiextensions.k8s.io", "CustomResourceDefinition") => {}
                 _ => {}
             }
         }

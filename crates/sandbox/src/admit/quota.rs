@@ -77,8 +77,40 @@ fn counts(table: &str, object: &Value) -> bool {
     table != "pods" || !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
+/// Whether a quota with scopes is about an object at all: scopes are about pods.
+fn in_scope(quota: &Value, table: &str, object: &Value) -> bool {
+    let named = quota["scopes"].as_array().into_iter().flatten();
+    let named = named.map(|scope| json!({"scopeName": scope, "operator": "Exists"}));
+    let selected = quota["scopeSelector"]["matchExpressions"].as_array().into_iter().flatten().cloned();
+    let mut all = named.chain(selected).peekable();
+    if all.peek().is_none() {
+        return true;
+    }
+    let spec = &object["spec"];
+    let ends = spec["activeDeadlineSeconds"].as_i64().is_some_and(|s| s >= 0);
+    let best_effort = super::admission::qos_class(spec) == "BestEffort";
+    let class = spec["priorityClassName"].as_str().unwrap_or("");
+    table == "pods"
+        && all.all(|scope| {
+            let listed = || scope["values"].as_array().is_some_and(|v| v.iter().any(|v| v == class));
+            match (scope["scopeName"].as_str().unwrap_or(""), scope["operator"].as_str().unwrap_or("")) {
+                ("Terminating", _) => ends,
+                ("NotTerminating", _) => !ends,
+                ("BestEffort", _) => best_effort,
+                ("NotBestEffort", _) => !best_effort,
+                ("PriorityClass", "In") => listed(),
+                ("PriorityClass", "NotIn") => !listed(),
+                ("PriorityClass", "DoesNotExist") => class.is_empty(),
+                ("PriorityClass", _) => !class.is_empty(),
+                ("CrossNamespacePodAffinity", _) => false,
+                _ => false,
+            }
+        })
+}
+
 /// What is used of each limited resource of a quota.
-pub(crate) fn used(core: &Core, namespace: &str, hard: &Value) -> Value {
+pub(crate) fn used(core: &Core, namespace: &str, quota: &Value) -> Value {
+    let hard = &quota["hard"];
     let mut out = serde_json::Map::new();
     for (name, _) in super::meta::sorted(hard) {
         let table = match name.strip_prefix("count/") {
@@ -100,12 +132,33 @@ pub(crate) fn used(core: &Core, namespace: &str, hard: &Value) -> Value {
             .list(table, Some(namespace))
             .iter()
             .map(|o| o.value())
-            .filter(|o| counts(table, o))
+            .filter(|o| counts(table, o) && in_scope(quota, table, o))
             .map(|o| usage(table, &o, name))
             .sum();
         out.insert(name.clone(), print(total).into());
     }
     Value::Object(out)
+}
+
+/// What containers must say when a quota counts it, and which do not.
+fn unsaid(spec: &Value, hard: &Value) -> Option<String> {
+    const COUNTED: &[&str] =
+        &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+    let mut missing = Vec::new();
+    for name in COUNTED.iter().filter(|name| hard.get(**name).is_some()) {
+        let (side, resource) = name.split_once('.').unwrap_or(("requests", name));
+        let mut silent: Vec<&str> = ["containers", "initContainers"]
+            .iter()
+            .flat_map(|list| spec[*list].as_array().into_iter().flatten())
+            .filter(|container| container["resources"][side].get(resource).is_none())
+            .filter_map(|container| container["name"].as_str())
+            .collect();
+        silent.sort_unstable();
+        if !silent.is_empty() {
+            missing.push(format!("{name} for: {}", silent.join(",")));
+        }
+    }
+    (!missing.is_empty()).then(|| missing.join("; "))
 }
 
 /// Refuses a new object that a quota has no room for.
@@ -121,11 +174,17 @@ pub(crate) fn check(
     }
     for quota in core.store.list("resourcequotas", Some(namespace)) {
         let value = quota.value();
-        if value["spec"]["scopes"].is_array() || value["spec"]["scopeSelector"].is_object() {
+        if !in_scope(&value["spec"], &served.table, object) {
             continue;
         }
         let hard = &value["spec"]["hard"];
-        let taken = used(core, namespace, hard);
+        if &*served.table == "pods"
+            && let Some(missing) = unsaid(&object["spec"], hard)
+        {
+            let why = format!("failed quota: {}: must specify {missing}", quota.name());
+            return Err(Status::forbidden(served.named(), super::meta::text(object, "name"), &why));
+        }
+        let taken = used(core, namespace, &value["spec"]);
         let mut over = Vec::new();
         for (name, limit) in super::meta::sorted(hard) {
             let asked = usage(&served.table, object, name);
@@ -159,56 +218,149 @@ pub(crate) fn limits(core: &Core, namespace: &str, pod: &mut Value) -> std::resu
     if core.store.count("limitranges") == 0 {
         return Ok(());
     }
+    let mut problems = Vec::new();
     for range in core.store.list("limitranges", Some(namespace)) {
         let range = range.value();
-        for limit in range["spec"]["limits"].as_array().into_iter().flatten() {
-            if limit["type"] != "Container" {
-                continue;
-            }
+        let all = range["spec"]["limits"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut set = Vec::new();
+        for limit in all.iter().filter(|limit| limit["type"] == "Container") {
             for list in ["initContainers", "containers"] {
                 for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
-                    for (key, side) in [("default", "limits"), ("defaultRequest", "requests")] {
-                        for (resource, value) in super::meta::sorted(&limit[key]) {
-                            super::default::default(
-                                &mut container["resources"][side],
-                                resource,
-                                value.clone(),
-                            );
-                        }
-                    }
-                    bounds(limit, container)?;
+                    fill(limit, list, container, &mut set);
                 }
                 super::default::tidy(&mut pod["spec"], list);
             }
         }
+        if !set.is_empty() {
+            let note = format!("LimitRanger plugin set: {}", set.join("; "));
+            slipway_manifest::object::set_annotation(pod, "kubernetes.io/limit-ranger", &note);
+        }
+        for limit in all {
+            match limit["type"].as_str().unwrap_or("") {
+                "Container" => {
+                    for list in ["containers", "initContainers"] {
+                        for container in pod["spec"][list].as_array().into_iter().flatten() {
+                            bounds(limit, &container["resources"], &mut problems);
+                        }
+                    }
+                }
+                "Pod" => bounds(limit, &summed(&pod["spec"]), &mut problems),
+                _ => {}
+            }
+        }
     }
-    Ok(())
+    together(problems)
 }
 
-fn bounds(limit: &Value, container: &Value) -> std::result::Result<(), String> {
-    for (resource, max) in super::meta::sorted(&limit["max"]) {
-        let asked = container["resources"]["limits"].get(resource).and_then(amount);
-        if let (Some(asked), Some(most)) = (asked, amount(max))
-            && asked > most
-        {
-            return Err(format!(
-                "maximum {resource} usage per Container is {}, but limit is {}",
-                canonical(max),
-                canonical(&container["resources"]["limits"][resource])
-            ));
+/// Applies limit ranges to a new claim.
+pub(crate) fn claim_limits(core: &Core, namespace: &str, claim: &Value) -> std::result::Result<(), String> {
+    if core.store.count("limitranges") == 0 {
+        return Ok(());
+    }
+    let mut problems = Vec::new();
+    for range in core.store.list("limitranges", Some(namespace)) {
+        for limit in range.value()["spec"]["limits"].as_array().into_iter().flatten() {
+            if limit["type"] == "PersistentVolumeClaim" {
+                bounds(limit, &json!({"requests": claim["spec"]["resources"]["requests"]}), &mut problems);
+            }
         }
     }
+    together(problems)
+}
+
+fn together(mut problems: Vec<String>) -> std::result::Result<(), String> {
+    match problems.len() {
+        0 => Ok(()),
+        1 => Err(problems.remove(0)),
+        _ => Err(format!("[{}]", problems.join(", "))),
+    }
+}
+
+/// Sets what a container leaves open, and notes what was set.
+fn fill(limit: &Value, list: &str, container: &mut Value, set: &mut Vec<String>) {
+    let what = if list == "containers" { "container" } else { "init container" };
+    let name = container["name"].as_str().unwrap_or("").to_owned();
+    for (key, side, word) in [("defaultRequest", "requests", "request"), ("default", "limits", "limit")] {
+        let mut named = Vec::new();
+        for (resource, value) in super::meta::sorted(&limit[key]) {
+            if container["resources"][side].get(resource).is_none_or(Value::is_null) {
+                super::default::default(&mut container["resources"][side], resource, value.clone());
+                named.push(resource.as_str());
+            }
+        }
+        if container["resources"].is_object() {
+            super::default::tidy(&mut container["resources"], side);
+        }
+        if !named.is_empty() {
+            set.push(format!("{} {word} for {what} {name}", named.join(", ")));
+        }
+    }
+}
+
+/// The requests and limits of a pod's containers together.
+fn summed(spec: &Value) -> Value {
+    let mut out = json!({});
+    for side in ["requests", "limits"] {
+        let mut names = std::collections::BTreeSet::new();
+        for container in spec["containers"].as_array().into_iter().flatten() {
+            names.extend(container["resources"][side].as_object().into_iter().flatten().map(|(k, _)| k));
+        }
+        for name in names {
+            out[side][name] = print(compute(spec, side, name)).into();
+        }
+    }
+    out
+}
+
+fn bounds(limit: &Value, resources: &Value, out: &mut Vec<String>) {
+    let kind = limit["type"].as_str().unwrap_or("");
+    let has = |side: &str, resource: &str| resources[side].get(resource).and_then(amount);
+    let shown = |side: &str, resource: &str| canonical(&resources[side][resource]);
     for (resource, min) in super::meta::sorted(&limit["min"]) {
-        let asked = container["resources"]["requests"].get(resource).and_then(amount);
-        if let (Some(asked), Some(least)) = (asked, amount(min))
-            && asked < least
-        {
-            return Err(format!(
-                "minimum {resource} usage per Container is {}, but request is {}",
-                canonical(min),
-                canonical(&container["resources"]["requests"][resource])
-            ));
+        let Some(least) = amount(min) else { continue };
+        let text = format!("minimum {resource} usage per {kind} is {}", canonical(min));
+        match (has("requests", resource), has("limits", resource)) {
+            (None, _) => out.push(format!("{text}.  No request is specified")),
+            (Some(asked), _) if asked < least => {
+                out.push(format!("{text}, but request is {}", shown("requests", resource)));
+            }
+            (_, Some(most)) if most < least => {
+                out.push(format!("{text}, but limit is {}", shown("limits", resource)));
+            }
+            _ => {}
         }
     }
-    Ok(())
+    for (resource, max) in super::meta::sorted(&limit["max"]) {
+        let Some(most) = amount(max) else { continue };
+        let text = format!("maximum {resource} usage per {kind} is {}", canonical(max));
+        // Claims only ever request.
+        let (side, word) =
+            if kind == "PersistentVolumeClaim" { ("requests", "request") } else { ("limits", "limit") };
+        match (has(side, resource), has("requests", resource)) {
+            (None, _) => out.push(format!("{text}.  No {word} is specified")),
+            (Some(asked), _) if asked > most => {
+                out.push(format!("{text}, but {word} is {}", shown(side, resource)));
+            }
+            (_, Some(asked)) if asked > most => {
+                out.push(format!("{text}, but request is {}", shown("requests", resource)));
+            }
+            _ => {}
+        }
+    }
+    for (resource, ratio) in super::meta::sorted(&limit["maxLimitRequestRatio"]) {
+        let text = format!("{resource} max limit to request ratio per {kind} is {}", canonical(ratio));
+        match (has("requests", resource), has("limits", resource), amount(ratio)) {
+            (Some(request), Some(most), Some(allowed)) if request > 0 => {
+                let found = most as f64 / request as f64;
+                if found > allowed as f64 / ONE as f64 {
+                    out.push(format!("{text}, but provided ratio is {found:.6}"));
+                }
+            }
+            (None | Some(0), _, _) => {
+                out.push(format!("{text}, but no request is specified or request is 0"));
+            }
+            (_, None | Some(0), _) => out.push(format!("{text}, but no limit is specified or limit is 0")),
+            _ => {}
+        }
+    }
 }

@@ -129,7 +129,7 @@ pub(crate) fn selectable(table: &str) -> Option<&'static [(&'static str, &'stati
         "namespaces" => &[("status.phase", "/status/phase")],
         "secrets" => &[("type", "/type")],
         "services" => &[("spec.clusterIP", "/spec/clusterIP"), ("spec.type", "/spec/type")],
-        "replicationcontrollers" | "replicasets.apps" => &[("status.replicas", "/status/replicas")],
+        "replicationcontrollers" => &[("status.replicas", "/status/replicas")],
         "jobs.batch" => &[("status.successful", "/status/succeeded")],
         "certificatesigningrequests.certificates.k8s.io" => &[("spec.signerName", "/spec/signerName")],
         _ => return None,

@@ -4,9 +4,27 @@ use serde_json::Value;
 
 use super::validate::list;
 
-pub(crate) fn about(kind: (&str, &str), object: &Value, out: &mut Vec<String>) {
+pub(crate) fn about(kind: (&str, &str), object: &Value, new: bool, out: &mut Vec<String>) {
     match kind {
-        ("", "Pod") => spec(&object["spec"], "spec", out),
+        ("", "Pod") => {
+            let name = object["metadata"]["name"].as_str().unwrap_or("");
+            if new && name.contains('.') {
+                out.push(
+                    "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"
+                        .into(),
+                );
+            }
+            spec(&object["spec"], "spec", out);
+        }
+        ("networking.k8s.io", "Ingress")
+            if new
+                && slipway_manifest::object::annotation(object, "kubernetes.io/ingress.class").is_some() =>
+        {
+            out.push(
+                "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
+                    .into(),
+            );
+        }
         ("", "Endpoints") => {
             out.push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into());
         }
@@ -30,7 +48,8 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, out: &mut Vec<String>) {
             out.push("tls: failed to find any PEM data in certificate input".into());
         }
         ("storage.k8s.io", "CSIDriver")
-            if list(&object["spec"]["tokenRequests"]).next().is_some()
+            if new
+                && list(&object["spec"]["tokenRequests"]).next().is_some()
                 && object["spec"]["serviceAccountTokenInSecrets"].is_null() =>
         {
             out.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".into());
@@ -39,7 +58,33 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, out: &mut Vec<String>) {
     }
 }
 
+/// Labels of nodes that have newer names.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "v1.17", "node.kubernetes.io/instance-type"),
+    ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
+    ("failure-domain.beta.kubernetes.io/region", "v1.17", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "v1.17", "topology.kubernetes.io/zone"),
+];
+
 fn spec(spec: &Value, field: &str, out: &mut Vec<String>) {
+    for (key, _) in spec["nodeSelector"].as_object().into_iter().flatten() {
+        if let Some((_, since, now)) = RENAMED.iter().find(|(old, _, _)| old == key) {
+            out.push(format!("{field}.nodeSelector[{key}]: deprecated since {since}; use \"{now}\" instead"));
+        }
+    }
+    for (i, volume) in list(&spec["volumes"]) {
+        if volume["gitRepo"].is_object() {
+            out.push(format!(
+                "{field}.volumes[{i}].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"
+            ));
+        }
+    }
+    for (i, secret) in list(&spec["imagePullSecrets"]) {
+        if secret["name"].as_str().unwrap_or("").is_empty() {
+            out.push(format!("{field}.imagePullSecrets[{i}].name: invalid empty name \"\""));
+        }
+    }
     for (i, constraint) in list(&spec["topologySpreadConstraints"]) {
         if constraint["labelSelector"].is_null() {
             out.push(format!(
@@ -50,6 +95,15 @@ fn spec(spec: &Value, field: &str, out: &mut Vec<String>) {
     for kind in ["initContainers", "containers"] {
         for (i, container) in list(&spec[kind]) {
             let at = format!("{field}.{kind}[{i}]");
+            for side in ["limits", "requests"] {
+                let memory = &container["resources"][side]["memory"];
+                let whole = crate::admit::quota::amount(memory).is_none_or(|n| n % 1_000_000_000 == 0);
+                if !whole {
+                    out.push(format!(
+                        "{at}.resources.{side}[memory]: fractional byte value {memory} is invalid, must be an integer"
+                    ));
+                }
+            }
             for (j, variable) in list(&container["env"]) {
                 let name = &variable["name"];
                 if list(&container["env"]).take(j).any(|(_, v)| v["name"] == *name) {

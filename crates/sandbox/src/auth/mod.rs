@@ -38,7 +38,7 @@ impl User {
 
     /// The one every rule lets through.
     pub fn admin() -> User {
-        User::new("kubernetes-admin", &["system:masters"])
+        User { uid: "kubernetes-admin".into(), ..User::new("kubernetes-admin", &["system:masters"]) }
     }
 
     pub fn anonymous() -> User {

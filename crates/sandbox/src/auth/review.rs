@@ -17,7 +17,12 @@ pub(crate) fn answer(request: &Request, object: &Value) -> Result<Option<Reply>>
     let mut object = object.clone();
     let status = match (request.served.def.group.as_str(), request.served.def.kind.as_str()) {
         ("authentication.k8s.io", "SelfSubjectReview") => json!({"userInfo": request.user.json()}),
-        ("authentication.k8s.io", "TokenReview") => token_review(request, &object),
+        ("authentication.k8s.io", "TokenReview") => {
+            if object["spec"]["token"].as_str().unwrap_or("").is_empty() {
+                return Err(Status::bad_request("token is required for TokenReview in authentication"));
+            }
+            token_review(request, &object)
+        }
         ("authorization.k8s.io", "SelfSubjectRulesReview") => rules(request, &object),
         ("authorization.k8s.io", "SelfSubjectAccessReview") => {
             let spec = access_spec(request, &object)?;
@@ -26,6 +31,24 @@ pub(crate) fn answer(request: &Request, object: &Value) -> Result<Option<Reply>>
         ("authorization.k8s.io", "SubjectAccessReview" | "LocalSubjectAccessReview") => {
             let user = subject(&object["spec"]);
             let spec = access_spec(request, &object)?;
+            let local = request.served.def.kind == "LocalSubjectAccessReview";
+            if local && spec.namespace != request.path.namespace {
+                let why = "must match metadata.namespace";
+                let field = "spec.resourceAttributes.namespace";
+                return Err(Status::invalid(
+                    Named { group: "authorization.k8s.io", what: "" },
+                    "",
+                    vec![Cause::invalid(field, &json!(spec.namespace), why)],
+                ));
+            }
+            if user.name.is_empty() && user.groups.is_empty() {
+                let why = "at least one of user or group must be specified";
+                return Err(Status::invalid(
+                    Named { group: "authorization.k8s.io", what: "" },
+                    "",
+                    vec![Cause::invalid("spec.user", &json!(""), why)],
+                ));
+            }
             print(&decide(&request.core, &user, &spec.attributes()))
         }
         ("", "Binding") => {
@@ -81,15 +104,17 @@ fn access_spec(request: &Request, object: &Value) -> Result<Asked> {
     let spec = &object["spec"];
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     if resource.is_null() == path.is_null() {
-        let why = if resource.is_null() {
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        let shown = if path.is_null() {
+            Value::Null
         } else {
-            "cannot be specified in combination with resourceAttributes"
+            let text = |key: &str| path[key].as_str().unwrap_or("").to_owned();
+            json!({"Path": text("path"), "Verb": text("verb")})
         };
         return Err(Status::invalid(
             Named { group: "authorization.k8s.io", what: "" },
             "",
-            vec![Cause::invalid("spec", &Value::Null, why)],
+            vec![Cause::invalid("spec", &shown, why)],
         ));
     }
     let _ = request;
@@ -169,6 +194,37 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
     }
     if asked > LONGEST {
         return Err(refuse("may not specify a duration larger than 2^32 seconds"));
+    }
+    let bound = &parsed["spec"]["boundObjectRef"];
+    if bound.is_object() {
+        let text = |key: &str| bound[key].as_str().unwrap_or("");
+        let table = match (text("apiVersion"), text("kind")) {
+            ("v1", "Pod") => "pods",
+            ("v1", "Secret") => "secrets",
+            ("v1", "Node") => "nodes",
+            (version, kind) => {
+                let (group, version) = slipway_manifest::object::split_api_version(version);
+                return Err(Status::bad_request(format!(
+                    "cannot bind token to object of type {group}/{version}, Kind={kind}"
+                )));
+            }
+        };
+        let place = if table == "nodes" { "" } else { &request.path.namespace };
+        let named = Named { group: "", what: table };
+        let found = core
+            .store
+            .get(table, &Key::new(place, text("name")))
+            .ok_or_else(|| Status::not_found(named, text("name")))?;
+        if !text("uid").is_empty() && text("uid") != &*found.uid {
+            return Err(Status::conflict(
+                named,
+                text("name"),
+                &format!(
+                    "the UID in the bound object reference ({}) does not match the UID in record. The object might have been deleted and then recreated",
+                    text("uid")
+                ),
+            ));
+        }
     }
     let audiences: Vec<String> = parsed["spec"]["audiences"]
         .as_array()

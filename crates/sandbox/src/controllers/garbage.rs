@@ -145,7 +145,7 @@ impl Collector {
                 && owner.value()["metadata"]["finalizers"]
                     .as_array()
                     .is_some_and(|f| f.iter().any(|v| v == "foregroundDeletion"));
-            if foreground && reference["blockOwnerDeletion"] == true { waiting.push(uid) } else { solid += 1 }
+            if foreground { waiting.push(uid) } else { solid += 1 }
         }
         if solid > 0 {
             if !dangling.is_empty() || !waiting.is_empty() {

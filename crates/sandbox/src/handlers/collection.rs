@@ -10,8 +10,9 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     let filter = crate::select::Filter::read(&request.query, &request.served)?;
     let served = request.storage();
     let namespace = Some(request.path.namespace.as_str()).filter(|n| !n.is_empty());
-    let victims: Vec<_> =
-        request.core.store.list(&served.table, namespace).into_iter().filter(|o| filter.matches(o)).collect();
+    let most = request.query.int("limit")?.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    let all = request.core.store.list(&served.table, namespace).into_iter();
+    let victims: Vec<_> = all.filter(|o| filter.matches(o)).take(most.unwrap_or(usize::MAX)).collect();
     for object in &victims {
         request.check_deletion(&served, object, options.dry_run)?;
         // Gone meanwhile is gone.

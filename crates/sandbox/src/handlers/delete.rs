@@ -50,7 +50,33 @@ pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
     let body = if request.body.is_empty() {
         Value::Null
     } else {
-        let value = request.parse_body()?.value;
+        let value = request
+            .parse_body()
+            .map_err(|mut status| {
+                if let Some((_, why)) = status.message.split_once("): ") {
+                    let why = why.rsplit_once(" (").map_or(why, |(why, _)| why);
+                    status.message = why.to_owned();
+                }
+                status
+            })?
+            .value;
+        if value.is_array() {
+            return Err(Status::bad_request(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
+            ));
+        }
+        let word = match &value["gracePeriodSeconds"] {
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+            _ => "",
+        };
+        if !word.is_empty() {
+            return Err(Status::bad_request(format!(
+                "json: cannot unmarshal {word} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+            )));
+        }
         let kind = value["kind"].as_str().unwrap_or("");
         if !matches!(kind, "" | "DeleteOptions") {
             let version = value["apiVersion"].as_str().unwrap_or("");

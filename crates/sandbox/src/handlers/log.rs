@@ -7,7 +7,7 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use crate::respond::{Body, BoxError, Content, Reply};
-use crate::status::{Result, Status};
+use crate::status::{Cause, Named, Result, Status};
 
 use super::Request;
 
@@ -20,10 +20,11 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     let pod = object.value();
     let name = &request.path.name;
     let container = choose(&pod, name, request.query.some("container"))?;
+    check_options(request)?;
     if pod["spec"]["nodeName"].as_str().unwrap_or("").is_empty() {
         return Ok(Reply {
             code: 204,
-            content: Content::Stream { content_type: "text/plain", body: Body::empty() },
+            content: Content::Stream { content_type: "", body: Body::empty() },
             warnings: vec![],
             wrote: None,
         });
@@ -88,6 +89,29 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     })
 }
 
+fn check_options(request: &Request) -> Result<()> {
+    let query = &request.query;
+    let mut causes = Vec::new();
+    if let Some(tail) = query.int("tailLines")?.filter(|n| *n < 0) {
+        causes.push(Cause::invalid("tailLines", &tail.into(), "must be greater than or equal to 0"));
+    }
+    if let Some(limit) = query.int("limitBytes")?.filter(|n| *n < 1) {
+        causes.push(Cause::invalid("limitBytes", &limit.into(), "must be greater than 0"));
+    }
+    match (query.int("sinceSeconds")?, query.some("sinceTime")) {
+        (Some(_), Some(_)) => causes
+            .push(Cause::forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")),
+        (Some(since), None) if since < 1 => {
+            causes.push(Cause::invalid("sinceSeconds", &since.into(), "must be greater than 0"));
+        }
+        _ => {}
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Named { group: "", what: "PodLogOptions" }, &request.path.name, causes))
+}
+
 fn choose(pod: &Value, name: &str, asked: Option<&str>) -> Result<String> {
     let names = |list: &str| -> Vec<String> {
         pod["spec"][list]
@@ -132,16 +156,6 @@ fn text(request: &Request, pod: &Value, container: &str) -> Result<Vec<u8>> {
     );
     let mut lines: Vec<&str> = said.lines().collect();
     if let Some(tail) = query.int("tailLines")? {
-        if tail < 0 {
-            return Err(crate::query::bad_option(
-                "PodLogOptions",
-                vec![crate::status::Cause::invalid(
-                    "tailLines",
-                    &tail.into(),
-                    "must be greater than or equal to 0",
-                )],
-            ));
-        }
         let keep = usize::try_from(tail).unwrap_or(0).min(lines.len());
         lines = lines.split_off(lines.len() - keep);
     }

@@ -64,6 +64,11 @@ pub(crate) fn verb(method: &http::Method, path: &Path, query: &Query) -> &'stati
 /// Serves a request. Deprecated versions say so whatever the answer.
 pub(crate) fn handle(request: &Request, verb: &str) -> Result<Reply> {
     dispatch(request, verb).map_err(|mut status| {
+        for warning in list::read_warnings(request) {
+            if status.code != 405 && !status.warnings.contains(&warning) {
+                status.warnings.insert(0, warning);
+            }
+        }
         status.warnings = request.all_warnings(std::mem::take(&mut status.warnings));
         status
     })
@@ -80,6 +85,27 @@ fn dispatch(request: &Request, verb: &str) -> Result<Reply> {
         "update" | "patch" => path.name.is_empty(),
         _ => false,
     };
+    if !path.name.is_empty() && !served.has_verb("get") && !served.has_verb("delete") {
+        // Reviews are answered where they are created and have no names.
+        return Err(Status::no_such_resource());
+    }
+    if request.accept.view == View::Metadata && request.accept.listed != (verb == "list") && verb != "watch" {
+        let group = if served.def.group.is_empty() { "core" } else { &served.def.group };
+        let group = group.split('.').next().unwrap_or(group);
+        let kind = &served.def.kind;
+        let message = if verb == "list" {
+            format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{group}.{kind}List)"
+            )
+        } else {
+            format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{group}.{kind})"
+            )
+        };
+        if matches!(verb, "get" | "list") {
+            return Err(Status::new(406, "NotAcceptable", message));
+        }
+    }
     if misplaced || !served.has_verb(verb) {
         return Err(Status::method_not_allowed());
     }
@@ -191,7 +217,7 @@ impl Request {
             }),
             BodyForm::Protobuf => {
                 slipway_manifest::decode::decode_protobuf(&self.body, Schema::built_in().types())
-                    .map(|decoded| Parsed { value: decoded.object, duplicates: vec![] })
+                    .map(|decoded| Parsed { value: decoded.object, ..Parsed::default() })
                     .map_err(|e| {
                         Status::bad_request(format!(
                             "the object provided is unrecognized (must be of type {kind}): {e}"
@@ -257,7 +283,14 @@ impl Request {
         }
         match validation {
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => warnings.extend(strict),
+            FieldValidation::Warn => {
+                warnings.extend(parsed.repeated);
+                warnings.extend(strict);
+            }
+            FieldValidation::Strict if !parsed.repeated.is_empty() => {
+                strict.insert(0, repeated(&parsed.repeated));
+                return Err(cannot(&format!("strict decoding error: {}", strict.join(", "))));
+            }
             FieldValidation::Strict if strict.is_empty() => {}
             FieldValidation::Strict => {
                 return Err(cannot(&format!("strict decoding error: {}", strict.join(", "))));
@@ -316,6 +349,11 @@ impl Request {
         };
         Reply::value(code, value)
     }
+}
+
+/// Keys given twice, as Go's YAML library reports them together.
+fn repeated(lines: &[String]) -> String {
+    format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))
 }
 
 /// The beginning of a body for a message: as text when it looks like JSON, else in hexadecimal.

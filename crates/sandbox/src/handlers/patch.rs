@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use slipway_manifest::TypeRef;
 use slipway_manifest::patch::{PatchError, json as json_patch, merge, strategic};
+use slipway_manifest::schema::Schema;
 
 use crate::admit::meta;
 use crate::admit::prepare::Part;
@@ -36,7 +37,7 @@ pub(super) fn patch(request: &Request, part: Part) -> Result<Reply> {
                 vec![Cause::required("fieldManager", "is required for apply patch")],
             ));
         }
-        return apply(request, part, force.unwrap_or(false));
+        return apply(request, part, force.unwrap_or(false), validation);
     }
     if force.is_some() {
         return Err(bad_option(
@@ -59,9 +60,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
         PatchForm::Json if e.contains("looking for beginning of value") => {
             Status::bad_request("invalid JSON patch")
         }
-        PatchForm::Strategic if e.contains("looking for beginning of value") => {
-            Status::bad_request("invalid JSON patch")
-        }
+        PatchForm::Strategic => Status::bad_request("invalid JSON patch"),
         PatchForm::Json => Status::bad_request(format!("error decoding patch: {e}")),
         PatchForm::Merge => Status::bad_request("invalid JSON patch"),
         _ => Status::bad_request(e),
@@ -79,8 +78,25 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
             status.details = Some(json!({}));
             Err(status)
         }
-        (PatchForm::Json, Value::Array(_)) => Ok(parsed),
+        (PatchForm::Json, Value::Array(operations)) => {
+            let word = operations.iter().find_map(|operation| match operation {
+                Value::Object(_) | Value::Null => None,
+                Value::Array(_) => Some("array"),
+                Value::Bool(_) => Some("bool"),
+                Value::String(_) => Some("string"),
+                Value::Number(_) => Some("number"),
+            });
+            match word {
+                None => Ok(parsed),
+                Some(word) => Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {word} into Go value of type handlers.jsonPatchOp"
+                ))),
+            }
+        }
         (PatchForm::Json, other) => {
+            if other.is_null() {
+                return Ok(Parsed { value: Value::Array(vec![]), ..parsed });
+            }
             let word = match other {
                 Value::Object(_) => "object",
                 Value::String(_) => "string",
@@ -92,13 +108,20 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
             )))
         }
         (_, Value::Object(_)) => Ok(parsed),
-        (PatchForm::Merge, Value::Array(_)) => Err(Status::bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
-        )),
-        (PatchForm::Strategic, other) => {
-            let word = if other.is_array() { "array" } else { "value" };
+        (PatchForm::Merge, Value::Null) => Err(Status::bad_request("Invalid JSON Patch")),
+        (PatchForm::Strategic, Value::Null) => {
+            Ok(Parsed { value: Value::Object(serde_json::Map::new()), ..parsed })
+        }
+        (PatchForm::Merge | PatchForm::Strategic, other) => {
+            let word = match other {
+                Value::Array(_) => "array",
+                Value::Bool(_) => "bool",
+                Value::String(_) => "string",
+                _ => "number",
+            };
+            let before = if form == PatchForm::Merge { "error decoding patch: " } else { "" };
             Err(Status::bad_request(format!(
-                "json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+                "{before}json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
             )))
         }
         _ => Ok(parsed),
@@ -117,9 +140,11 @@ fn propose(
     let served = &request.served;
     let patch = &body.value;
     let document = convert::from_storage(served, live.value.clone());
-    if form == PatchForm::Strategic && maps_a_list(patch, served.shape(), 0) {
+    if form == PatchForm::Strategic
+        && let Some(word) = no_list(patch, served.shape(), 0)
+    {
         let shown = json!(go_print(patch));
-        let why = "cannot restore slice from map";
+        let why = &format!("cannot restore slice from {word}");
         return Err(Status::invalid(
             Named { group: "", what: "" },
             "",
@@ -133,6 +158,8 @@ fn propose(
         }
         _ => strategic::apply(document, patch.clone(), Some(served.shape())).map_err(|e| match e {
             PatchError::TooDeep(_) => Status::bad_request(e.to_string()),
+            // What is wrong with a list of kept keys is the client's mistake, of other directives the server's.
+            other if other.to_string().contains("retainKeys") => Status::bad_request(other.to_string()),
             other => Status::plain_500(other.to_string()),
         })?,
     };
@@ -159,12 +186,25 @@ fn propose(
             request.path.name
         )));
     }
-    if kind != served.def.kind || version != served.api_version() {
+    // What is left out is known from the path.
+    let typed = |found: &str, known: &str| found == known || (found.is_empty() && served.custom.is_none());
+    if !typed(&kind, &served.def.kind) || !typed(&version, served.api_version()) {
         if served.custom.is_some() {
-            return Err(Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): kind or apiVersion changed",
-                served.def.kind
-            )));
+            let name = meta::text(&patched, "name");
+            let (group, _) = slipway_manifest::object::split_api_version(&version);
+            let cause = if version != served.api_version() {
+                let why = format!("must be {}", served.api_version());
+                Cause::invalid("apiVersion", &json!(version), &why)
+            } else {
+                Cause::invalid("kind", &json!(kind), &format!("must be {}", served.def.kind))
+            };
+            return Err(Status::invalid(Named { group, what: &kind }, name, vec![cause]));
+        }
+        // A kind that exists is read as one first.
+        if let Some(other) = Schema::built_in().types().kind(&version, &kind)
+            && let Err(why) = crate::typed::decode(patched.clone(), other, &[])
+        {
+            return Err(wrong(&why));
         }
         return Err(wrong(&format!(
             "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
@@ -172,7 +212,7 @@ fn propose(
     }
     let mut warnings = Vec::new();
     let duplicates = if form == PatchForm::Json { vec![] } else { body.duplicates.clone() };
-    let parsed = Parsed { value: patched, duplicates };
+    let parsed = Parsed { value: patched, duplicates, repeated: vec![] };
     let mut value = request.decode_value(parsed, validation, &mut warnings).map_err(|status| {
         let prefix = format!("cannot be handled as a {}: ", served.def.kind);
         match status.message.split_once(&prefix) {
@@ -192,15 +232,17 @@ fn propose(
     Ok(Proposal { value, ownership: Ownership::Update, warnings })
 }
 
-/// Whether a patch has a map where the type has a list.
-fn maps_a_list(patch: &Value, kind: TypeRef<'_>, depth: usize) -> bool {
-    let Some(members) = patch.as_object() else { return false };
-    depth < 64
-        && members.iter().any(|(key, member)| {
-            kind.child(key).is_some_and(|child| {
-                (child.as_list().is_some() && member.is_object()) || maps_a_list(member, child, depth + 1)
-            })
-        })
+/// What a patch has where the type has a list.
+fn no_list(patch: &Value, kind: TypeRef<'_>, depth: usize) -> Option<&'static str> {
+    let members = patch.as_object().filter(|_| depth < 64)?;
+    members.iter().find_map(|(key, member)| {
+        let child = kind.child(key)?;
+        match member {
+            Value::Object(_) if child.as_list().is_some() => Some("map"),
+            Value::String(_) if child.as_list().is_some() => Some("string"),
+            _ => no_list(member, child, depth + 1),
+        }
+    })
 }
 
 /// A value as Go's `%v` prints it.
@@ -220,6 +262,12 @@ fn go_print(value: &Value) -> String {
 
 fn check_patched_identity(request: &Request, value: &mut Value) -> Result<()> {
     let name = meta::text(value, "name");
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            request.path.name
+        )));
+    }
     if name != request.path.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
@@ -254,14 +302,37 @@ fn unprocessable() -> Box<Status> {
 }
 
 /// Server-side apply: merges a configuration into the live object, or makes it one.
-fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
+fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation) -> Result<Reply> {
     let author = request.author("PatchOptions")?;
     let served = &request.served;
-    let mut config = crate::body::yaml(&request.body)
-        .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?
-        .value;
+    let Parsed { value: mut config, repeated: warnings, .. } =
+        crate::body::yaml(&request.body).map_err(|e| {
+            let why = e.strip_prefix("error converting YAML to JSON: ").unwrap_or(&e);
+            Status::bad_request(format!("error encoding patch: {why}"))
+        })?;
+    let warnings = match validation {
+        FieldValidation::Strict if !warnings.is_empty() => {
+            return Err(Status::bad_request(format!(
+                "error strict decoding patch: error converting YAML to JSON: {}",
+                super::repeated(&warnings)
+            )));
+        }
+        FieldValidation::Ignore => vec![],
+        _ => warnings,
+    };
+    if config.is_null() {
+        config = json!({});
+    }
     if !config.is_object() {
-        return Err(Status::bad_request("error decoding YAML: the configuration is not an object"));
+        let word = match config {
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            _ => "number",
+        };
+        return Err(Status::bad_request(format!(
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
+        )));
     }
     let kind = config["kind"].as_str().unwrap_or("");
     let version = config["apiVersion"].as_str().unwrap_or("");
@@ -300,7 +371,12 @@ fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
         meta::of(&mut value).shift_remove("resourceVersion");
         match request.core.create(&storage, &request.path.namespace, value, &author, Ownership::Applied) {
             Err(status) if status.reason == "AlreadyExists" => {}
-            other => return other.map(|written| request.reply(written)),
+            other => {
+                return other.map(|mut written| {
+                    written.warnings.splice(0..0, warnings);
+                    request.reply(written)
+                });
+            }
         }
     }
     let written = request.core.update(&storage, &key, part, &author, &mut |live| {
@@ -315,7 +391,7 @@ fn apply(request: &Request, part: Part, force: bool) -> Result<Reply> {
         Ok(Proposal {
             value: convert::to_storage(served, value),
             ownership: Ownership::Applied,
-            warnings: vec![],
+            warnings: warnings.clone(),
         })
     })?;
     Ok(request.reply(written))
@@ -336,6 +412,6 @@ fn create_check(request: &Request) -> Result<()> {
 }
 
 fn decode_applied(request: &Request, value: Value) -> Result<Value> {
-    let parsed = Parsed { value, duplicates: vec![] };
+    let parsed = Parsed { value, ..Parsed::default() };
     request.decode_value(parsed, FieldValidation::Ignore, &mut Vec::new())
 }

@@ -15,7 +15,13 @@ use super::Request;
 
 pub(super) fn handle(request: &Request, verb: &str) -> Result<Reply> {
     let name = request.path.subresource.as_str();
-    let Some(sub) = request.served.def.subresource(name) else { return Err(Status::no_such_resource()) };
+    let Some(sub) = request.served.def.subresource(name) else {
+        return Err(if request.served.custom.is_some() {
+            Status::not_found(request.served.named(), &request.path.name)
+        } else {
+            Status::no_such_resource()
+        });
+    };
     if !sub.verbs.iter().any(|v| v == verb) {
         return Err(Status::method_not_allowed());
     }
@@ -168,7 +174,7 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
             return Err(Status::stale(request.served.named(), &request.path.name));
         }
         let replicas = asked["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 {
+        if replicas < 0 && request.served.custom.is_none() {
             return Err(Status::invalid(
                 Named { group: "autoscaling", what: "Scale" },
                 &request.path.name,
@@ -246,12 +252,17 @@ fn evict(request: &Request) -> Result<Reply> {
 /// Refuses an eviction a disruption budget has no room for, and books one it has.
 fn budget_allows(request: &Request, pod: &crate::store::Object) -> Result<()> {
     let core = &request.core;
-    for budget in core.store.list("poddisruptionbudgets.policy", Some(pod.namespace())) {
+    let mut budgets = core.store.list("poddisruptionbudgets.policy", Some(pod.namespace()));
+    budgets.retain(|budget| {
+        Labels::of_selector(&budget.value()["spec"]["selector"]).is_some_and(|s| s.matches(pod))
+    });
+    if budgets.len() > 1 {
+        return Err(Status::plain_500(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
+    }
+    for budget in budgets {
         let value = budget.value();
-        let Some(selector) = Labels::of_selector(&value["spec"]["selector"]) else { continue };
-        if !selector.matches(pod) {
-            continue;
-        }
         let status = &value["status"];
         if status["disruptionsAllowed"].as_i64().unwrap_or(0) <= 0 {
             let count = |key: &str| status[key].as_i64().unwrap_or(0);

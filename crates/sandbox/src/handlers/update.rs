@@ -35,6 +35,12 @@ pub(super) fn replace(request: &Request, part: Part) -> Result<Reply> {
         written.warnings = warnings;
         return Ok(request.reply(written));
     }
+    let ends = meta::text(&value, "deletionTimestamp");
+    let deleting = request.core.store.get(&served.table, &key).is_some_and(|object| object.deleting);
+    if !missing && !ends.is_empty() && !deleting {
+        let cause = Cause::invalid("metadata.deletionTimestamp", &ends.into(), "field is immutable");
+        return Err(Status::invalid(served.named_kind(), &key.name, vec![cause]));
+    }
     let unversioned = matches!(meta::text(&value, "resourceVersion"), "" | "0");
     if !missing && unversioned && (served.custom.is_some() || rules::needs_version_for_update(kind)) {
         let subject = Named { group: &served.def.group, what: &served.def.plural };

@@ -137,7 +137,8 @@ pub(super) fn custom(custom: &Custom, object: &Value, now: Timestamp) -> Vec<Val
 
 /// The cells of a built-in object, as many as its columns.
 pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usize) -> Vec<Value> {
-    let name = object["metadata"]["name"].clone();
+    // Bookmarks are rows of nothing.
+    let name = Value::from(text(object, "/metadata/name"));
     let age: Value = ago(&object["metadata"]["creationTimestamp"], now).into();
     let (spec, status) = (&object["spec"], &object["status"]);
     let s = |pointer: &str| Value::from(text(object, pointer));
@@ -338,6 +339,68 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
             join(list(&spec["volumeLifecycleModes"]).filter_map(|(_, m)| m.as_str())).into(),
             age,
         ],
+        "volumeattachments.storage.k8s.io" => vec![
+            name,
+            s("/spec/attacher"),
+            s("/spec/source/persistentVolumeName"),
+            s("/spec/nodeName"),
+            status["attached"].as_bool().unwrap_or(false).into(),
+            age,
+        ],
+        "validatingadmissionpolicies.admissionregistration.k8s.io"
+        | "mutatingadmissionpolicies.admissionregistration.k8s.io" => {
+            let kind = &spec["paramKind"];
+            let shown = if kind.is_object() {
+                format!("{}/{}", text(kind, "/apiVersion"), text(kind, "/kind"))
+            } else {
+                "<unset>".into()
+            };
+            let checks = count(&spec["validations"]) + count(&spec["mutations"]);
+            vec![name, checks.into(), shown.into(), age]
+        }
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io"
+        | "mutatingadmissionpolicybindings.admissionregistration.k8s.io" => {
+            let shown = match (text(spec, "/paramRef/namespace"), text(spec, "/paramRef/name")) {
+                _ if spec["paramRef"].is_null() => "<unset>".to_owned(),
+                ("", name) => name.to_owned(),
+                (namespace, name) => format!("{namespace}/{name}"),
+            };
+            vec![name, s("/spec/policyName"), shown.into(), age]
+        }
+        "flowschemas.flowcontrol.apiserver.k8s.io" => {
+            let dangling = list(&status["conditions"]).find(|(_, c)| c["type"] == "Dangling");
+            let dangling = dangling.map_or("?", |(_, c)| c["status"].as_str().unwrap_or("?"));
+            vec![
+                name,
+                s("/spec/priorityLevelConfiguration/name"),
+                n("/spec/matchingPrecedence"),
+                or(text(spec, "/distinguisherMethod/type"), NONE).into(),
+                age,
+                dangling.into(),
+            ]
+        }
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io" => {
+            let shares = ["/limited/nominalConcurrencyShares", "/exempt/nominalConcurrencyShares"];
+            let shares =
+                shares.iter().find_map(|at| spec.pointer(at)).cloned().unwrap_or_else(|| NONE.into());
+            let queue = &spec["limited"]["limitResponse"]["queuing"];
+            let of = |key: &str| queue.get(key).cloned().unwrap_or_else(|| NONE.into());
+            vec![name, s("/spec/type"), shares, of("queues"), of("handSize"), of("queueLengthLimit"), age]
+        }
+        "servicecidrs.networking.k8s.io" => {
+            vec![name, join(list(&spec["cidrs"]).filter_map(|(_, c)| c.as_str())).into(), age]
+        }
+        "ipaddresses.networking.k8s.io" => {
+            let parent = &spec["parentRef"];
+            let shown: Vec<&str> = ["/group", "/resource", "/namespace", "/name"]
+                .iter()
+                .map(|at| text(parent, at))
+                .filter(|part| !part.is_empty())
+                .collect();
+            vec![name, shown.join("/").into(), age]
+        }
+        "volumeattributesclasses.storage.k8s.io" => vec![name, s("/driverName"), age],
+        "certificatesigningrequests.certificates.k8s.io" => certificate_request(object, age),
         "csinodes.storage.k8s.io" => vec![name, count(&spec["drivers"]).into(), age],
         "validatingwebhookconfigurations.admissionregistration.k8s.io"
         | "mutatingwebhookconfigurations.admissionregistration.k8s.io" => {
@@ -369,9 +432,38 @@ pub(super) fn built_in(table: &str, object: &Value, now: Timestamp, columns: usi
     out
 }
 
+fn certificate_request(object: &Value, age: Value) -> Vec<Value> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let has = |kind: &str| list(&status["conditions"]).any(|(_, c)| c["type"] == kind);
+    let mut state = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        state.push_str(",Failed");
+    }
+    if !text(status, "/certificate").is_empty() {
+        state.push_str(",Issued");
+    }
+    let lasts = spec["expirationSeconds"]
+        .as_i64()
+        .map_or_else(|| NONE.to_owned(), |seconds| human_duration(jiff::SignedDuration::from_secs(seconds)));
+    vec![
+        object["metadata"]["name"].clone(),
+        age,
+        or(text(spec, "/signerName"), NONE).into(),
+        text(spec, "/username").into(),
+        lasts.into(),
+        state.into(),
+    ]
+}
+
 fn pod(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let total = count(&spec["containers"]);
+    let sidecars = list(&spec["initContainers"]).filter(|(_, c)| c["restartPolicy"] == "Always").count();
+    let total = count(&spec["containers"]) + sidecars;
     let mut reason = or(text(status, "/reason"), text(status, "/phase")).to_owned();
     for (_, condition) in list(&status["conditions"]) {
         if condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated" {
@@ -393,6 +485,9 @@ fn pod(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
             continue;
         }
         if sidecar(&container["name"]) && container["started"] == true {
+            if container["ready"] == true {
+                ready += 1;
+            }
             continue;
         }
         reason = if state["terminated"].is_object() {
@@ -593,10 +688,10 @@ fn job(object: &Value, now: Timestamp, age: Value) -> Vec<Value> {
 }
 
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {
-    let (about, component) = if object["regarding"].is_object() {
-        (&object["regarding"], text(object, "/deprecatedSource/component"))
+    let (about, source) = if object["regarding"].is_object() {
+        (&object["regarding"], &object["deprecatedSource"])
     } else {
-        (&object["involvedObject"], text(object, "/source/component"))
+        (&object["involvedObject"], &object["source"])
     };
     let pick = |a: &str, b: &str| if object[a].is_string() { object[a].clone() } else { object[b].clone() };
     let first = pick("firstTimestamp", "deprecatedFirstTimestamp");
@@ -605,12 +700,20 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         let at = if v.is_string() { v } else { &object["eventTime"] };
         Value::from(ago(at, now))
     };
-    let count = object["count"]
+    let count = object["series"]["count"]
         .as_i64()
+        .or_else(|| object["count"].as_i64())
         .or_else(|| object["deprecatedCount"].as_i64())
         .filter(|c| *c > 0)
         .unwrap_or(1);
-    let source = or(component, or(text(object, "/reportingComponent"), text(object, "/reportingController")));
+    let (component, instance) = match text(source, "/component") {
+        "" => {
+            let reporter = or(text(object, "/reportingComponent"), text(object, "/reportingController"));
+            (reporter, text(object, "/reportingInstance"))
+        }
+        component => (component, text(source, "/host")),
+    };
+    let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
     let message = or(text(object, "/message"), text(object, "/note")).trim().to_owned();
     vec![
         seen(&last),
@@ -756,6 +859,17 @@ fn autoscaler(object: &Value, age: Value) -> Vec<Value> {
             Some("Resource") => format!("{}: <unknown>/{wanted}", text(resource, "/name")),
             Some("External") => {
                 let target = &metric["external"]["target"];
+                match (text(target, "/averageValue"), text(target, "/value")) {
+                    ("", value) => format!("<unknown>/{}", or(value, "<auto>")),
+                    (average, _) => format!("<unknown>/{average} (avg)"),
+                }
+            }
+            Some("Pods") => {
+                let target = &metric["pods"]["target"];
+                format!("<unknown>/{}", or(text(target, "/averageValue"), "<auto>"))
+            }
+            Some("Object") => {
+                let target = &metric["object"]["target"];
                 match (text(target, "/averageValue"), text(target, "/value")) {
                     ("", value) => format!("<unknown>/{}", or(value, "<auto>")),
                     (average, _) => format!("<unknown>/{average} (avg)"),

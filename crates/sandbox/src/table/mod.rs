@@ -73,6 +73,15 @@ fn columns(served: &Served) -> Vec<Value> {
 
 /// `PartialObjectMetadata` of an object.
 pub(crate) fn partial(mut value: Value, beta: bool) -> Value {
+    if value["kind"] == "DaemonSet"
+        && let Some(Value::Object(annotations)) = value.pointer_mut("/metadata/annotations")
+    {
+        // Made when the whole object is printed; metadata alone does not have it.
+        annotations.shift_remove("deprecated.daemonset.template.generation");
+        if annotations.is_empty() {
+            crate::admit::meta::of(&mut value).shift_remove("annotations");
+        }
+    }
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" },
@@ -96,6 +105,11 @@ pub(crate) fn table(
         .map(|object| {
             let cells = match &served.custom {
                 Some(custom) => cells::custom(custom, &object, now),
+                // The older version of an autoscaler has no room for most of what it shows.
+                None if &*served.table == "horizontalpodautoscalers.autoscaling" => {
+                    let stored = crate::convert::to_storage(served, object.clone());
+                    cells::built_in(&served.table, &stored, now, definitions.len())
+                }
                 None => cells::built_in(&served.table, &object, now, definitions.len()),
             };
             let conditions = cells::conditions(&served.table, &object);

@@ -8,6 +8,7 @@ mod customs;
 mod discovery;
 mod durable;
 mod faults;
+mod hostile;
 mod kinds;
 mod lists;
 mod policies;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use slipway_chart::net::{Access, Login, Remote, wait};
+use slipway_chart::net::{Access, Home, Login, Remote, wait};
 use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
 
 use crate::charts::{self, ChartRequest};
@@ -58,6 +58,43 @@ pub struct AccessFlags {
 
     #[command(flatten)]
     pub tls: TlsFlags,
+
+    #[command(flatten)]
+    pub files: FileFlags,
+}
+
+/// Helm's own files, when they are elsewhere.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Chart source")]
+pub struct FileFlags {
+    /// File with the names and addresses of repositories
+    #[arg(long, value_name = "FILE")]
+    pub repository_config: Option<PathBuf>,
+
+    /// Directory with the indexes of repositories
+    #[arg(long, value_name = "DIR")]
+    pub repository_cache: Option<PathBuf>,
+
+    /// File with the logins of registries
+    #[arg(long, value_name = "FILE")]
+    pub registry_config: Option<PathBuf>,
+}
+
+impl FileFlags {
+    fn home(&self) -> Home {
+        let mut home = helm::home();
+        let changes = [
+            (&self.repository_config, &mut home.repositories),
+            (&self.repository_cache, &mut home.cache),
+            (&self.registry_config, &mut home.registry),
+        ];
+        for (given, place) in changes {
+            if let Some(given) = given {
+                place.clone_from(given);
+            }
+        }
+        home
+    }
 }
 
 /// How a connection is protected.
@@ -113,7 +150,7 @@ impl AccessFlags {
     }
 
     pub fn remote(&self) -> Remote {
-        helm::remote(self.access())
+        helm::remote_with(self.files.home(), self.access())
     }
 }
 
@@ -128,7 +165,7 @@ impl SourceFlags {
     }
 
     pub fn remote(&self) -> Remote {
-        helm::remote(self.access())
+        helm::remote_with(self.access.files.home(), self.access())
     }
 
     /// The public keys to check with.
@@ -141,6 +178,7 @@ impl SourceFlags {
         ChartRequest {
             reference: reference.to_owned(),
             access: self.access(),
+            home: Some(self.access.files.home()),
             keyring: self.verify.then(|| self.keyring()),
             dependency_update,
         }
@@ -230,6 +268,45 @@ impl ValueFlags {
         }
         Ok(values)
     }
+}
+
+/// The cluster, under Helm's names.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Cluster, with --validate or --dry-run=server")]
+pub struct ClusterFlags {
+    /// Address of the API server
+    #[arg(long, value_name = "URL")]
+    pub kube_apiserver: Option<String>,
+
+    /// User to act as
+    #[arg(long, value_name = "NAME")]
+    pub kube_as_user: Option<String>,
+
+    /// Group to act as; repeat for more
+    #[arg(long, value_name = "NAME")]
+    pub kube_as_group: Vec<String>,
+
+    /// Certificates of the API server to trust
+    #[arg(long, value_name = "FILE")]
+    pub kube_ca_file: Option<PathBuf>,
+
+    /// Accept any certificate of the API server
+    #[arg(long)]
+    pub kube_insecure_skip_tls_verify: bool,
+
+    /// Name the API server's certificate must have
+    #[arg(long, value_name = "NAME")]
+    pub kube_tls_server_name: Option<String>,
+
+    /// Bearer token
+    #[arg(long, value_name = "TOKEN")]
+    pub kube_token: Option<String>,
+
+    #[arg(long, hide = true)]
+    pub burst_limit: Option<i64>,
+
+    #[arg(long, hide = true)]
+    pub qps: Option<f32>,
 }
 
 /// What the cluster is said to be capable of.

@@ -1,11 +1,14 @@
 //! What templates can reach of this machine: time, names, secret files.
 
 use std::net::ToSocketAddrs as _;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use slipway_chart::SeededHost;
 use slipway_chart::secret::SecretFiles;
-use slipway_gotmpl::{FuncError, Host, Value};
+use slipway_gotmpl::{FuncError, Host, NoHost, Numbers, Value};
+
+use super::validate::Live;
 
 /// What the clock says in a seeded rendering.
 const SEEDED_TIME: u64 = 1_700_000_000;
@@ -15,16 +18,26 @@ pub struct RenderHost {
     seeded: Option<SeededHost>,
     dns: bool,
     pub secret_files: Option<SecretFiles>,
+    /// What `lookup` asks.
+    pub live: Option<Arc<Live>>,
 }
 
 impl RenderHost {
     pub fn new(seed: Option<u64>, dns: bool) -> Self {
         let seeded = seed.map(|seed| SeededHost::new(seed, SEEDED_TIME));
-        Self { seeded, dns, secret_files: None }
+        Self { seeded, dns, secret_files: None, live: None }
     }
 }
 
 impl Host for RenderHost {
+    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, FuncError> {
+        let Some(live) = &self.live else { return NoHost.lookup(api_version, kind, namespace, name) };
+        match live.find(api_version, kind, namespace, name) {
+            Ok(found) => Ok(Value::from_json(&found, Numbers::Int64)),
+            Err(error) => Err(FuncError::new(error)),
+        }
+    }
+
     fn resolve(&self, host: &str) -> Option<String> {
         let found = (host, 0).to_socket_addrs().ok().filter(|_| self.dns)?;
         found.map(|address| address.ip().to_string()).next()
@@ -57,7 +70,7 @@ impl Host for RenderHost {
     fn fill_random(&self, bytes: &mut [u8]) {
         match &self.seeded {
             Some(seeded) => seeded.fill_random(bytes),
-            None => slipway_gotmpl::NoHost.fill_random(bytes),
+            None => NoHost.fill_random(bytes),
         }
     }
 

@@ -18,6 +18,7 @@ pub mod repo;
 pub mod run;
 pub mod sandbox;
 pub mod stack;
+pub mod validate;
 
 use crate::cli::Command;
 use crate::exit::Exit;
@@ -36,6 +37,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::History(args) => release::history(&args, session),
         Command::Get(args) => release::get(&args, session),
         Command::Diff(args) => release::diff(&args, session),
+        Command::Logs(args) => release::logs(&args, session),
         Command::Test(args) => release::test(&args, session),
         Command::Lint(args) => lint::run(&args, session),
         Command::Chart(args) => chart::run(&args, session),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -13,9 +14,10 @@ use slipway_gotmpl::Host;
 use slipway_kustomize::BuildOptions;
 use slipway_problem::Problem;
 
-use super::flags::{CapabilityFlags, SourceFlags, ValueFlags, notes};
+use super::flags::{CapabilityFlags, ClusterFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
 use super::inputs::{PostRenderFlags, SecretFlags};
+use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
 use crate::exit::{Exit, UsageError};
@@ -42,10 +44,26 @@ pub struct Args {
     source: SourceFlags,
 
     #[command(flatten)]
+    cluster: ClusterFlags,
+
+    #[command(flatten)]
     secrets: SecretFlags,
 
     #[command(flatten)]
     ignored: IgnoredFlags,
+
+    /// Render for the cluster, and check that it serves every kind and that nothing is in the way
+    #[arg(long)]
+    validate: bool,
+
+    /// With `server`, let `lookup` ask the cluster; nothing is ever written
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "client",
+        value_parser = ["client", "server", "none", "true", "false"])]
+    dry_run: Option<String>,
+
+    /// With --validate, do not mind objects that belong to nobody or another release
+    #[arg(long)]
+    take_ownership: bool,
 
     /// Bring in missing dependencies first
     #[arg(long)]
@@ -139,16 +157,11 @@ struct IgnoredFlags {
     #[arg(long, hide = true)]
     replace: bool,
     #[arg(long, hide = true)]
-    take_ownership: bool,
-    #[arg(long, hide = true)]
     timeout: Option<String>,
     #[arg(long, hide = true)]
     wait: bool,
     #[arg(long, hide = true)]
     wait_for_jobs: bool,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "client",
-        value_parser = ["client", "none", "true", "false"])]
-    dry_run: Option<String>,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
@@ -189,11 +202,20 @@ fn chart(
     let result = loaded.map_err(Into::into).and_then(|chart| {
         let mut host = RenderHost::new(args.seed, args.enable_dns);
         args.secrets.decrypt(&chart, &mut user, &mut host, &mut notices)?;
-        let options = options(args, name, reference, &host, session)?;
-        let program = Program::new(chart);
+        let mut options = options(args, name, reference, &host, session)?;
+        let live = live(args, session)?;
+        if let Some(live) = live.as_ref().filter(|_| args.validate) {
+            options.capabilities = live.capabilities()?;
+        }
+        // Helm's own switch: what is validated need not be looked up, and the other way round.
+        if matches!(args.dry_run.as_deref(), Some("server" | "none" | "false")) {
+            host.live.clone_from(&live);
+        }
+        // Not taken apart at the end: the process is about to give everything back at once.
+        let program = std::mem::ManuallyDrop::new(Program::new(chart));
         match &args.explain {
             Some(query) => explain_field(&program, &user, &options, &host, query, session.output()),
-            None => print(args, &program, &user, &options, &host, &mut notices),
+            None => print(args, &program, &user, &options, &host, live.as_deref(), &mut notices),
         }
     });
     if session.verbosity > crate::logs::Verbosity::Quiet {
@@ -202,6 +224,14 @@ fn chart(
         }
     }
     result.map(|()| Exit::Done)
+}
+
+/// The cluster, if a flag wants one.
+fn live(args: &Args, session: &Session) -> anyhow::Result<Option<Arc<Live>>> {
+    if !args.validate && !matches!(args.dry_run.as_deref(), Some("server" | "none" | "false")) {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(Live::connect(&args.cluster, session)?)))
 }
 
 fn options(
@@ -247,11 +277,15 @@ fn print(
     user: &UserValues,
     options: &RenderOptions,
     host: &dyn Host,
+    live: Option<&Live>,
     notices: &mut Notices,
 ) -> anyhow::Result<()> {
     let mut rendered = program.render_with(&user.build()?, options, host, notices)?;
     if let Some(filter) = args.post.filter() {
         rendered.post_render(options, |text| filter(text))?;
+    }
+    if let Some(live) = live.filter(|_| args.validate) {
+        live.check(&rendered, options, args.take_ownership)?;
     }
     if let Some(directory) = &args.output_dir {
         let directory = if args.release_name { directory.join(&options.name) } else { directory.clone() };

@@ -1,12 +1,12 @@
 //! Progress of a run on standard error: a live view on a terminal, plain lines elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use slipway_event::{Event, NodeStatus, ObjectRef, Record, RunStatus, Sink, Totals};
+use slipway_event::{Event, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Sink, Totals};
 
 use crate::logs::Verbosity;
 use crate::term::report;
@@ -19,7 +19,7 @@ pub fn sink(verbosity: Verbosity) -> Arc<dyn Sink> {
     } else if std::io::stderr().is_terminal() {
         Arc::new(Live::new(verbosity))
     } else {
-        Arc::new(Plain { verbosity })
+        Arc::new(Plain(Teller::new(verbosity)))
     }
 }
 
@@ -28,31 +28,115 @@ struct Quiet;
 
 impl Sink for Quiet {
     fn take(&self, record: &Record) {
-        if let Event::NodeFinished { status: NodeStatus::Failed, .. } = &record.event {
-            print_line(&record.event, Verbosity::Quiet);
+        if let Event::NodeFinished { status: NodeStatus::Failed, .. } = &record.event
+            && let Some(line) = line(&record.event, Verbosity::Quiet)
+        {
+            anstream::eprintln!("{line}");
         }
     }
 }
 
 /// One line an event.
-struct Plain {
-    verbosity: Verbosity,
-}
+struct Plain(Teller);
 
 impl Sink for Plain {
     fn take(&self, record: &Record) {
-        print_line(&record.event, self.verbosity);
+        if let Some(line) = self.0.line(&record.event) {
+            anstream::eprintln!("{line}");
+        }
     }
 }
 
-fn print_line(event: &Event, verbosity: Verbosity) {
-    if let Some(line) = line(event, verbosity) {
-        anstream::eprintln!("{line}");
+/// Leaves out what a reader was told already: that a node ended well whose object is known to be done, and that
+/// an object is ready nobody had to wait for.
+struct Teller {
+    verbosity: Verbosity,
+    told: Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    nodes: HashSet<String>,
+    waiting: HashSet<String>,
+}
+
+/// Operations that say nothing beyond what is said of objects.
+const SILENT: [&str; 5] =
+    ["delete: ", "track absence: ", "create release", "update release: ", "delete release: "];
+
+impl Teller {
+    fn new(verbosity: Verbosity) -> Self {
+        Self { verbosity, told: Mutex::default() }
+    }
+
+    fn line(&self, event: &Event) -> Option<String> {
+        if self.verbosity < Verbosity::Verbose && self.is_known(event) {
+            return None;
+        }
+        line(event, self.verbosity)
+    }
+
+    fn is_known(&self, event: &Event) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Object { node, object, state, .. } => {
+                if *state == ObjectState::Waiting {
+                    told.waiting.insert(name(object));
+                    return false;
+                }
+                told.nodes.extend(node.clone());
+                *state == ObjectState::Ready && !told.waiting.remove(&name(object))
+            }
+            Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
+                told.nodes.remove(node) || SILENT.iter().any(|quiet| node.starts_with(quiet))
+            }
+            _ => false,
+        }
     }
 }
 
-/// What a person reads of an event; nothing for those that only machines care about.
+/// The release of a stack that a node's name begins with, in brackets, and the rest of the name.
+fn owner(node: &str) -> Option<(&str, &str)> {
+    let (id, rest) = node.strip_prefix('[')?.split_once(']')?;
+    Some((id, rest.strip_prefix(' ').unwrap_or(rest)))
+}
+
+/// The name of the node an event is about.
+fn node_of(event: &mut Event) -> Option<&mut String> {
+    match event {
+        Event::NodeStarted { node, .. }
+        | Event::NodeRetrying { node, .. }
+        | Event::NodeFinished { node, .. } => Some(node),
+        Event::Object { node, .. } | Event::Log { node, .. } | Event::Progress { node, .. } => node.as_mut(),
+        Event::Warning { problem } => Some(&mut problem.message),
+        _ => None,
+    }
+}
+
+/// What a person reads of an event; nothing for those that only machines care about. Every line about a release
+/// of a stack begins with its id.
 fn line(event: &Event, verbosity: Verbosity) -> Option<String> {
+    let mut inner = event.clone();
+    let Some((id, rest)) = node_of(&mut inner).and_then(|node| {
+        let (id, rest) = owner(node)?;
+        Some((id.to_owned(), rest.to_owned()))
+    }) else {
+        return bare_line(event, verbosity);
+    };
+    match &mut inner {
+        Event::Object { node, .. } | Event::Log { node, .. } | Event::Progress { node, .. }
+            if rest.is_empty() =>
+        {
+            *node = None;
+        }
+        inner => node_of(inner).into_iter().for_each(|node| node.clone_from(&rest)),
+    }
+    let lines = bare_line(&inner, verbosity)?;
+    let mark = paint(DIM, format!("[{id}]"));
+    Some(lines.lines().map(|line| format!("{mark} {}", line.trim_start())).collect::<Vec<_>>().join("\n"))
+}
+
+fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
     Some(match event {
         Event::RunStarted { title, nodes } => format!("{} ({nodes} nodes)", paint(BOLD, title)),
         Event::RunFinished { status, duration_ms } => {
@@ -147,9 +231,12 @@ fn seconds(milliseconds: u64) -> String {
     }
 }
 
-/// Finished nodes scroll by; running ones turn below them, over a count of the whole.
+/// How many running nodes are shown; a screen is not higher than that and some logs.
+const ROWS: usize = 12;
+
+/// What happened scrolls by; what is under way turns below it, a few rows over a count of the whole.
 struct Live {
-    verbosity: Verbosity,
+    teller: Teller,
     bars: MultiProgress,
     state: Mutex<LiveState>,
 }
@@ -157,16 +244,17 @@ struct Live {
 #[derive(Default)]
 struct LiveState {
     overall: Option<ProgressBar>,
-    running: BTreeMap<String, ProgressBar>,
+    /// Running nodes; those beyond the rows have none.
+    running: BTreeMap<String, Option<ProgressBar>>,
 }
 
 impl Live {
     fn new(verbosity: Verbosity) -> Self {
-        Self { verbosity, bars: MultiProgress::new(), state: Mutex::default() }
+        Self { teller: Teller::new(verbosity), bars: MultiProgress::new(), state: Mutex::default() }
     }
 
     fn say(&self, event: &Event) {
-        if let Some(line) = line(event, self.verbosity) {
+        if let Some(line) = self.teller.line(event) {
             // indicatif writes to the terminal itself, so colours are settled here.
             let line = match anstream::AutoStream::choice(&std::io::stderr()) {
                 anstream::ColorChoice::Never => anstream::adapter::strip_str(&line).to_string(),
@@ -177,14 +265,33 @@ impl Live {
         }
     }
 
-    fn spinner(&self, node: &str) -> ProgressBar {
-        let bar = self.bars.add(ProgressBar::new_spinner());
-        if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg} {elapsed:.dim}") {
+    fn row(&self, node: &str) -> ProgressBar {
+        let bar = self.bars.insert_from_back(1, ProgressBar::new_spinner());
+        if let Ok(style) = ProgressStyle::with_template("  {spinner} {wide_msg} {elapsed:.dim}") {
             bar.set_style(style);
         }
         bar.set_message(node.to_owned());
         bar.enable_steady_tick(Duration::from_millis(100));
         bar
+    }
+
+    /// Gives free rows to nodes that have none, and says how many are left without.
+    fn arrange(&self, state: &mut LiveState) {
+        let shown = state.running.values().flatten().count();
+        let mut free = ROWS.saturating_sub(shown);
+        let mut hidden = 0;
+        for (node, row) in state.running.iter_mut().filter(|(_, row)| row.is_none()) {
+            if free == 0 {
+                hidden += 1;
+                continue;
+            }
+            free -= 1;
+            *row = Some(self.row(node));
+        }
+        if let Some(overall) = &state.overall {
+            let more = if hidden > 0 { format!("and {hidden} more under way") } else { String::new() };
+            overall.set_message(more);
+        }
     }
 }
 
@@ -195,35 +302,59 @@ impl Sink for Live {
             Event::RunStarted { nodes, .. } => {
                 self.say(&record.event);
                 let bar = self.bars.add(ProgressBar::new(*nodes as u64));
-                if let Ok(style) = ProgressStyle::with_template("  {bar:30} {pos}/{len} {elapsed:.dim}") {
+                if let Ok(style) =
+                    ProgressStyle::with_template("  {bar:30} {pos}/{len} {elapsed:.dim} {msg:.dim}")
+                {
                     bar.set_style(style);
                 }
                 state.overall = Some(bar);
             }
+            // What a release of a stack does shows beside its name, and is not counted.
+            Event::NodeStarted { node, .. } | Event::Progress { node: Some(node), .. }
+                if owner(node).is_some_and(|(id, _)| state.running.contains_key(id)) =>
+            {
+                let (id, rest) = owner(node).unwrap_or_default();
+                let rest = match &record.event {
+                    Event::Progress { message, .. } => message.as_str(),
+                    _ => rest,
+                };
+                state
+                    .running
+                    .get(id)
+                    .into_iter()
+                    .flatten()
+                    .for_each(|bar| bar.set_message(format!("{id}: {rest}")));
+            }
+            Event::NodeFinished { node, .. } if owner(node).is_some() => self.say(&record.event),
             Event::NodeStarted { node, .. } => {
                 self.say(&record.event);
-                let bar = self.spinner(node);
-                if let Some(old) = state.running.insert(node.clone(), bar) {
+                if let Some(Some(old)) = state.running.insert(node.clone(), None) {
                     old.finish_and_clear();
                 }
+                self.arrange(&mut state);
             }
             Event::NodeFinished { node, .. } => {
-                if let Some(bar) = state.running.remove(node) {
+                if let Some(Some(bar)) = state.running.remove(node) {
                     bar.finish_and_clear();
                     self.bars.remove(&bar);
                 }
                 self.say(&record.event);
                 state.overall.iter().for_each(|bar| bar.inc(1));
+                self.arrange(&mut state);
             }
-            Event::Progress { node: Some(node), message, .. } => {
-                if let Some(bar) = state.running.get(node) {
+            Event::Progress { node: Some(node), message, .. }
+            | Event::Object {
+                node: Some(node), state: ObjectState::Waiting, message: Some(message), ..
+            } if state.running.contains_key(node) => {
+                // Told so that the end of the waiting is worth a line.
+                let _ = self.teller.line(&record.event);
+                if let Some(Some(bar)) = state.running.get(node) {
                     bar.set_message(format!("{node}: {message}"));
-                } else {
-                    self.say(&record.event);
                 }
             }
             Event::RunFinished { .. } => {
-                for bar in std::mem::take(&mut state.running).into_values().chain(state.overall.take()) {
+                let running = std::mem::take(&mut state.running).into_values().flatten();
+                for bar in running.chain(state.overall.take()) {
                     bar.finish_and_clear();
                 }
                 self.say(&record.event);
@@ -257,9 +388,60 @@ mod tests {
                 "2 succeeded, 1 blocked",
             ),
             (Event::Summary { totals: Totals::default() }, "nothing to do"),
+            (
+                Event::NodeFinished {
+                    node: "[c/ns/web] create ConfigMap/a".into(),
+                    status: NodeStatus::Succeeded,
+                    reason: None,
+                    duration_ms: 7,
+                },
+                "[c/ns/web] ok create ConfigMap/a 7ms",
+            ),
+            (
+                Event::Progress {
+                    node: Some("[c/ns/web]".into()),
+                    message: "waiting".into(),
+                    done: None,
+                    total: None,
+                },
+                "[c/ns/web] waiting",
+            ),
             (Event::NodeStarted { node: "web".into(), attempt: 1 }, ""),
         ] {
             assert_eq!(plain(&event), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_not_told_again() {
+        let teller = Teller::new(Verbosity::Normal);
+        let object = |name: &str, state| Event::Object {
+            node: Some(format!("track readiness: Deployment/{name}")),
+            object: ObjectRef {
+                api_version: "apps/v1".into(),
+                kind: "Deployment".into(),
+                namespace: String::new(),
+                name: name.into(),
+            },
+            state,
+            message: None,
+        };
+        let done = |node: &str| Event::NodeFinished {
+            node: node.into(),
+            status: NodeStatus::Succeeded,
+            reason: None,
+            duration_ms: 1,
+        };
+        for (event, is_told) in [
+            (object("quick", ObjectState::Created), true),
+            (object("quick", ObjectState::Ready), false),
+            (object("slow", ObjectState::Waiting), true),
+            (object("slow", ObjectState::Ready), true),
+            (done("track readiness: Deployment/slow"), false),
+            (done("update release: v1 deployed"), false),
+            (done("web"), true),
+        ] {
+            assert_eq!(teller.line(&event).is_some(), is_told, "{event:?}");
         }
     }
 }

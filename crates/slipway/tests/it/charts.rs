@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use crate::support::Place;
 
 /// What was put or offered, by path.
-type Store = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+pub(crate) type Store = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 /// Serves files and as much of a registry as charts need, on a port of its own.
-fn serve(store: &Store) -> String {
+pub(crate) fn serve(store: &Store) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let store = Arc::clone(store);
@@ -210,4 +210,67 @@ fn encrypted_values_and_files_are_used_and_rotated() {
     assert!(rendered(&[]).ends_with("a: secret\nb: hidden\nf: word\n"));
     let shown = place.run(&["chart", "secret", "values", "decrypt", "web/secret-values.yaml"]).ok();
     assert_eq!(shown, "a: secret\nb: hidden\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn secret_values_are_edited_in_the_clear_and_kept_encrypted() {
+    let place = Place::new();
+    let key = place.run(&["chart", "secret", "key", "create"]).ok();
+    place.write(".werf_secret_key", &key).write("plain.yaml", "a: one\nb: two\n");
+    let file = "secret-values.yaml";
+    place.run(&["chart", "secret", "values", "encrypt", "plain.yaml", "--save-output-to", file]).ok();
+    let before = std::fs::read_to_string(place.path().join(file)).unwrap();
+    let edit = |editor: &str| {
+        let mut command = place.command(&["chart", "secret", "values", "edit", file]);
+        command.env("EDITOR", editor).output().unwrap()
+    };
+
+    assert!(edit("sed -i s/two/three/").status.success());
+    let after = std::fs::read_to_string(place.path().join(file)).unwrap();
+    let line = |text: &str, at: usize| text.lines().nth(at).unwrap_or_default().to_owned();
+    assert_eq!(line(&before, 0), line(&after, 0), "what is not edited keeps its text");
+    assert_ne!(line(&before, 1), line(&after, 1));
+    assert!(!after.contains("three"));
+    let shown = place.run(&["chart", "secret", "values", "decrypt", file]).ok();
+    assert_eq!(shown, "a: one\nb: three\n");
+
+    // An editor that gives up changes nothing.
+    assert!(!edit("false").status.success());
+    assert_eq!(std::fs::read_to_string(place.path().join(file)).unwrap(), after);
+}
+
+#[test]
+fn a_cluster_answers_when_it_is_asked_to() {
+    let place = Place::new();
+    place.write("web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n");
+    place.write(
+        "web/templates/a.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n\
+         data:\n  served: '{{ .Capabilities.APIVersions.Has \"apps/v1/Deployment\" }}'\n  \
+         found: '{{ (lookup \"v1\" \"Namespace\" \"\" \"default\").kind }}'\n",
+    );
+    place.write("thing/Chart.yaml", "apiVersion: v2\nname: thing\nversion: 0.1.0\n");
+    place.write("thing/templates/a.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n");
+    let _down = crate::sandbox::Down(&place);
+    place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
+    let render =
+        |chart: &str, flags: &[&str]| place.run(&[&["render", "rel", chart, "--sandbox"], flags].concat());
+
+    // As with Helm, each flag asks for its own: lookups here, capabilities and checks there.
+    assert!(render("web", &[]).ok().ends_with("served: 'false'\n  found: ''\n"));
+    assert!(render("web", &["--dry-run=server"]).ok().ends_with("served: 'false'\n  found: 'Namespace'\n"));
+    assert!(render("web", &["--validate"]).ok().ends_with("served: 'true'\n  found: ''\n"));
+    let unknown = render("thing", &["--validate"]);
+    assert_eq!(unknown.code, Some(1));
+    let words = "no matches for kind \"Thing\" in version \"example.com/v1\"";
+    assert!(unknown.err.contains(words), "{}", unknown.err);
+
+    place.run(&["apply", "other", "web", "--sandbox"]).ok();
+    let taken = render("web", &["--validate"]);
+    assert_eq!(taken.code, Some(1));
+    let words = "key \"meta.helm.sh/release-name\" must equal \"rel\": current value is \"other\"";
+    assert!(taken.err.contains(words), "{}", taken.err);
+    render("web", &["--validate", "--take-ownership"]).ok();
+    render("web", &["--validate", "--is-upgrade"]).ok();
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::sandbox::Down;
 use crate::support::Place;
 
 fn example(name: &str) -> String {
@@ -134,7 +135,7 @@ fn a_package_becomes_what_gitops_tools_take() {
 }
 
 #[test]
-fn packages_are_compared_with_parameters_on_both_sides() {
+fn a38_packages_are_compared_with_parameters_on_both_sides() {
     let place = Place::new();
     let demo = example("packages/demo.kurel");
     place.write("dev.yaml", "replicas: 1\n").write("prod.yaml", "replicas: 3\nmonitoring: {enabled: true}\n");
@@ -157,7 +158,7 @@ fn packages_are_compared_with_parameters_on_both_sides() {
 }
 
 #[test]
-fn parameters_and_patches_are_followed_both_ways() {
+fn a35_parameters_and_patches_are_followed_both_ways() {
     let place = Place::new();
     let demo = example("packages/demo.kurel");
     let params = place.run(&["package", "params", &demo, "--set", "replicas=4"]).ok();
@@ -185,4 +186,126 @@ fn a_path_that_is_no_source_is_explained() {
     assert!(missing.code == Some(1) && missing.err.contains("did you mean `./both`?"), "{missing:?}");
     let nothing = place.run(&["render", "."]);
     assert!(nothing.code == Some(1) && nothing.err.contains("did you mean `./both`?"), "{nothing:?}");
+}
+
+const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {greeting: hello}\n";
+
+#[test]
+fn packages_and_kustomizations_are_releases_like_any_other() {
+    let place = Place::new();
+    let _down = Down(&place);
+    place.run(&["sandbox", "up", "--detach", "--speed", "max", "--write-kubeconfig", "kubeconfig"]).ok();
+    place.write(
+        "p.kurel/parameters.yaml",
+        "kurel: {name: p, version: 1.0.0, appVersion: \"1\"}\ngreeting: hello\n",
+    );
+    place.write("p.kurel/resources/web.yaml", MAP);
+    place.write("p.kurel/patches/00.kpatch", "[configmap.web]\ndata.greeting: \"${greeting}\"\n");
+    let kustomization = "resources: [web.yaml]\nnamespace: shop\nnamePrefix: prod-\n";
+    place.write("k/web.yaml", MAP).write("k/kustomization.yaml", kustomization);
+    let run = |words: &[&str]| place.run(&[words, &["--kubeconfig", "kubeconfig"]].concat());
+
+    let package = ["apply", "p", "p.kurel", "-n", "packages"];
+    run(&package).ok();
+    run(&[&package[..], &["--set", "greeting=bye"]].concat()).ok();
+    let kustomized = ["apply", "k", "k", "-n", "shop"];
+    run(&kustomized).ok();
+    let change = "patches:\n- target: {kind: ConfigMap}\n  patch: '[{op: replace, path: /data/greeting, value: bye}]'\n";
+    place.write("k/kustomization.yaml", format!("{kustomization}{change}"));
+    let planned = run(&["plan", "k", "k", "-n", "shop"]);
+    assert!(planned.out.contains("+   greeting: bye") && planned.out.contains("1 to update"), "{planned:?}");
+    run(&kustomized).ok();
+
+    for (name, namespace, map) in [("p", "packages", "web"), ("k", "shop", "prod-web")] {
+        let diff = run(&["diff", name, "1", "2", "-n", namespace]).ok();
+        assert!(diff.contains(&format!("update ConfigMap/{map}")), "{diff}");
+        assert!(diff.contains("-   greeting: hello") && diff.contains("+   greeting: bye"), "{diff}");
+        run(&["rollback", name, "1", "-n", namespace]).ok();
+        let manifest = run(&["get", "manifest", name, "-n", namespace]).ok();
+        assert!(manifest.contains("greeting: hello"), "{manifest}");
+        let history = run(&["history", name, "-n", namespace, "-o", "json"]).ok();
+        let history: serde_json::Value = serde_json::from_str(&history).unwrap();
+        let states: Vec<_> = history.as_array().unwrap().iter().map(|row| row["status"].clone()).collect();
+        assert_eq!(states, ["superseded", "superseded", "deployed"]);
+        assert!(run(&["diff", name, "3", "-n", namespace]).ok().contains("nothing differs"));
+    }
+
+    place
+        .write("else/web.yaml", MAP)
+        .write("else/kustomization.yaml", "resources: [web.yaml]\nnamespace: north\n");
+    let forgotten = run(&["apply", "other", "else"]);
+    assert!(
+        forgotten.err.contains("the objects are in namespace `north`, the release is kept in `default`")
+            && forgotten.err.contains("hint: `-n north`"),
+        "{forgotten:?}"
+    );
+}
+
+#[test]
+fn a32_phases_are_kustomizations_that_build_to_the_stream() {
+    let place = Place::new();
+    for name in ["packages/demo.kurel", "packages/shop.kurel"] {
+        let package = example(name);
+        let out = name.replace('/', "-");
+        place.run(&["package", "build", &package, "--auto-phase", "--output-dir", &out]).ok();
+        let mut built = Vec::new();
+        for phase in ["pre-install", "main", "post-install"] {
+            let directory = format!("{out}/{phase}");
+            if place.path().join(&directory).is_dir() {
+                let text = place.run(&["kustomize", "build", &directory]).ok();
+                built.extend(text.split("---\n").map(str::to_owned));
+            }
+        }
+        place.write(&format!("{out}-stream/kustomization.yaml"), "resources: [all.yaml]\n");
+        let stream = place.run(&["package", "build", &package, "--auto-phase"]).ok();
+        place.write(&format!("{out}-stream/all.yaml"), stream);
+        let whole = place.run(&["kustomize", "build", &format!("{out}-stream")]).ok();
+        let mut whole: Vec<String> = whole.split("---\n").map(str::to_owned).collect();
+        built.sort();
+        whole.sort();
+        assert_eq!(built, whole, "{name}");
+    }
+}
+
+#[test]
+fn a45_what_kustomize_would_run_or_fetch_is_refused() {
+    let place = Place::new();
+    for (text, code) in [
+        ("helmCharts: [{name: x}]\n", "KZ001"),
+        ("vars: [{name: X}]\n", "KZ001"),
+        ("generators: [g.yaml]\n", "KZ001"),
+        ("transformers: [t.yaml]\n", "KZ001"),
+        ("validators: [v.yaml]\n", "KZ001"),
+        ("openapi: {path: o.json}\n", "KZ001"),
+        ("resources: [\"https://example.com/x.yaml\"]\n", "KZ002"),
+        ("resources: [\"git@example.com:a/b.git\"]\n", "KZ002"),
+        ("resources: [\"example.com/a/b//deploy?ref=v1\"]\n", "KZ002"),
+        ("components: [\"github.com/a/b/deploy?ref=v1\"]\n", "KZ002"),
+    ] {
+        place.write("kustomization.yaml", text);
+        let ran = place.run(&["kustomize", "build", "."]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{text}");
+        let at = ran.err.contains("kustomization.yaml:1:") && ran.err.contains("hint:");
+        assert!(ran.err.contains(code) && at, "{text}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a47_validation_is_told_as_text_and_as_json() {
+    let place = Place::new();
+    let demo = example("packages/demo.kurel");
+    let text = place.run(&["package", "validate", &demo]).ok();
+    for line in
+        ["✓ Package structure valid", "Enabled patches:", "Generated resources:", "Validation summary: "]
+    {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    place.write("p.kurel/parameters.yaml", "kurel: {name: p, version: 1.0.0, appVersion: \"1\"}\n");
+    place.write("p.kurel/resources/web.yaml", MAP);
+    place.write("p.kurel/patches/00.kpatch", "[configmap.web]\ndata.greeting: \"${nothing}\"\n");
+    let ran = place.run(&["package", "validate", "p.kurel", "-o", "json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let all = json.to_string();
+    assert!(all.contains("KV020") && all.contains("00.kpatch"), "{json:#}");
 }

@@ -68,3 +68,86 @@ fn mistakes_have_codes_of_their_own() {
     assert_eq!(error["error"]["id"], "ST010");
     assert_eq!(place.run(&["stack", "runs", "-o", "json"]).ok(), "[]\n");
 }
+
+/// Everything that can be wrong with the files and the selectors of a stack, told at once and with its place.
+#[test]
+fn all_mistakes_are_told_at_once_with_their_places() {
+    let place = Place::new();
+    place
+        .write(
+            "stack.yaml",
+            "name: s\ndefautls: {}\nreleases:\n- {name: a, chart: ./c, values: [missing.yaml], needs: [nobody]}\n\
+             - {name: b, chart: ./c, needs: [far]}\n- {name: x, chart: ./c, needs: [y]}\n- {name: y, chart: ./c, needs: [x]}\n\
+             - {name: dup, chart: ./c}\n- {name: dup, chart: ./c, namespace: other}\n- {name: gone, chart: ./not-there}\n",
+        )
+        .write("far/release.yaml", "name: far\nchart: ../c\ncluster: {name: elsewhere}\nvaules: [x]\n")
+        .write("c/Chart.yaml", "apiVersion: v2\nname: c\nversion: 0.1.0\n")
+        .write("locked/release.yaml", "name: q\nchart: ../c\n")
+        .write("loop/x", "");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        symlink("release.yaml", place.path().join("loop/release.yaml")).unwrap();
+        symlink("..", place.path().join("loop/up")).unwrap();
+        let closed = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(place.path().join("locked"), closed).unwrap();
+    }
+    let may_read_anything = std::fs::read_dir(place.path().join("locked")).is_ok();
+    let args =
+        ["stack", "plan", "--profile", "prdo", "--git-range", "no...where", "--release", "dup,nothing"];
+    let ran = place.run(&args);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(place.path().join("locked"), open).unwrap();
+    }
+    assert_eq!(ran.code, Some(10), "{}", ran.err);
+    let mut expected = vec![
+        ("unknown field \"defautls\" (did you mean \"defaults\"?)", "stack.yaml:2:1"),
+        ("unknown field \"vaules\" (did you mean \"values\"?)", "far/release.yaml:4:1"),
+        ("default/default/a: need \"nobody\" does not exist in this stack", "stack.yaml:4:"),
+        (
+            "default/default/b: need \"far\" lives in cluster elsewhere; needs cannot cross clusters",
+            "stack.yaml:5:",
+        ),
+        ("needs form a cycle: default/default/x -> default/default/y -> default/default/x", "stack.yaml:6:3"),
+        (
+            "release name \"dup\" is ambiguous (default/default/dup, default/other/dup); write <namespace>/dup",
+            "",
+        ),
+        ("no release named \"nothing\"", ""),
+        ("unknown profile \"prdo\"", ""),
+        ("--git-range requires a git work tree", ""),
+        ("cannot read the file: too many levels of symbolic links", "loop/release.yaml"),
+    ];
+    if !may_read_anything {
+        expected.push(("cannot read the directory: permission denied", "locked"));
+    }
+    for (message, at) in expected {
+        let told = ran.err.find(message).unwrap_or_else(|| panic!("{message}\nis not in\n{}", ran.err));
+        let place = ran.err[told..].lines().nth(1).unwrap_or_default();
+        assert!(at.is_empty() || place.contains(&format!("--> {at}")), "{message}: {place}");
+    }
+    // The same for programs, and files that are missing once something is selected.
+    let ran = place.run(&[&args[..], &["-o", "json"]].concat());
+    let told: serde_json::Value = serde_json::from_str(ran.err.trim()).unwrap();
+    assert!(told["error"]["problems"].as_array().is_some_and(|all| all.len() >= 10), "{told:#}");
+    let ran = place.run(&["stack", "plan"]);
+    for message in [
+        "release default/default/a: values file \"missing.yaml\" not found (looked in ./, c/)",
+        "release default/default/gone: chart \"./not-there\" not found",
+    ] {
+        assert!(ran.err.contains(message), "{message}\nis not in\n{}", ran.err);
+    }
+    place.write("stack.yaml", "name: s\n").write("far/release.yaml", "name: far\nchart: ../c\n");
+    std::fs::remove_dir_all(place.path().join("loop")).unwrap();
+    let git =
+        std::process::Command::new("git").args(["init", "-q"]).current_dir(place.path()).status().unwrap();
+    assert!(git.success());
+    for (range, message) in [("no...where", "git range \"no...where\": "), ("--all", "git range \"--all\": ")]
+    {
+        let ran = place.run(&["stack", "plan", &format!("--git-range={range}")]);
+        assert!(ran.code == Some(10) && ran.err.contains(message), "{range}: {}", ran.err);
+    }
+}

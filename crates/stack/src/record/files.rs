@@ -68,3 +68,9 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Keeps what lies in a directory of ours out of everybody's repository.
+pub(crate) fn ignore(directory: &Path) -> io::Result<()> {
+    let path = directory.join(".gitignore");
+    if path.exists() { Ok(()) } else { replace(&path, b"*\n") }
+}

@@ -92,6 +92,15 @@ pub struct Listed {
     pub problem: Option<String>,
 }
 
+/// Which runs are old enough to go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Prune {
+    /// How many of the newest stay whatever their age.
+    pub keep: usize,
+    /// Only those that were not written to for so long.
+    pub older_than: Option<std::time::Duration>,
+}
+
 /// `last-run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -130,11 +139,8 @@ impl Store {
 
     fn prepare(&self) -> Result<(), Error> {
         files::directories(&self.runs_directory()).map_err(Error::io("create", self.runs_directory()))?;
-        let ignore = self.directory.parent().unwrap_or(&self.directory).join(".gitignore");
-        if !ignore.exists() {
-            files::replace(&ignore, b"*\n").map_err(Error::io("write", ignore))?;
-        }
-        Ok(())
+        let above = self.directory.parent().unwrap_or(&self.directory);
+        files::ignore(above).map_err(Error::io("write", above))
     }
 
     /// Takes the lock of a stack and profile.
@@ -316,6 +322,30 @@ impl Store {
             });
         }
         listed
+    }
+
+    /// Removes old runs, newest first kept; gives the ids of those removed. The last run of a stack and profile
+    /// stays, and so does every run without an end: it may be gone on with.
+    pub fn prune(&self, prune: &Prune, alive: impl Fn(&str, u64) -> bool) -> Result<Vec<String>, Error> {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut removed = Vec::new();
+        for (position, run) in self.list(usize::MAX, alive).into_iter().enumerate() {
+            let last = seen.insert((run.stack_name.clone(), run.profile.clone()));
+            let open = matches!(run.status, RunState::Running | RunState::Interrupted);
+            let age = run.updated_at.map(|at| self.clock.now().duration_since(at).as_secs());
+            let old = prune.older_than.is_none_or(|limit| {
+                age.and_then(|age| u64::try_from(age).ok()).is_some_and(|age| age > limit.as_secs())
+            });
+            if last || open || position < prune.keep || !old || run.problem.is_some() {
+                continue;
+            }
+            let path = self.run_path(&run.run_id);
+            // Without its plan it is no run any more, wherever this is interrupted.
+            fs::remove_file(path.join("plan.json")).map_err(Error::io("remove", &path))?;
+            fs::remove_dir_all(&path).map_err(Error::io("remove", &path))?;
+            removed.push(run.run_id);
+        }
+        Ok(removed)
     }
 
     /// Writes `summary.json`.

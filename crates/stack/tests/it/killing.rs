@@ -12,7 +12,9 @@ use slipway_event::{Events, SystemClock};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::record::{EventType, RunState, Store};
 use slipway_stack::resume::Resume;
-use slipway_stack::{Applied, At, Attempt, Deploy, Git, Live, Node, NodeError, Preview, Request, Verdict};
+use slipway_stack::{
+    Applied, At, Attempt, Command, Deploy, Git, Live, Node, NodeError, Preview, Request, Verdict,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Place, graph};
@@ -50,7 +52,7 @@ impl Deploy for Files {
         Ok(())
     }
 
-    async fn plan(&self, _: &Node) -> Result<Preview, NodeError> {
+    async fn plan(&self, _: &Node, _: Command) -> Result<Preview, NodeError> {
         Ok(Preview::default())
     }
 
@@ -120,7 +122,7 @@ fn killed_anywhere_a_run_goes_on() {
         seed ^= seed >> 7;
         seed ^= seed << 17;
         // Later rounds live longer, so that the run ends on the slowest machine.
-        std::thread::sleep(Duration::from_millis(5 + seed % (20 + round * 10)));
+        std::thread::sleep(Duration::from_millis(5 + seed % (20 + round * round * 2)));
         child.kill().unwrap();
         let status = child.wait().unwrap();
         kills += u32::from(!status.success());

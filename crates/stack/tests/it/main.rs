@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod compiling;
+mod engine;
 mod killing;
 mod launching;
 mod records;

@@ -93,8 +93,9 @@ fn s25_a_start_is_on_disk_before_the_work() {
         async fn plan(
             &self,
             node: &slipway_stack::Node,
+            command: Command,
         ) -> Result<slipway_stack::Preview, slipway_stack::NodeError> {
-            self.0.plan(node).await
+            self.0.plan(node, command).await
         }
         async fn verify(
             &self,
@@ -129,7 +130,14 @@ fn s26_a_torn_end_is_put_aside() {
     let run = failed(&place);
     let whole = fs::read(log(&place, &run)).unwrap();
     let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
-    for end in (last + 1..whole.len()).step_by(7).chain([whole.len() - 1]) {
+    // Every cut means the same; some are gone on from.
+    fs::write(log(&place, &run), &whole[..last]).unwrap();
+    let short = stored(&place, &run).summary;
+    for end in last + 1..whole.len() {
+        fs::write(log(&place, &run), &whole[..end]).unwrap();
+        assert_eq!(stored(&place, &run).summary, short, "cut at {end}");
+    }
+    for end in (last + 1..whole.len()).step_by(29).chain([whole.len() - 1]) {
         fs::write(log(&place, &run), &whole[..end]).unwrap();
         let (states, calls) = resumed(&place, &run, &Resume::default()).unwrap();
         assert_eq!(
@@ -449,4 +457,78 @@ fn compiled_requests_are_plain_values() {
         1,
         "the file for its directory"
     );
+}
+
+#[test]
+fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
+    let place = graph("a");
+    let mut runs = Vec::new();
+    for day in 0..6_u64 {
+        let clock = crate::support::clock();
+        clock.advance(std::time::Duration::from_secs(day * 86_400));
+        let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
+        let mut plan = place.compile().plan;
+        let stored = store.create(&mut plan, &Meta::default()).unwrap();
+        if day != 1 {
+            let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
+            let session = slipway_stack::run::Session {
+                store: &store,
+                log: store.log(&stored).unwrap(),
+                stored,
+                lock,
+                from: slipway_stack::run::From::Start,
+                options: How::default().options,
+                on_event: None,
+            };
+            let (fake, events) = (Fake::default(), slipway_event::Events::silent());
+            let work = slipway_stack::run::run(session, &fake, &events, CancellationToken::new());
+            assert!(crate::support::virtual_time(work).unwrap().success);
+        }
+        runs.push(plan.run_id);
+    }
+    let clock = crate::support::clock();
+    clock.advance(std::time::Duration::from_secs(6 * 86_400));
+    let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
+    let prune = |keep, days: Option<u64>| {
+        let older_than = days.map(|days| std::time::Duration::from_secs(days * 86_400));
+        store.prune(&slipway_stack::record::Prune { keep, older_than }, |_, _| false).unwrap()
+    };
+    assert!(prune(50, None).is_empty());
+    assert_eq!(prune(0, Some(5)), [runs[0].clone()]);
+    assert_eq!(prune(3, None), [runs[2].clone()], "the open one stays");
+    assert_eq!(prune(0, None), [runs[4].clone(), runs[3].clone()]);
+    let left: Vec<String> = store.list(9, |_, _| false).into_iter().map(|run| run.run_id).collect();
+    assert_eq!(left, [runs[5].clone(), runs[1].clone()]);
+}
+
+/// Sixty-four kilobytes and not a byte more, for a run whose failures have much to say.
+#[test]
+fn s39_a_small_disk_fills_up_and_nothing_panics() {
+    let lines: String = (0..40).map(|number| format!("r{number}\n")).collect();
+    let place = graph(&lines);
+    let spare = place.path().join("spare");
+    let disk = Full(64 * 1024, fs::File::create(&spare).unwrap());
+    let fails: Vec<(String, [Script; 3])> = (0..40)
+        .map(|number| {
+            (
+                format!("r{number}"),
+                [Script::Fail(Class::Transport), Script::Fail(Class::Transport), Script::Ok],
+            )
+        })
+        .collect();
+    let scripts: Vec<(&str, &[Script])> =
+        fails.iter().map(|(name, all)| (name.as_str(), all.as_slice())).collect();
+    let fake = Fake::new(&scripts);
+    let how = How { retry: 3, concurrency: 4, ..How::default() };
+    let (finished, run) =
+        start_on(&place, place.compile().plan, &fake, &how, Some(Box::new(disk)), CancellationToken::new());
+    assert_eq!(finished.unwritable.as_deref(), Some("no space left on device"));
+    assert!(!finished.success && fake.calls().len() < 120, "it stopped");
+    let written = fs::read(&spare).unwrap();
+    assert_eq!(written.len(), 64 * 1024);
+    fs::write(log(&place, &run), &written).unwrap();
+    let stored = stored(&place, &run);
+    assert!(stored.events.len() > 50, "what was written before is intact");
+    let (states, _) = resumed(&place, &run, &Resume::default()).unwrap();
+    assert_eq!(states.matches("=succeeded").count(), 40, "{states}");
 }

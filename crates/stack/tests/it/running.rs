@@ -18,6 +18,12 @@ fn s13_a_fan_out_uses_every_place() {
     let (finished, _) = start(&place, place.compile().plan, &fake, &how);
     assert!(finished.success);
     assert_eq!(fake.running.lock().unwrap().1, 8);
+    let (began, ended) = fake.span.lock().unwrap().unwrap();
+    assert!(
+        ended - began < std::time::Duration::from_millis(2600),
+        "two seconds of work took {:?}",
+        ended - began
+    );
     // A limit of each cluster holds under the limit of all.
     let fake = Fake::default();
     let how = How { concurrency: 8, per_cluster: 3, ..How::default() };

@@ -142,6 +142,8 @@ pub(crate) struct Fake {
     pub(crate) live: Mutex<BTreeMap<String, Live>>,
     pub(crate) calls: Mutex<Vec<String>>,
     pub(crate) running: Mutex<(usize, usize)>,
+    /// When the first work began and the last ended, in the time of the runtime.
+    pub(crate) span: Mutex<Option<(tokio::time::Instant, tokio::time::Instant)>>,
     pub(crate) stop_at: Option<(String, CancellationToken)>,
 }
 
@@ -159,6 +161,8 @@ impl Fake {
         self.calls.lock().unwrap().push(format!("{verb} {}", node.name));
         let script = self.scripts.lock().unwrap().get_mut(&node.name).and_then(VecDeque::pop_front);
         {
+            let now = tokio::time::Instant::now();
+            self.span.lock().unwrap().get_or_insert((now, now));
             let mut running = self.running.lock().unwrap();
             running.0 += 1;
             running.1 = running.1.max(running.0);
@@ -176,6 +180,9 @@ impl Fake {
             () = attempt.cancel.cancelled() => true,
         };
         self.running.lock().unwrap().0 -= 1;
+        if let Some((_, end)) = self.span.lock().unwrap().as_mut() {
+            *end = tokio::time::Instant::now();
+        }
         if canceled {
             return Err(NodeError::new(Class::Canceled, "stopped"));
         }
@@ -216,7 +223,7 @@ impl Deploy for Fake {
         Ok(())
     }
 
-    async fn plan(&self, _: &Node) -> Result<Preview, NodeError> {
+    async fn plan(&self, _: &Node, _: Command) -> Result<Preview, NodeError> {
         Ok(Preview::default())
     }
 

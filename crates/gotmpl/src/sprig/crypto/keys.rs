@@ -1,16 +1,16 @@
 //! Private keys: making them, reading them from PEM, signing with them.
 
-use aws_lc_rs::encoding::AsDer as _;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
     EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
 };
 use num_bigint::BigUint;
+use sha2::Digest as _;
 
 use super::super::random;
-use super::{der, primes};
+use super::der;
+use super::primes::{self, Seed};
 use crate::func::{Ctx, FuncError, FuncResult};
 
 pub(super) const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
@@ -28,6 +28,9 @@ pub(super) struct Curve {
     exchange: &'static aws_lc_rs::agreement::Algorithm,
     /// Bytes of a private key.
     size: usize,
+    /// How many points there are, in hexadecimal.
+    order: &'static str,
+    hash: fn(&[u8]) -> Vec<u8>,
 }
 
 static CURVES: [Curve; 3] = [
@@ -37,6 +40,8 @@ static CURVES: [Curve; 3] = [
         signing: &ECDSA_P256_SHA256_ASN1_SIGNING,
         exchange: &aws_lc_rs::agreement::ECDH_P256,
         size: 32,
+        order: "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
+        hash: |message| sha2::Sha256::digest(message).to_vec(),
     },
     Curve {
         oid: &[0x2b, 0x81, 0x04, 0x00, 0x22],
@@ -44,6 +49,8 @@ static CURVES: [Curve; 3] = [
         signing: &ECDSA_P384_SHA384_ASN1_SIGNING,
         exchange: &aws_lc_rs::agreement::ECDH_P384,
         size: 48,
+        order: "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973",
+        hash: |message| sha2::Sha384::digest(message).to_vec(),
     },
     Curve {
         oid: &[0x2b, 0x81, 0x04, 0x00, 0x23],
@@ -51,6 +58,8 @@ static CURVES: [Curve; 3] = [
         signing: &ECDSA_P521_SHA512_ASN1_SIGNING,
         exchange: &aws_lc_rs::agreement::ECDH_P521,
         size: 66,
+        order: "01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409",
+        hash: |message| sha2::Sha512::digest(message).to_vec(),
     },
 ];
 
@@ -82,13 +91,13 @@ fn failed(what: &str) -> FuncError {
 pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
     let key = match kind {
         b"" | b"rsa" => {
-            ctx.work(1_000_000)?;
+            ctx.work(3_000_000)?;
             rsa(ctx, 4096)?
         }
         b"ecdsa" => ecdsa(ctx)?,
         b"ed25519" => ed25519(&random::array(ctx))?,
         b"dsa" => {
-            ctx.work(1_000_000)?;
+            ctx.work(5_000_000)?;
             return Ok(dsa_pem(ctx).into());
         }
         _ => return Ok([b"Unknown type ", kind].concat().into()),
@@ -96,18 +105,12 @@ pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
     Ok(key.to_pem().into())
 }
 
-/// A new RSA key; with a seeded host, from the seed.
+/// A new RSA key.
+///
+/// Our own search for primes: it takes a third of the time of the library's, which certificates of
+/// large charts are mostly made of, and a seeded host gives the same key again.
 pub(super) fn rsa(ctx: &Ctx<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
-    let der = if ctx.host().is_seeded() {
-        rsa_from_primes(ctx, bits)
-    } else {
-        let size = if bits == 4096 { KeySize::Rsa4096 } else { KeySize::Rsa2048 };
-        let pair = RsaKeyPair::generate(size).map_err(|_| failed("RSA"))?;
-        let pkcs8 = pair.as_der().map_err(|_| failed("RSA"))?;
-        let info = pkcs8_parts(pkcs8.as_ref()).ok_or_else(|| failed("RSA"))?;
-        info.1.to_vec()
-    };
-    rsa_from_der(der).ok_or_else(|| failed("RSA"))
+    rsa_from_der(rsa_from_primes(ctx, bits)).ok_or_else(|| failed("RSA"))
 }
 
 fn rsa_from_der(der: Vec<u8>) -> Option<PrivateKey> {
@@ -118,7 +121,7 @@ fn rsa_from_primes(ctx: &Ctx<'_>, bits: u64) -> Vec<u8> {
     let one = BigUint::from(1_u8);
     let exponent = BigUint::from(65_537_u32);
     loop {
-        let (p, q) = (primes::prime(ctx, bits / 2), primes::prime(ctx, bits / 2));
+        let (p, q) = primes::pair(bits, [Seed::draw(ctx), Seed::draw(ctx)]);
         let (p, q) = if p > q { (p, q) } else { (q, p) };
         let (less_p, less_q) = (&p - &one, &q - &one);
         let (Some(d), Some(inverse)) = (exponent.modinv(&(&less_p * &less_q)), q.modinv(&p)) else {
@@ -160,13 +163,37 @@ fn ecdsa_from_scalar(curve: Curve, scalar: Vec<u8>) -> Option<PrivateKey> {
     Some(PrivateKey::Ecdsa { pair, curve, scalar })
 }
 
+/// An ECDSA signature whose random number comes from the host: the library draws its own.
+fn seeded_ecdsa(ctx: &Ctx<'_>, curve: &Curve, scalar: &[u8], message: &[u8]) -> Option<Vec<u8>> {
+    let order = BigUint::parse_bytes(curve.order.as_bytes(), 16)?;
+    let one = BigUint::from(1_u8);
+    // As many bits of the hash as the order has: all of them, on the curves we have.
+    let hash = BigUint::from_bytes_be(&(curve.hash)(message));
+    let key = BigUint::from_bytes_be(scalar);
+    for _ in 0..64 {
+        let once = BigUint::from_bytes_be(&random::bytes(ctx, curve.size + 8)) % (&order - &one) + &one;
+        let digits = once.to_bytes_be();
+        let mut padded = vec![0; curve.size.checked_sub(digits.len())?];
+        padded.extend_from_slice(&digits);
+        let point = aws_lc_rs::agreement::PrivateKey::from_private_key(curve.exchange, &padded).ok()?;
+        let point = point.compute_public_key().ok()?;
+        // Uncompressed: a tag, x, y.
+        let r = BigUint::from_bytes_be(point.as_ref().get(1..=curve.size)?) % &order;
+        let s = once.modinv(&order)? * (&hash + &r * &key) % &order;
+        if r.bits() > 0 && s.bits() > 0 {
+            return Some(der::sequence(&[der::number(&r), der::number(&s)]));
+        }
+    }
+    None
+}
+
 fn ed25519(seed: &[u8; 32]) -> Result<PrivateKey, FuncError> {
     let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| failed("Ed25519"))?;
     Ok(PrivateKey::Ed25519 { pair, seed: seed.to_vec() })
 }
 
 fn dsa_pem(ctx: &Ctx<'_>) -> Vec<u8> {
-    let (p, q, g) = primes::dsa_parameters(ctx);
+    let (p, q, g) = primes::dsa_parameters(Seed::draw(ctx));
     let one = BigUint::from(1_u8);
     let x = BigUint::from_bytes_be(&random::bytes(ctx, 40)) % (&q - &one) + &one;
     let y = g.modpow(&x, &p);
@@ -330,8 +357,8 @@ impl PrivateKey {
         }
     }
 
-    /// Signs a message.
-    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
+    /// Signs a message; with a seeded host, always the same way.
+    pub(super) fn sign(&self, ctx: &Ctx<'_>, message: &[u8]) -> Result<Vec<u8>, String> {
         let random = SystemRandom::new();
         let failed = || "x509: signing failed".to_owned();
         match self {
@@ -340,11 +367,38 @@ impl PrivateKey {
                 pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).map_err(|_| failed())?;
                 Ok(signature)
             }
+            Self::Ecdsa { curve, scalar, .. } if ctx.host().is_seeded() => {
+                seeded_ecdsa(ctx, curve, scalar, message).ok_or_else(failed)
+            }
             Self::Ecdsa { pair, .. } => {
                 pair.sign(&random, message).map(|signature| signature.as_ref().to_vec()).map_err(|_| failed())
             }
             Self::Ed25519 { pair, .. } => Ok(pair.sign(message).as_ref().to_vec()),
             Self::Dsa => Err("x509: certificate private key does not implement crypto.Signer".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P521_SHA512_ASN1, UnparsedPublicKey};
+
+    use super::*;
+    use crate::host::{Limits, NoHost};
+
+    #[test]
+    fn our_own_signatures_are_accepted() {
+        let limits = Limits::default();
+        let ctx = Ctx::new(&limits, &NoHost);
+        for (curve, verifies) in [(0, &ECDSA_P256_SHA256_ASN1), (2, &ECDSA_P521_SHA512_ASN1)] {
+            let curve = CURVES[curve];
+            let mut scalar = random::bytes(&ctx, curve.size);
+            scalar[0] = 0;
+            let key = ecdsa_from_scalar(curve, scalar.clone()).unwrap();
+            let signature = seeded_ecdsa(&ctx, &curve, &scalar, b"message").unwrap();
+            let public = UnparsedPublicKey::new(verifies, key.public_bits());
+            public.verify(b"message", &signature).unwrap();
+            assert!(public.verify(b"other", &signature).is_err());
         }
     }
 }

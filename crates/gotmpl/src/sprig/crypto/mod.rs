@@ -6,6 +6,7 @@ mod cipher;
 mod der;
 #[cfg(feature = "crypto")]
 mod keys;
+mod modular;
 #[cfg(feature = "crypto")]
 mod password;
 #[cfg(feature = "crypto")]
@@ -91,9 +92,15 @@ pub(super) fn add(map: &mut FuncMap) {
         |ctx, args| x509::signed(ctx, args, Some(args.str(5))),
     ];
     for ((name, params, result), body) in SIGNATURES.into_iter().zip(bodies) {
-        // Any of these takes as long as many thousand template nodes.
+        // Any of these takes as long as many thousand template nodes; those that make RSA and DSA keys
+        // count that themselves.
+        let steps = match name {
+            "bcrypt" | "htpasswd" => 500_000,
+            "derivePassword" => 1_500_000,
+            _ => 20_000,
+        };
         map.add(name, params, result, move |ctx, args| {
-            ctx.work(20_000)?;
+            ctx.work(steps)?;
             body(ctx, args)
         });
     }

@@ -1,106 +1,163 @@
-//! Primes from the host's randomness: for DSA keys, and for RSA keys that a seed must reproduce.
+//! Primes for RSA and DSA keys.
+//!
+//! What is drawn from the host is a seed for each prime, so that several are looked for at once and a
+//! seeded host still gives the same keys.
 
 use num_bigint::BigUint;
-
-use crate::func::Ctx;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
 
 use super::super::random;
+use super::modular::{Digits, Modulus};
+use crate::func::Ctx;
 
-/// Odd primes below this are tried as divisors first.
-const SIEVE: u32 = 4000;
+/// Odd primes below this are tried as divisors first. More would cost more than the tests they save.
+const SIEVE: u32 = 1 << 15;
+
+/// How many odd numbers from a random one on are looked at before another one is drawn.
+const WINDOW: usize = 4096;
+
+/// Rounds of Miller and Rabin that are enough for random candidates of 1024 bits and more.
+const ROUNDS: usize = 5;
+
+/// More, as small numbers deceive more often.
+const SMALL_ROUNDS: usize = 32;
 
 fn small_primes() -> Vec<u32> {
     let mut composite = vec![false; SIEVE as usize];
     let mut primes = Vec::new();
-    for number in 2..SIEVE {
+    for number in (3..SIEVE).step_by(2) {
         if composite[number as usize] {
             continue;
         }
-        if number > 2 {
-            primes.push(number);
-        }
-        for multiple in (number * number..SIEVE).step_by(number as usize) {
+        primes.push(number);
+        for multiple in (number.saturating_mul(number)..SIEVE).step_by(2 * number as usize) {
             composite[multiple as usize] = true;
         }
     }
     primes
 }
 
-/// A random number of exactly `bits` bits.
-fn random_bits(ctx: &Ctx<'_>, bits: u64) -> BigUint {
-    let bytes = random::bytes(ctx, usize::try_from(bits.div_ceil(8)).unwrap_or(0));
-    let mut number = BigUint::from_bytes_be(&bytes) % (BigUint::from(1_u8) << bits);
-    number.set_bit(bits - 1, true);
-    number
+/// The seed of a prime, drawn from the host.
+#[derive(Clone, Copy)]
+pub(super) struct Seed([u8; 32]);
+
+impl Seed {
+    pub(super) fn draw(ctx: &Ctx<'_>) -> Self {
+        Self(random::array(ctx))
+    }
 }
 
-/// Miller–Rabin with random bases; `rounds` as are enough for random candidates of cryptographic size.
-fn is_probably_prime(ctx: &Ctx<'_>, candidate: &BigUint, rounds: usize) -> bool {
-    let one = BigUint::from(1_u8);
-    let less = candidate - &one;
-    let twos = less.trailing_zeros().unwrap_or(0);
-    let odd = &less >> twos;
-    (0..rounds).all(|_| {
-        let base = random_bits(ctx, candidate.bits() - 1);
-        let mut power = base.modpow(&odd, candidate);
-        if power == one || power == less {
-            return true;
-        }
-        (1..twos).any(|_| {
-            power = &power * &power % candidate;
-            power == less
+/// Remainders of a number by each of the divisors.
+fn remainders<const N: usize>(number: &Digits<N>, divisors: &[u32]) -> Vec<u32> {
+    let by = |divisor: u64| {
+        number.iter().rev().fold(0, |rest, digit| {
+            let high = (rest << 32 | digit >> 32) % divisor;
+            (high << 32 | digit & 0xffff_ffff) % divisor
         })
-    })
+    };
+    let mut all = Vec::with_capacity(divisors.len());
+    // Two divisors of 15 bits together are one of 30: half the divisions.
+    for pair in divisors.chunks(2) {
+        let rest = by(pair.iter().map(|divisor| u64::from(*divisor)).product());
+        all.extend(pair.iter().map(|divisor| (rest % u64::from(*divisor)) as u32));
+    }
+    all
 }
 
-/// A random prime of exactly `bits` bits whose two highest bits are set.
-pub(super) fn prime(ctx: &Ctx<'_>, bits: u64) -> BigUint {
+/// Adds `2·step` to a number; none if it grows out of its digits.
+fn advanced<const N: usize>(number: &Digits<N>, step: usize) -> Option<Digits<N>> {
+    let mut result = *number;
+    let mut carry = 2 * step as u64;
+    for digit in &mut result {
+        let (sum, overflows) = digit.overflowing_add(carry);
+        *digit = sum;
+        carry = u64::from(overflows);
+    }
+    (carry == 0).then_some(result)
+}
+
+fn random_digits<const N: usize>(random: &mut StdRng) -> Digits<N> {
+    std::array::from_fn(|_| random.next_u64())
+}
+
+fn is_prime<const N: usize>(candidate: &Digits<N>, random: &mut StdRng) -> bool {
+    let modulus = Modulus::new(*candidate);
+    let rounds = if N < 16 { SMALL_ROUNDS } else { ROUNDS };
+    modulus.passes_fermat() && (0..rounds).all(|_| modulus.passes_miller_rabin(&random_digits(random)))
+}
+
+fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
+    let bytes: Vec<u8> = digits.iter().flat_map(|digit| digit.to_le_bytes()).collect();
+    BigUint::from_bytes_le(&bytes)
+}
+
+/// A random prime of `N` digits whose two highest bits are set and that fits the exponent 65537.
+fn prime<const N: usize>(seed: Seed) -> BigUint {
+    let random = &mut StdRng::from_seed(seed.0);
     let small = small_primes();
-    let two = BigUint::from(2_u8);
     loop {
-        let mut candidate = random_bits(ctx, bits);
-        candidate.set_bit(bits - 2, true);
-        candidate.set_bit(0, true);
-        let mut rests: Vec<u32> = small.iter().map(|prime| rest(&candidate, *prime)).collect();
-        // Walk up from the candidate, keeping the remainders, before drawing another one.
-        for _ in 0..4096 {
-            if rests.iter().all(|&rest| rest != 0) && is_probably_prime(ctx, &candidate, 8) {
-                if candidate.bits() == bits {
-                    return candidate;
-                }
-                break;
-            }
-            candidate += &two;
-            for (rest, prime) in rests.iter_mut().zip(&small) {
-                *rest = (*rest + 2) % prime;
+        let mut start: Digits<N> = random_digits(random);
+        start[0] |= 1;
+        start[N - 1] |= 0b11 << 62;
+        // Strike out what a small prime divides, then try what is left in turn.
+        let mut struck = vec![false; WINDOW];
+        for (divisor, rest) in small.iter().zip(remainders(&start, &small)) {
+            // The first odd number at or after the start it divides: start + 2·first.
+            let missing = if rest == 0 { 0 } else { divisor - rest };
+            let first = if missing % 2 == 0 { missing / 2 } else { missing.midpoint(*divisor) };
+            struck.iter_mut().skip(first as usize).step_by(*divisor as usize).for_each(|it| *it = true);
+        }
+        let open = struck.iter().enumerate().filter(|(_, struck)| !**struck);
+        for candidate in open.filter_map(|(step, _)| advanced(&start, step)) {
+            let fits = remainders(&candidate, &[65_537])[0] != 1;
+            if fits && is_prime(&candidate, random) {
+                return to_number(&candidate);
             }
         }
     }
 }
 
-fn rest(number: &BigUint, divisor: u32) -> u32 {
-    (number % divisor).iter_u32_digits().next().unwrap_or(0)
+/// Two different primes of half of `bits` each, looked for at the same time.
+pub(super) fn pair(bits: u64, seeds: [Seed; 2]) -> (BigUint, BigUint) {
+    let find = if bits == 4096 { prime::<32> } else { prime::<16> };
+    let [first, second] = seeds;
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, move || find(second));
+        let p = find(first);
+        // Without a thread, one after the other.
+        let q = other.ok().and_then(|other| other.join().ok());
+        (p, q.unwrap_or_else(|| find(second)))
+    })
 }
 
 /// DSA parameters p (2048 bits), q (256 bits) and g.
-pub(super) fn dsa_parameters(ctx: &Ctx<'_>) -> (BigUint, BigUint, BigUint) {
-    const L: u64 = 2048;
-    const N: u64 = 256;
+pub(super) fn dsa_parameters(seed: Seed) -> (BigUint, BigUint, BigUint) {
+    const L: usize = 32;
+    let random = &mut StdRng::from_seed(seed.0);
+    let mut below = [0; 32];
+    random.fill_bytes(&mut below);
+    let q = prime::<4>(Seed(below));
     let one = BigUint::from(1_u8);
-    let small = small_primes();
-    let q = prime(ctx, N);
+    // Each candidate is divided anew: fewer divisors than a sieve can afford.
+    let small = &small_primes()[..512];
     let double = &q * 2_u8;
     loop {
-        let start = random_bits(ctx, L);
+        let mut start: Digits<L> = random_digits(random);
+        start[L - 1] |= 1 << 63;
+        let start = to_number(&start);
         // The next number that leaves one when divided by 2q.
         let mut p = &start - (&start % &double) + &one;
-        for _ in 0..4 * L {
-            let candidate = p.bits() == L && small.iter().all(|&prime| rest(&p, prime) != 0);
-            if candidate && is_probably_prime(ctx, &p, 8) {
-                let exponent = (&p - &one) / &q;
-                for base in 2_u8.. {
-                    let g = BigUint::from(base).modpow(&exponent, &p);
-                    if g > one {
+        for _ in 0..4 * 64 * L {
+            let mut digits = [0; L];
+            let found = p.to_u64_digits();
+            if found.len() == L {
+                digits.copy_from_slice(&found);
+                let open = digits[L - 1] >> 63 == 1 && !remainders(&digits, small).contains(&0);
+                if open && is_prime(&digits, random) {
+                    let exponent = (&p - &one) / &q;
+                    let bases = (2_u8..).map(|base| BigUint::from(base).modpow(&exponent, &p));
+                    if let Some(g) = bases.into_iter().find(|g| *g > one) {
                         return (p, q, g);
                     }
                 }

@@ -50,7 +50,7 @@ fn private_key(ctx: &mut Ctx<'_>, pem: Option<&[u8]>) -> Result<PrivateKey, Func
             PrivateKey::from_pem(pem).map_err(|error| FuncError::new(format!("parsing private key: {error}")))
         }
         None => {
-            ctx.work(100_000)?;
+            ctx.work(400_000)?;
             super::keys::rsa(ctx, 2048)
         }
     }
@@ -211,7 +211,7 @@ fn finish(ctx: &mut Ctx<'_>, template: &Template, key: &PrivateKey, issuer: Opti
         key.public_info(),
         der::element(0xa3, &der::sequence(&extensions)),
     ]);
-    let signature = signer.sign(&body).map_err(creation)?;
+    let signature = signer.sign(ctx, &body).map_err(creation)?;
     let whole = der::sequence(&[body, signer.signature_algorithm(), der::bits(&signature)]);
     Ok(Value::object(Certificate { cert: der::pem("CERTIFICATE", &whole).into(), key: key.to_pem().into() }))
 }

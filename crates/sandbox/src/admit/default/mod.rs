@@ -55,6 +55,9 @@ pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) 
             default(object, "reclaimPolicy", "Delete");
             default(object, "volumeBindingMode", "Immediate");
         }
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => priority_level(&mut object["spec"]),
+        ("resource.k8s.io", "ResourceClaim") => device_requests(&mut object["spec"]),
+        ("resource.k8s.io", "ResourceClaimTemplate") => device_requests(&mut object["spec"]["spec"]),
         ("storage.k8s.io", "CSIDriver") => csi_driver(&mut object["spec"]),
         ("scheduling.k8s.io", "PriorityClass") => default(object, "preemptionPolicy", "PreemptLowerPriority"),
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => webhooks(object, false),
@@ -141,6 +144,12 @@ pub(crate) fn claim(object: &mut Value) {
 }
 
 pub(super) fn claim_spec(spec: &mut Value) {
+    if spec["dataSource"].is_object() && spec["dataSourceRef"].is_null() {
+        spec["dataSourceRef"] = spec["dataSource"].clone();
+    }
+    for key in ["dataSource", "dataSourceRef"] {
+        tidy(spec, key);
+    }
     default(spec, "volumeMode", "Filesystem");
 }
 
@@ -235,6 +244,49 @@ fn autoscaler(version: &str, object: &mut Value) {
     default(&mut down, "selectPolicy", "Max");
     default(&mut down, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
     spec["behavior"] = json!({"scaleUp": up, "scaleDown": down});
+}
+
+fn priority_level(spec: &mut Value) {
+    if spec["exempt"].is_object() {
+        default(&mut spec["exempt"], "nominalConcurrencyShares", 0);
+        default(&mut spec["exempt"], "lendablePercent", 0);
+    }
+    tidy(spec, "exempt");
+    if spec["limited"].is_object() {
+        default(&mut spec["limited"], "nominalConcurrencyShares", 30);
+        default(&mut spec["limited"], "lendablePercent", 0);
+        if spec["limited"]["limitResponse"]["queuing"].is_object() {
+            for (key, value) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
+                default_zero(&mut spec["limited"]["limitResponse"]["queuing"], key, value);
+            }
+        }
+        if spec["limited"]["limitResponse"].is_object() {
+            tidy(&mut spec["limited"]["limitResponse"], "queuing");
+        }
+        tidy(&mut spec["limited"], "limitResponse");
+    }
+    tidy(spec, "limited");
+}
+
+fn device_requests(spec: &mut Value) {
+    if !spec["devices"]["requests"].is_array() {
+        return;
+    }
+    for request in items(&mut spec["devices"]["requests"]) {
+        if request.get("exactly").is_some_and(Value::is_object) {
+            device_request(&mut request["exactly"]);
+        }
+        if request.get("firstAvailable").is_some_and(Value::is_array) {
+            items(&mut request["firstAvailable"]).for_each(device_request);
+        }
+    }
+}
+
+fn device_request(request: &mut Value) {
+    default_empty(request, "allocationMode", "ExactCount");
+    if request["allocationMode"] == "ExactCount" {
+        default_zero(request, "count", 1);
+    }
 }
 
 fn csi_driver(spec: &mut Value) {

@@ -70,6 +70,11 @@ pub(crate) fn pod_spec(spec: &mut Value) {
         tidy(spec, list);
     }
     for volume in items(&mut spec["volumes"]) {
+        // A volume of no kind is an empty directory.
+        if volume.as_object().is_some_and(|v| v.iter().all(|(key, source)| key == "name" || source.is_null()))
+        {
+            volume["emptyDir"] = json!({});
+        }
         volume_source(volume);
     }
     tidy(spec, "volumes");
@@ -121,30 +126,11 @@ fn container(container: &mut Value) {
         }
         tidy(container, probe);
     }
-    for moment in ["postStart", "preStop"] {
-        if container["lifecycle"][moment]["httpGet"].is_object() {
-            http_get(&mut container["lifecycle"][moment]["httpGet"]);
+    for moment in ["/lifecycle/postStart/httpGet", "/lifecycle/preStop/httpGet"] {
+        if let Some(action) = container.pointer_mut(moment).filter(|action| action.is_object()) {
+            http_get(action);
         }
     }
-    clean_lifecycle(container);
-}
-
-/// Takes out what looking for handlers put in.
-fn clean_lifecycle(container: &mut Value) {
-    let Some(lifecycle) = container.get_mut("lifecycle") else { return };
-    for moment in ["postStart", "preStop"] {
-        if let Some(handler) = lifecycle.get_mut(moment) {
-            tidy(handler, "httpGet");
-            if handler.as_object().is_some_and(serde_json::Map::is_empty) {
-                *handler = Value::Null;
-            }
-        }
-        tidy(lifecycle, moment);
-    }
-    if lifecycle.as_object().is_some_and(serde_json::Map::is_empty) {
-        *lifecycle = Value::Null;
-    }
-    tidy(container, "lifecycle");
 }
 
 /// `Always` for the tag `latest` or none at all.

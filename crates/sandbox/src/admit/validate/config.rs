@@ -10,19 +10,23 @@ const LARGEST: usize = 1024 * 1024;
 const KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
 fn config_key(key: &str, field: &str, out: &mut Causes) {
-    let field = format!("{field}[{key}]");
+    key_problems(key, &format!("{field}[{key}]"), out);
+}
+
+/// What is wrong with a key of a config map or a secret.
+pub(super) fn key_problems(key: &str, field: &str, out: &mut Causes) {
     if key.len() > 253 {
-        out.push(Cause::invalid(&field, &json!(key), "must be no more than 253 bytes"));
+        out.push(Cause::invalid(field, &json!(key), "must be no more than 253 characters"));
     }
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
-        out.push(Cause::invalid(&field, &json!(key), KEY_TEXT));
+        out.push(Cause::invalid(field, &json!(key), KEY_TEXT));
     } else if key == "." || key == ".." || key.starts_with("..") {
         let why = match key {
             "." => "must not be '.'",
             ".." => "must not be '..'",
             _ => "must not start with '..'",
         };
-        out.push(Cause::invalid(&field, &json!(key), why));
+        out.push(Cause::invalid(field, &json!(key), why));
     }
 }
 
@@ -143,6 +147,11 @@ pub(super) fn claim(spec: &Value, field: &str, out: &mut Causes) {
 
 fn access_modes(spec: &Value, field: &str, out: &mut Causes) {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let several = spec["accessModes"].as_array().is_some_and(|modes| modes.len() > 1);
+    if several && list(&spec["accessModes"]).any(|(_, mode)| mode == "ReadWriteOncePod") {
+        let why = "may not use ReadWriteOncePod with other access modes";
+        out.push(Cause::forbidden(format!("{field}.accessModes"), why));
+    }
     for (_, mode) in list(&spec["accessModes"]) {
         if !mode.as_str().is_some_and(|m| MODES.contains(&m)) {
             out.push(Cause::not_supported(format!("{field}.accessModes"), mode, MODES));
@@ -157,7 +166,8 @@ pub(super) fn volume(spec: &Value, out: &mut Causes) {
     access_modes(spec, "spec", out);
     if is_empty(&spec["capacity"]) {
         out.push(Cause::required("spec.capacity", ""));
-    } else if spec["capacity"].get("storage").is_none() {
+    }
+    if spec["capacity"].get("storage").is_none() {
         out.push(Cause::not_supported("spec.capacity", &spec["capacity"], &["storage"]));
     }
     one_of(
@@ -166,6 +176,127 @@ pub(super) fn volume(spec: &Value, out: &mut Causes) {
         &["Delete", "Recycle", "Retain"],
         out,
     );
+    let mut given = 0;
+    for source in VOLUMES {
+        if !spec[*source].is_object() {
+            continue;
+        }
+        given += 1;
+        let at = format!("spec.{source}");
+        if given > 1 {
+            out.push(Cause::forbidden(at, "may not specify more than 1 volume type"));
+            continue;
+        }
+        let path = &spec[*source]["path"];
+        match *source {
+            "hostPath" | "local" | "nfs" => {
+                if is_empty(path) {
+                    out.push(Cause::required(format!("{at}.path"), ""));
+                } else if path.as_str().is_some_and(|p| p.split('/').any(|part| part == "..")) {
+                    out.push(Cause::invalid(format!("{at}.path"), path, "must not contain '..'"));
+                }
+                if *source == "local" && spec["nodeAffinity"].is_null() {
+                    out.push(Cause::required("spec.nodeAffinity", "Local volume requires node affinity"));
+                }
+                if *source == "nfs" && is_empty(&spec["nfs"]["server"]) {
+                    out.push(Cause::required("spec.nfs.server", ""));
+                }
+            }
+            "csi" => {
+                for key in ["driver", "volumeHandle"] {
+                    if is_empty(&spec["csi"][key]) {
+                        out.push(Cause::required(format!("{at}.{key}"), ""));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    if given == 0 {
+        out.push(Cause::required("spec", "must specify a volume type"));
+    }
+}
+
+/// What a persistent volume may be, one of them.
+const VOLUMES: &[&str] = &[
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
+
+const USAGES: &[&str] = &[
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+pub(super) fn certificate_request(spec: &Value, out: &mut Causes) {
+    use base64::Engine;
+    let request = spec["request"].as_str().unwrap_or("");
+    let request = base64::engine::general_purpose::STANDARD.decode(request).unwrap_or_default();
+    if !request.starts_with(b"-----BEGIN CERTIFICATE REQUEST-----") {
+        let why = "PEM block type must be CERTIFICATE REQUEST";
+        out.push(Cause::invalid("spec.request", &spec["request"], why));
+    }
+    if is_empty(&spec["usages"]) {
+        out.push(Cause::required("spec.usages", ""));
+    }
+    for (i, usage) in list(&spec["usages"]) {
+        if !USAGES.iter().any(|known| usage == known) {
+            out.push(Cause::not_supported(format!("spec.usages[{i}]"), usage, USAGES));
+        }
+    }
+    match spec["signerName"].as_str().unwrap_or("").split_once('/') {
+        Some((domain, path)) if domain.contains('.') && !path.is_empty() => {}
+        _ => out.push(Cause::invalid(
+            "spec.signerName",
+            &json!(spec["signerName"].as_str().unwrap_or("")),
+            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
+        )),
+    }
+    if spec["expirationSeconds"].as_i64().is_some_and(|s| s < 600) {
+        let why = "may not specify a duration less than 600 seconds (10 minutes)";
+        out.push(Cause::invalid("spec.expirationSeconds", &spec["expirationSeconds"], why));
+    }
 }
 
 pub(super) fn role(object: &Value, namespaced: bool, out: &mut Causes) {
@@ -226,12 +357,12 @@ pub(super) fn binding(object: &Value, namespaced: bool, out: &mut Causes) {
     }
     if is_empty(&role["name"]) {
         out.push(Cause::required("roleRef.name", ""));
+    } else if role["name"].as_str().is_some_and(|name| name.contains('/')) {
+        out.push(Cause::invalid("roleRef.name", &role["name"], "may not contain '/'"));
     }
     for (i, subject) in list(&object["subjects"]) {
         let at = format!("subjects[{i}]");
-        if is_empty(&subject["name"]) {
-            out.push(Cause::required(format!("{at}.name"), ""));
-        }
+        let unnamed = out.len();
         match subject["kind"].as_str().unwrap_or("") {
             "ServiceAccount" => {
                 if let Some(name) = subject["name"].as_str().filter(|n| !n.is_empty()) {
@@ -258,6 +389,96 @@ pub(super) fn binding(object: &Value, namespaced: bool, out: &mut Causes) {
                 &text(&subject["kind"]),
                 &["ServiceAccount", "User", "Group"],
             )),
+        }
+        if is_empty(&subject["name"]) {
+            // Kinds nobody knows are named before the missing name, known ones after it.
+            let known = matches!(subject["kind"].as_str(), Some("ServiceAccount" | "User" | "Group"));
+            let at = Cause::required(format!("{at}.name"), "");
+            if known { out.insert(unnamed, at) } else { out.push(at) }
+        }
+    }
+}
+
+pub(super) fn limit_range(spec: &Value, out: &mut Causes) {
+    use crate::admit::quota::amount;
+    for (i, limit) in list(&spec["limits"]) {
+        let at = format!("spec.limits[{i}]");
+        let kind = limit["type"].as_str().unwrap_or("");
+        texts(meta::qualified_problems(kind), &json!(kind), &format!("{at}.type"), out);
+        let mut names = std::collections::BTreeSet::new();
+        for side in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+            names.extend(limit[side].as_object().into_iter().flatten().map(|(name, _)| name));
+        }
+        for name in names {
+            let value = |side: &str| limit[side].get(name).and_then(|v| Some((v, amount(v)?)));
+            // (a, b) with a message when the first is more than the second; shown is what Go shows.
+            let mut over = |low: &str, high: &str, at_side: &str, shown: &str, words: (&str, &str)| {
+                if let (Some((a, x)), Some((b, y))) = (value(low), value(high))
+                    && x > y
+                {
+                    let shown = value(shown).map_or(a, |(v, _)| v);
+                    let text = |v: &Value| crate::admit::quota::canonical(v);
+                    out.push(Cause::invalid(
+                        format!("{at}.{at_side}[{name}]"),
+                        &json!(text(shown)),
+                        &format!(
+                            "{} value {} is greater than {} value {}",
+                            words.0,
+                            text(a),
+                            words.1,
+                            text(b)
+                        ),
+                    ));
+                }
+            };
+            over("min", "max", "min", "min", ("min", "max"));
+            over("min", "defaultRequest", "defaultRequest", "defaultRequest", ("min", "default request"));
+            over("defaultRequest", "max", "defaultRequest", "defaultRequest", ("default request", "max"));
+            over(
+                "defaultRequest",
+                "default",
+                "defaultRequest",
+                "defaultRequest",
+                ("default request", "default limit"),
+            );
+            over("min", "default", "default", "min", ("min", "default"));
+            over("default", "max", "default", "default", ("default", "max"));
+        }
+    }
+}
+
+const SCOPES: &[&str] = &[
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+];
+
+pub(super) fn quota(spec: &Value, out: &mut Causes) {
+    use crate::admit::quota::{amount, canonical};
+    for (name, value) in meta::sorted(&spec["hard"]) {
+        let at = format!("spec.hard[{name}]");
+        let whole = !name.contains("cpu") && !name.contains("memory") && !name.contains("storage");
+        match amount(value) {
+            Some(amount) if amount < 0 => {
+                out.push(Cause::invalid(&at, &json!(canonical(value)), "must be greater than or equal to 0"));
+            }
+            Some(amount) if whole && amount % 1_000_000_000 != 0 => {
+                out.push(Cause::invalid(&at, &json!(canonical(value)), "must be an integer"));
+            }
+            _ => {}
+        }
+    }
+    if list(&spec["scopes"]).any(|(_, s)| !s.as_str().is_some_and(|s| SCOPES.contains(&s))) {
+        out.push(Cause::invalid("spec.scopes", &spec["scopes"], "unsupported scope"));
+    }
+    let has = |scope: &str| list(&spec["scopes"]).any(|(_, s)| s == scope);
+    for (a, b) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
+        if has(a) && has(b) {
+            out.push(Cause::invalid("spec.scopes", &spec["scopes"], "conflicting scopes"));
         }
     }
 }
@@ -341,7 +562,7 @@ pub(crate) fn newer_event(object: &Value) -> Result<(), Causes> {
     }
     let kind = object["type"].as_str().unwrap_or("");
     if !matches!(kind, "Normal" | "Warning") {
-        out.push(Cause::invalid("type", &json!(kind), &format!("has invalid value: {kind}")));
+        out.push(Cause::invalid("type", &json!(""), &format!("has invalid value: {kind}")));
     }
     if out.is_empty() {
         return Ok(());

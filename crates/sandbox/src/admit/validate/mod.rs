@@ -25,8 +25,9 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("apps", "Deployment") => workload::deployment(&object["spec"], out),
         ("apps", "ReplicaSet") => workload::replica_set(&object["spec"], out),
         ("apps", "StatefulSet") => workload::stateful_set(&object["spec"], out),
+        ("apps", "ControllerRevision") => workload::revision(object, out),
         ("apps", "DaemonSet") => workload::daemon_set(&object["spec"], out),
-        ("batch", "Job") => workload::job(object, out),
+        ("batch", "Job") => workload::job(object, old.is_none(), out),
         ("batch", "CronJob") => workload::cron_job(object, out),
         ("autoscaling", "HorizontalPodAutoscaler") => workload::autoscaler(&object["spec"], out),
         ("policy", "PodDisruptionBudget") => workload::disruption_budget(&object["spec"], out),
@@ -39,7 +40,11 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("", "Secret") => config::secret(object, out),
         ("", "PersistentVolumeClaim") => config::claim(&object["spec"], "spec", out),
         ("", "PersistentVolume") => config::volume(&object["spec"], out),
-        ("", "LimitRange" | "ResourceQuota" | "ServiceAccount" | "Namespace" | "Node") => {}
+        ("", "LimitRange") => config::limit_range(&object["spec"], out),
+        ("", "ResourceQuota") => config::quota(&object["spec"], out),
+        ("certificates.k8s.io", "CertificateSigningRequest") if old.is_none() => {
+            config::certificate_request(&object["spec"], out);
+        }
         ("", "Event") => config::event(object, out),
         ("rbac.authorization.k8s.io", "Role") => config::role(object, true, out),
         ("rbac.authorization.k8s.io", "ClusterRole") => config::role(object, false, out),
@@ -48,9 +53,13 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("storage.k8s.io", "StorageClass") => config::storage_class(object, out),
         ("scheduling.k8s.io", "PriorityClass") => config::priority_class(object, out),
         ("coordination.k8s.io", "Lease") => config::lease(&object["spec"], out),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {}
         _ => {}
     }
+}
+
+/// A value as Go prints its internal type: every field by its Go name, `null` where it is not set.
+pub(crate) fn internal(value: &Value, fields: &[(&str, &str)]) -> Value {
+    Value::Object(fields.iter().map(|(go, json)| ((*go).to_owned(), value[*json].clone())).collect())
 }
 
 /// `must be greater than or equal to 0`.

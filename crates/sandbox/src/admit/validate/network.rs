@@ -9,7 +9,7 @@ use super::{Causes, is_empty, label_selector, list, one_of, port_number, port_or
 use crate::admit::meta;
 use crate::status::Cause;
 
-const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(super) const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const BAD_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 pub(super) fn service(object: &Value, out: &mut Causes) {
@@ -52,9 +52,22 @@ pub(super) fn service(object: &Value, out: &mut Causes) {
     }
     one_of(&spec["sessionAffinity"], "spec.sessionAffinity".into(), &["ClientIP", "None"], out);
     cluster_ips(spec, external, out);
+    if kind == "LoadBalancer" {
+        for (i, range) in list(&spec["loadBalancerSourceRanges"]) {
+            if !range.as_str().is_some_and(|r| is_cidr(r.trim())) {
+                out.push(Cause::invalid(format!("spec.LoadBalancerSourceRanges[{i}]"), range, BAD_CIDR));
+            }
+        }
+    } else if !is_empty(&spec["loadBalancerSourceRanges"]) {
+        let why = "may only be used when `type` is 'LoadBalancer'";
+        out.push(Cause::forbidden("spec.LoadBalancerSourceRanges", why));
+    }
     for (i, ip) in list(&spec["externalIPs"]) {
-        if ip.as_str().is_none_or(|t| t.parse::<IpAddr>().is_err()) {
-            out.push(Cause::invalid(format!("spec.externalIPs[{i}]"), ip, BAD_IP));
+        let text = ip.as_str().unwrap_or("");
+        if text.parse::<IpAddr>().is_err() {
+            let numbers = text.split('.').all(|part| part.parse::<u8>().is_ok()) && text.contains('.');
+            let why = if numbers { "must not have leading 0s" } else { BAD_IP };
+            out.push(Cause::invalid(format!("spec.externalIPs[{i}]"), ip, why));
         }
     }
     one_of(
@@ -80,7 +93,14 @@ pub(super) fn service(object: &Value, out: &mut Causes) {
             out.push(Cause {
                 reason: "FieldValueDuplicate",
                 field: format!("spec.ports[{i}]"),
-                message: format!("Duplicate value: {}", json!({"port": key.1, "protocol": key.0})),
+                // This type is printed by its Go field names, bare of all but its number.
+                message: format!(
+                    "Duplicate value: {}",
+                    json!({
+                        "Name": "", "Protocol": key.0, "AppProtocol": null, "Port": key.1,
+                        "TargetPort": 0, "NodePort": 0,
+                    })
+                ),
             });
         }
     }
@@ -145,10 +165,10 @@ pub(super) fn ingress(spec: &Value, out: &mut Causes) {
         let at = format!("spec.rules[{i}]");
         if let Some(host) = rule["host"].as_str().filter(|h| !h.is_empty()) {
             let problems = match host.strip_prefix("*.") {
-                Some(rest) => meta::subdomain_problems(rest),
-                None if host.contains('*') => vec!["a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned()],
-                None if host.parse::<IpAddr>().is_ok() => vec!["must be a DNS name, not an IP address".to_owned()],
-                None => meta::subdomain_problems(host),
+                Some(rest) if !rest.contains('*') => meta::subdomain_problems(rest),
+                _ if host.contains('*') => vec!["a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned()],
+                _ if host.parse::<IpAddr>().is_ok() => vec!["must be a DNS name, not an IP address".to_owned()],
+                _ => meta::subdomain_problems(host),
             };
             texts(problems, &rule["host"], &format!("{at}.host"), out);
         }
@@ -159,7 +179,11 @@ pub(super) fn ingress(spec: &Value, out: &mut Causes) {
             let at = format!("{at}.http.paths[{j}]");
             let text = path["path"].as_str().unwrap_or("");
             match path["pathType"].as_str() {
-                None => out.push(Cause::required(format!("{at}.pathType"), "pathType must be specified")),
+                None => {
+                    // Without a type the rest is not looked at.
+                    out.push(Cause::required(format!("{at}.pathType"), "pathType must be specified"));
+                    continue;
+                }
                 Some("Exact" | "Prefix") => {
                     if !text.starts_with('/') {
                         out.push(Cause::invalid(
@@ -167,6 +191,12 @@ pub(super) fn ingress(spec: &Value, out: &mut Causes) {
                             &json!(text),
                             "must be an absolute path",
                         ));
+                    }
+                    for odd in ["//", "/./", "/../", "%2f", "%2F"] {
+                        if text.starts_with('/') && text.contains(odd) {
+                            let why = format!("must not contain '{odd}'");
+                            out.push(Cause::invalid(format!("{at}.path"), &json!(text), &why));
+                        }
                     }
                 }
                 Some("ImplementationSpecific") => {
@@ -185,6 +215,13 @@ pub(super) fn ingress(spec: &Value, out: &mut Causes) {
                 )),
             }
             backend(&path["backend"], &format!("{at}.backend"), out);
+        }
+    }
+    for (i, tls) in list(&spec["tls"]) {
+        for (j, host) in list(&tls["hosts"]) {
+            let text = host.as_str().unwrap_or("");
+            let bare = text.strip_prefix("*.").unwrap_or(text);
+            texts(meta::subdomain_problems(bare), host, &format!("spec.tls[{i}].hosts[{j}]"), out);
         }
     }
     if let Some(class) = spec["ingressClassName"].as_str() {
@@ -231,6 +268,19 @@ pub(super) fn network_policy(spec: &Value, out: &mut Causes) {
                 if !port["port"].is_null() {
                     port_or_name(&port["port"], format!("{at}.port"), out);
                 }
+                if let Some(end) = port["endPort"].as_i64() {
+                    let why = match &port["port"] {
+                        Value::Null => "may not be specified when `port` is not specified",
+                        Value::String(_) => "may not be specified when `port` is non-numeric",
+                        start if start.as_i64().is_some_and(|start| end < start) => {
+                            "must be greater than or equal to `port`"
+                        }
+                        _ => "",
+                    };
+                    if !why.is_empty() {
+                        out.push(Cause::invalid(format!("{at}.endPort"), &port["endPort"], why));
+                    }
+                }
             }
             for (j, peer) in list(&rule[side]) {
                 let at = format!("spec.{direction}[{i}].{side}[{j}]");
@@ -275,12 +325,33 @@ fn ip_block(block: &Value, field: &str, out: &mut Causes) {
         }
         _ => {
             for (i, except) in list(&block["except"]) {
-                if !except.as_str().is_some_and(is_cidr) {
+                let inner = except.as_str().unwrap_or("");
+                if !is_cidr(inner) {
                     out.push(Cause::invalid(format!("{field}.except[{i}]"), except, BAD_CIDR));
+                } else if !within(inner, block["cidr"].as_str().unwrap_or("")) {
+                    let why = "must be a strict subset of `cidr`";
+                    out.push(Cause::invalid(format!("{field}.except[{i}]"), except, why));
                 }
             }
         }
     }
+}
+
+/// Whether a range lies inside of another and is smaller.
+fn within(inner: &str, outer: &str) -> bool {
+    let read = |text: &str| -> Option<(u128, u8, u8)> {
+        let (ip, bits) = text.split_once('/')?;
+        let bits: u8 = bits.parse().ok()?;
+        match ip.parse().ok()? {
+            IpAddr::V4(ip) => Some((u128::from(u32::from(ip)) << 96, bits, 4)),
+            IpAddr::V6(ip) => Some((u128::from(ip), bits, 6)),
+        }
+    };
+    let (Some((a, narrow, family)), Some((b, wide, other))) = (read(inner), read(outer)) else {
+        return false;
+    };
+    let shift = 128_u32.saturating_sub(u32::from(wide));
+    family == other && narrow > wide && (wide == 0 || a >> shift == b >> shift)
 }
 
 fn is_cidr(text: &str) -> bool {
@@ -300,15 +371,39 @@ pub(super) fn endpoint_slice(object: &Value, out: &mut Causes) {
         "IPv4" | "IPv6" | "FQDN" => {}
         _ => out.push(Cause::not_supported("addressType", &object["addressType"], &["FQDN", "IPv4", "IPv6"])),
     }
+    for (i, port) in list(&object["ports"]) {
+        let at = format!("ports[{i}]");
+        if let Some(name) = port["name"].as_str().filter(|name| !name.is_empty()) {
+            texts(meta::label_problems(name), &port["name"], &format!("{at}.name"), out);
+        }
+        one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
+    }
     for (i, endpoint) in list(&object["endpoints"]) {
         if is_empty(&endpoint["addresses"]) {
-            out.push(Cause::required(format!("endpoints[{i}].addresses"), "must contain at least 1 address"));
+            out.push(Cause::required(format!("endpoints[{i}].addresses"), ""));
         }
         for (j, address) in list(&endpoint["addresses"]) {
             if object["addressType"] != "FQDN"
                 && address.as_str().is_none_or(|a| a.parse::<IpAddr>().is_err())
             {
                 out.push(Cause::invalid(format!("endpoints[{i}].addresses[{j}]"), address, BAD_IP));
+                continue;
+            }
+            let Some(ip) = address.as_str().and_then(|a| a.parse::<IpAddr>().ok()) else { continue };
+            let wrong = match object["addressType"].as_str() {
+                Some("IPv4") if ip.is_ipv6() => "must be an IPv4 address",
+                Some("IPv6") if ip.is_ipv4() => "must be an IPv6 address",
+                _ => "",
+            };
+            if !wrong.is_empty() {
+                out.push(Cause::invalid(format!("endpoints[{i}].addresses"), address, wrong));
+            }
+            if ip.is_loopback() {
+                out.push(Cause::invalid(
+                    format!("endpoints[{i}].addresses[{j}]"),
+                    address,
+                    "may not be in the loopback range (127.0.0.0/8, ::1/128)",
+                ));
             }
         }
     }
@@ -326,7 +421,9 @@ pub(super) fn endpoints(object: &Value, out: &mut Causes) {
             for (j, address) in list(&subset[side]) {
                 if address["ip"].as_str().is_none_or(|a| a.parse::<IpAddr>().is_err()) {
                     let shown = json!(address["ip"].as_str().unwrap_or(""));
-                    out.push(Cause::invalid(format!("subsets[{i}].{side}[{j}].ip"), &shown, BAD_IP));
+                    let at = format!("subsets[{i}].{side}[{j}].ip");
+                    out.push(Cause::invalid(&at, &shown, BAD_IP));
+                    out.push(Cause::invalid(&at, &shown, "must be a valid IP address"));
                 }
             }
         }

@@ -23,7 +23,18 @@ fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) {
             ));
         }
     }
+    if unreadable(selector) {
+        out.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
+        return;
+    }
     template_matches(spec, out);
+}
+
+/// Whether a selector cannot even be turned into one.
+fn unreadable(selector: &Value) -> bool {
+    let mut problems = Causes::new();
+    label_selector(selector, "", &mut problems);
+    !problems.is_empty()
 }
 
 fn template_matches(spec: &Value, out: &mut Causes) {
@@ -81,8 +92,8 @@ pub(super) fn deployment(spec: &Value, out: &mut Causes) {
             }
         }
         _ => out.push(Cause::not_supported(
-            "spec.strategy.type",
-            &strategy["type"],
+            "spec.strategy",
+            &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
             &["Recreate", "RollingUpdate"],
         )),
     }
@@ -209,7 +220,7 @@ pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
         _ => {
             out.push(Cause::invalid(
                 "spec.updateStrategy",
-                strategy,
+                &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
                 "must be 'RollingUpdate' or 'OnDelete'",
             ));
         }
@@ -276,21 +287,26 @@ pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
             }
         }
         _ => out.push(Cause::not_supported(
-            "spec.updateStrategy.type",
-            &json!(strategy["type"].as_str().unwrap_or("")),
-            &["OnDelete", "RollingUpdate"],
+            "spec.updateStrategy",
+            &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
+            &["RollingUpdate", "OnDelete"],
         )),
     }
     non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
 }
 
-pub(super) fn job(object: &Value, out: &mut Causes) {
+pub(super) fn job(object: &Value, new: bool, out: &mut Causes) {
     let spec = &object["spec"];
     job_spec(spec, "spec", out);
     if spec["selector"].is_null() {
         out.push(Cause::required("spec.selector", ""));
     } else {
         label_selector(&spec["selector"], "spec.selector", out);
+    }
+    let uid = &object["metadata"]["uid"];
+    let generated = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    if new && spec["manualSelector"] != true && !spec["selector"].is_null() && spec["selector"] != generated {
+        out.push(Cause::invalid("spec.selector", &spec["selector"], "`selector` not auto-generated"));
     }
     let labels = &spec["template"]["metadata"]["labels"];
     if !selects(&spec["selector"], labels) {
@@ -315,7 +331,20 @@ fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
         if mode == "Indexed" && spec["completions"].is_null() {
             out.push(Cause::required(format!("{field}.completions"), "when completion mode is Indexed"));
         }
+        if mode == "Indexed" && spec["parallelism"].as_i64().is_some_and(|n| n > 100_000) {
+            let why = "must be less than or equal to 100000 when completion mode is Indexed";
+            out.push(Cause::invalid(format!("{field}.parallelism"), &spec["parallelism"], why));
+        }
     }
+    if spec["completionMode"] != "Indexed" {
+        for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if !spec[key].is_null() {
+                let why = "requires indexed completion mode";
+                out.push(Cause::invalid(format!("{field}.{key}"), &spec[key], why));
+            }
+        }
+    }
+    failure_policy(spec, field, out);
     pod::template(&spec["template"], &format!("{field}.template"), out);
     let at = format!("{field}.template.spec.restartPolicy");
     match spec["template"]["spec"]["restartPolicy"].as_str().unwrap_or("") {
@@ -383,18 +412,17 @@ pub(super) fn cron_job(object: &Value, out: &mut Causes) {
 
 pub(super) fn autoscaler(spec: &Value, out: &mut Causes) {
     let min = spec["minReplicas"].as_i64();
-    if min.is_some_and(|m| m < 1) {
-        out.push(Cause::invalid(
-            "spec.minReplicas",
-            &spec["minReplicas"],
-            "must be greater than or equal to 1",
-        ));
+    let to_zero =
+        list(&spec["metrics"]).any(|(_, m)| matches!(m["type"].as_str(), Some("Object" | "External")));
+    if min == Some(0) && !to_zero {
+        let why = "must specify at least one Object or External metric to support scaling to zero replicas";
+        out.push(Cause::forbidden("spec.metrics", why));
+    } else if min.is_some_and(|m| m < 0) {
+        let why = "must be greater than or equal to 0";
+        out.push(Cause::invalid("spec.minReplicas", &spec["minReplicas"], why));
     }
     let max = spec["maxReplicas"].as_i64().unwrap_or(0);
     let shown = json!(max);
-    if max < 1 {
-        out.push(Cause::invalid("spec.maxReplicas", &shown, "must be greater than 0"));
-    }
     if min.is_some_and(|m| max < m) {
         out.push(Cause::invalid(
             "spec.maxReplicas",
@@ -402,16 +430,128 @@ pub(super) fn autoscaler(spec: &Value, out: &mut Causes) {
             "must be greater than or equal to `minReplicas`",
         ));
     }
+    if max == 0 {
+        out.push(Cause::required("spec.maxReplicas", ""));
+    } else if max < 0 {
+        out.push(Cause::invalid("spec.maxReplicas", &shown, "must be greater than 0"));
+    }
     for key in ["kind", "name"] {
         if is_empty(&spec["scaleTargetRef"][key]) {
             out.push(Cause::required(format!("spec.scaleTargetRef.{key}"), ""));
+        }
+    }
+    if !spec["scaleTargetRef"]["apiVersion"].as_str().unwrap_or("").contains('/') {
+        out.push(Cause::invalid(
+            "spec.scaleTargetRef.apiVersion",
+            &json!(spec["scaleTargetRef"]["apiVersion"].as_str().unwrap_or("")),
+            "apiVersion must specify API group",
+        ));
+    }
+    for (i, metric) in list(&spec["metrics"]) {
+        let at = format!("spec.metrics[{i}]");
+        let kinds = ["ContainerResource", "External", "Object", "Pods", "Resource"];
+        let Some(kind) = metric["type"].as_str().filter(|kind| !kind.is_empty()) else {
+            out.push(Cause::required(format!("{at}.type"), "must specify a metric source type"));
+            continue;
+        };
+        if !kinds.contains(&kind) {
+            out.push(Cause::not_supported(format!("{at}.type"), &metric["type"], &kinds));
+            continue;
+        }
+        let mut member = kind.to_owned();
+        member[..1].make_ascii_lowercase();
+        if metric[&member].is_null() {
+            let why = "must populate information for the given metric source";
+            out.push(Cause::required(format!("{at}.{member}"), why));
+        }
+    }
+}
+
+pub(super) fn revision(object: &Value, out: &mut Causes) {
+    non_negative(&object["revision"], "revision".into(), out);
+    if object["data"].is_null() {
+        out.push(Cause::required("data", "data is mandatory"));
+    }
+}
+
+/// What ends a job early, or does not count against it.
+fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
+    let policy = &spec["podFailurePolicy"];
+    if policy.is_null() {
+        return;
+    }
+    let at = format!("{field}.podFailurePolicy");
+    if spec["template"]["spec"]["restartPolicy"] != "Never" {
+        out.push(Cause::invalid(
+            format!("{field}.template.spec.restartPolicy"),
+            &spec["template"]["spec"]["restartPolicy"],
+            "only \"Never\" is supported when podFailurePolicy is specified",
+        ));
+    }
+    for (i, rule) in list(&policy["rules"]) {
+        let at = format!("{at}.rules[{i}]");
+        let actions = ["Count", "FailIndex", "FailJob", "Ignore"];
+        match rule["action"].as_str().unwrap_or("") {
+            "" => out.push(Cause::required(
+                format!("{at}.action"),
+                "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]",
+            )),
+            "FailIndex" if spec["backoffLimitPerIndex"].is_null() => out.push(Cause::invalid(
+                format!("{at}.action"),
+                &rule["action"],
+                "requires the backoffLimitPerIndex to be set",
+            )),
+            action if actions.contains(&action) => {}
+            _ => out.push(Cause::not_supported(format!("{at}.action"), &rule["action"], &actions)),
+        }
+        let codes = &rule["onExitCodes"];
+        let conditions = !is_empty(&rule["onPodConditions"]);
+        if !codes.is_null() {
+            let at = format!("{at}.onExitCodes");
+            one_of(&codes["operator"], format!("{at}.operator"), &["In", "NotIn"], out);
+            for (j, code) in list(&codes["values"]) {
+                if codes["operator"] == "In" && *code == json!(0) {
+                    out.push(Cause::invalid(
+                        format!("{at}.values[{j}]"),
+                        code,
+                        "must not be 0 for the In operator",
+                    ));
+                }
+            }
+            if is_empty(&codes["values"]) {
+                out.push(Cause::invalid(
+                    format!("{at}.values"),
+                    &json!([]),
+                    "at least one value is required",
+                ));
+            }
+        }
+        match (codes.is_null(), conditions) {
+            (false, true) => {
+                let why = "specifying both OnExitCodes and OnPodConditions is not supported";
+                out.push(Cause::invalid(at, &Value::Null, why));
+            }
+            (true, false) => {
+                let why = "specifying one of OnExitCodes and OnPodConditions is required";
+                out.push(Cause::invalid(at, &Value::Null, why));
+            }
+            _ => {}
         }
     }
 }
 
 pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        out.push(Cause::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+        let shown = super::internal(
+            spec,
+            &[
+                ("MinAvailable", "minAvailable"),
+                ("Selector", "selector"),
+                ("MaxUnavailable", "maxUnavailable"),
+                ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy"),
+            ],
+        );
+        out.push(Cause::invalid("spec", &shown, "minAvailable and maxUnavailable cannot be both set"));
     }
     for key in ["minAvailable", "maxUnavailable"] {
         if !spec[key].is_null() {
@@ -420,4 +560,12 @@ pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
         }
     }
     label_selector(&spec["selector"], "spec.selector", out);
+    if !spec["unhealthyPodEvictionPolicy"].is_null() {
+        one_of(
+            &spec["unhealthyPodEvictionPolicy"],
+            "spec.unhealthyPodEvictionPolicy".into(),
+            &["AlwaysAllow", "IfHealthyBudget"],
+            out,
+        );
+    }
 }

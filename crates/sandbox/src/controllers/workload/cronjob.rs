@@ -93,7 +93,6 @@ impl Book<'_> {
                         self.status["lastSuccessfulTime"] = job["status"]["completionTime"].clone();
                     }
                 }
-                None if !listed && !deleting(job) => active.push(reference(job)),
                 _ => {}
             }
         }

@@ -1,5 +1,6 @@
 //! Jobs: pods that must succeed a number of times.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -139,27 +140,76 @@ struct End {
     first: &'static str,
     last: &'static str,
     reason: &'static str,
-    message: &'static str,
+    message: Cow<'static, str>,
 }
 
 const REACHED: End = End {
     first: "SuccessCriteriaMet",
     last: "Complete",
     reason: "CompletionsReached",
-    message: "Reached expected number of succeeded pods",
+    message: Cow::Borrowed("Reached expected number of succeeded pods"),
 };
 const BACK_OFF: End = End {
     first: "FailureTarget",
     last: "Failed",
     reason: "BackoffLimitExceeded",
-    message: "Job has reached the specified backoff limit",
+    message: Cow::Borrowed("Job has reached the specified backoff limit"),
 };
 const DEADLINE: End = End {
     first: "FailureTarget",
     last: "Failed",
     reason: "DeadlineExceeded",
-    message: "Job was active longer than specified deadline",
+    message: Cow::Borrowed("Job was active longer than specified deadline"),
 };
+
+/// A job that one of its own rules ends.
+fn by_policy(message: String) -> End {
+    End { first: "FailureTarget", last: "Failed", reason: "PodFailurePolicy", message: message.into() }
+}
+
+/// What the job's policy says about a failed pod: the action, and why in the words a real cluster uses.
+fn judged(job: &Value, pod: &Value) -> Option<(String, String)> {
+    let place = format!("{}/{}", text(pod, "/metadata/namespace"), name(pod));
+    for (index, rule) in list(job, "/spec/podFailurePolicy/rules").iter().enumerate() {
+        let action = text(rule, "/action").to_owned();
+        let codes = &rule["onExitCodes"];
+        let statuses = list(pod, "/status/containerStatuses").iter();
+        for status in statuses.chain(list(pod, "/status/initContainerStatuses")) {
+            let Some(code) = status["state"]["terminated"]["exitCode"].as_i64().filter(|code| *code != 0)
+            else {
+                continue;
+            };
+            let named = text(codes, "/containerName");
+            if codes.is_null() || !(named.is_empty() || status["name"] == named) {
+                continue;
+            }
+            let listed = list(codes, "/values").iter().any(|value| value.as_i64() == Some(code));
+            if listed == (codes["operator"] == "In") {
+                let who = text(status, "/name");
+                return Some((
+                    action.clone(),
+                    format!(
+                        "Container {who} for pod {place} failed with exit code {code} matching {action} rule at index {index}"
+                    ),
+                ));
+            }
+        }
+        for wanted in list(rule, "/onPodConditions") {
+            let kind = text(wanted, "/type");
+            let state = if wanted["status"].is_string() { text(wanted, "/status") } else { "True" };
+            if condition(pod, kind).is_some_and(|found| found["status"] == state) {
+                return Some((
+                    action,
+                    format!(
+                        "Pod {place} has condition {kind} matching {} rule at index {index}",
+                        text(rule, "/action")
+                    ),
+                ));
+            }
+        }
+    }
+    None
+}
 
 struct Run<'a> {
     job: Value,
@@ -260,7 +310,17 @@ impl Run<'_> {
             list(noted, "/succeeded").iter().filter_map(|u| u.as_str().map(str::to_owned)).collect(),
             list(noted, "/failed").iter().filter_map(|u| u.as_str().map(str::to_owned)).collect(),
         );
+        let mut ended = None;
         for pod in &fresh {
+            if text(pod, "/status/phase") == "Failed" {
+                match judged(&self.job, pod) {
+                    Some((action, _)) if action == "Ignore" => continue,
+                    Some((action, why)) if action == "FailJob" => {
+                        ended.get_or_insert(why);
+                    }
+                    _ => {}
+                }
+            }
             let side = if text(pod, "/status/phase") == "Succeeded" { &mut good } else { &mut bad };
             if !side.iter().any(|u| u == uid(pod)) {
                 side.push(uid(pod).to_owned());
@@ -287,6 +347,10 @@ impl Run<'_> {
             status["ready"] = ready.into();
             status["terminating"] = going.into();
         })?;
+        if let Some(why) = ended {
+            let now = self.cluster.timestamp();
+            self.write(|value| set(value, "FailureTarget", "True", "PodFailurePolicy", &why, &now))?;
+        }
         for pod in &fresh {
             untrack(pod, self.cluster)?;
         }
@@ -311,7 +375,11 @@ impl Run<'_> {
             return Some(REACHED);
         }
         if let Some(target) = condition(&self.job, "FailureTarget") {
-            return Some(if target["reason"] == "DeadlineExceeded" { DEADLINE } else { BACK_OFF });
+            return Some(match target["reason"].as_str() {
+                Some("DeadlineExceeded") => DEADLINE,
+                Some("PodFailurePolicy") => by_policy(text(target, "/message").to_owned()),
+                _ => BACK_OFF,
+            });
         }
         if suspended {
             return None;
@@ -352,7 +420,7 @@ impl Run<'_> {
     fn finish(&mut self, end: &End) -> Result<Next> {
         let now = self.cluster.timestamp();
         if !has_condition(&self.job, end.first) {
-            self.write(|value| set(value, end.first, "True", end.reason, end.message, &now))?;
+            self.write(|value| set(value, end.first, "True", end.reason, &end.message, &now))?;
         }
         for pod in self.active() {
             delete_pod(self.cluster, &self.job, &pod, COMPONENT)?;
@@ -364,7 +432,7 @@ impl Run<'_> {
         }
         self.count()?;
         self.write(|value| {
-            set(value, end.last, "True", end.reason, end.message, &now);
+            set(value, end.last, "True", end.reason, &end.message, &now);
             if end.last == "Complete" {
                 value["status"]["completionTime"] = now.clone().into();
             }
@@ -372,7 +440,7 @@ impl Run<'_> {
         if end.last == "Complete" {
             self.cluster.event(&self.job, COMPONENT, "Normal", "Completed", "Job completed");
         } else {
-            self.cluster.event(&self.job, COMPONENT, "Warning", end.reason, end.message);
+            self.cluster.event(&self.job, COMPONENT, "Warning", end.reason, &end.message);
         }
         Ok(Next::Done)
     }

@@ -13,7 +13,7 @@ use super::fault::{Fate, Plan, ends};
 use super::status::{self, HOST, Shown, Why};
 use crate::delete::DeleteOptions;
 use crate::status::Result;
-use crate::store::{Change, Event};
+use crate::store::{Change, Event, Key};
 
 const MANAGER: &str = "kubelet";
 /// How long containers take to stop when asked nicely.
@@ -56,7 +56,9 @@ impl Controller for Kubelet {
         let Some(pod) = cluster.get("pods", &item.key.namespace, &item.key.name) else {
             return Ok(Next::Done);
         };
-        if text(&pod, "/spec/nodeName").is_empty() {
+        let node = text(&pod, "/spec/nodeName");
+        // Nobody looks after a pod of a node that is not there, except to let it go.
+        if node.is_empty() || (!deleting(&pod) && cluster.object("nodes", &Key::new("", node)).is_none()) {
             return Ok(Next::Done);
         }
         let done = if deleting(&pod) {

@@ -12,6 +12,7 @@ mod daemonset;
 mod deployment;
 mod endpoints;
 mod fault;
+mod housekeeping;
 mod job;
 mod kubelet;
 mod node;
@@ -43,5 +44,6 @@ pub(crate) fn all() -> Vec<Box<dyn Controller>> {
         Box::<budget::Budgets>::default(),
         Box::new(autoscale::Autoscalers),
         Box::<usage::Quotas>::default(),
+        Box::new(housekeeping::Housekeeping),
     ]
 }

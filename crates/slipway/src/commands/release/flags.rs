@@ -109,6 +109,10 @@ pub struct PlanningFlags {
     /// Leave hooks out
     #[arg(long)]
     no_hooks: bool,
+
+    /// Where a list names something twice, which the server refuses, let the last count
+    #[arg(long)]
+    normalise: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -276,6 +280,7 @@ impl PlanningFlags {
             },
             driver: self.storage.driver(),
             no_hooks: self.no_hooks,
+            normalise: self.normalise,
             ..plan::Options::default()
         })
     }

@@ -1,6 +1,6 @@
 //! `slipway get`: what a revision holds.
 
-use slipway_cluster::helm::Release;
+use slipway_cluster::helm::{Hook, Release};
 use slipway_release::inspect;
 
 use super::flags::StorageFlag;
@@ -47,7 +47,11 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
             inspect::revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision).await;
         let release = found.map_err(fail)?;
         let hooks = |release: &Release| -> String {
-            release.hooks.iter().map(|hook| format!("---\n{}", hook.manifest)).collect()
+            let shown = |hook: &Hook| match hook.manifest.strip_prefix("# Source: ") {
+                Some(_) => format!("---\n{}", hook.manifest),
+                None => format!("---\n# Source: {}\n{}\n", hook.path, hook.manifest),
+            };
+            release.hooks.iter().map(shown).collect()
         };
         match args.what {
             What::Values => {

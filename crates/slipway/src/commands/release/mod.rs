@@ -7,6 +7,7 @@ pub mod flags;
 mod get;
 mod history;
 mod list;
+mod logs;
 mod plan;
 mod rollback;
 mod status;
@@ -27,6 +28,7 @@ pub use diff::{DiffArgs, diff};
 pub use get::{GetArgs, get};
 pub use history::{HistoryArgs, history};
 pub use list::{ListArgs, list};
+pub use logs::{LogsArgs, logs};
 pub use plan::{PlanArgs, plan};
 pub use rollback::{RollbackArgs, rollback};
 pub use status::{StatusArgs, status};
@@ -52,15 +54,19 @@ fn fail(failure: Failure) -> anyhow::Error {
 
 async fn connect(session: &Session) -> anyhow::Result<(Cluster, String)> {
     let connection = session.connect().await?;
-    let cluster = Cluster::new(connection.client);
-    // Later a server may be away for a while; one that never answers is reported at once.
+    let cluster = reached(Cluster::new(connection.client), &connection.server).await?;
+    Ok((cluster, connection.namespace))
+}
+
+/// The cluster, if it answers. Later a server may be away for a while; one that never answers is
+/// reported at once.
+pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> {
     let hasty = Retry { attempts: 3, patience: Duration::from_secs(2), ..Retry::default() };
     cluster.clone().with_retry(hasty).version().await.map_err(|error| {
-        let problem =
-            Problem::error(format!("cannot reach the cluster at {}: {}", connection.server, error.message));
+        let problem = Problem::error(format!("cannot reach the cluster at {server}: {}", error.message));
         problem.hint("check --kubeconfig and --context; --sandbox needs no cluster")
     })?;
-    Ok((cluster, connection.namespace))
+    Ok(cluster)
 }
 
 /// Shows a plan; what was decrypted for it is masked unless the user wants to see everything.

@@ -89,7 +89,9 @@ pub fn rows_text(rows: &[Row], with_place: bool) -> String {
                 .chain([row.app_version.clone()])
                 .collect()
         } else {
-            common.into_iter().chain([row.app_version.clone(), row.description.clone()]).collect()
+            // A failure tells more than fits a line; `status` shows all of it.
+            let description = row.description.lines().next().unwrap_or_default().to_owned();
+            common.into_iter().chain([row.app_version.clone(), description]).collect()
         };
         table.row(cells);
     }

@@ -1,28 +1,31 @@
 //! `slipway stack apply` and `slipway stack delete`: many releases carried out as one run.
 
-use std::collections::HashMap;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::time::Duration;
 
-use slipway_cluster::Cluster;
+use clap::{ArgGroup, ValueEnum};
+use serde_json::json;
 use slipway_problem::Problem;
-use slipway_stack::engine::{Connect, Engine};
+use slipway_stack::engine::Engine;
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
-use slipway_stack::plan::ClusterRef;
-use slipway_stack::record::{Meta, Takeover};
+use slipway_stack::record::{Meta, RunEvent, Takeover};
 use slipway_stack::resume::Resume;
 use slipway_stack::run::RunOptions;
-use slipway_stack::{Class, Command, FailMode, Git, NodeError, expand};
-use tokio::sync::Mutex;
+use slipway_stack::{Class, Command, Compiled, FailMode, Git, Plan};
 
+use super::clusters::Clusters;
 use super::flags::{self, RootFlags, SelectFlags};
-use super::runs;
-use crate::connect;
+use super::plan::{self, LookFlags};
+use super::{rehearse, runs};
+use crate::cli::Output;
+use crate::commands::release::flags::time;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
+use crate::term::style::{ERROR, WARNING, paint};
 
 #[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("going_on").args(["resume", "run_id", "rerun_failed"]).multiple(true)))]
 pub struct LaunchArgs {
     #[command(flatten)]
     root: RootFlags,
@@ -50,114 +53,260 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     retry: u32,
 
+    /// Classes of failures to try again besides the usual ones (`WAIT_TIMEOUT`)
+    #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = class)]
+    retry_on: Vec<Class>,
+
+    /// How long a release that is told to stop may take
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+    grace: Duration,
+
+    /// Only show the plan; of a resumed run, what is left of it
+    #[arg(long)]
+    plan_only: bool,
+
+    /// Show the plan and what it would change; the same as --plan-only --diff
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    look: LookFlags,
+
+    /// Carry everything out on copies of what it touches first; the clusters are written only if that goes well
+    #[arg(long, conflicts_with = "going_on")]
+    rehearse: bool,
+
     /// Go on with the most recent run that did not succeed
     #[arg(long)]
     resume: bool,
 
     /// The run to go on with
-    #[arg(long, value_name = "ID", requires = "resume")]
+    #[arg(long, value_name = "ID")]
     run_id: Option<String>,
 
-    /// Only what failed in the run that is gone on with
-    #[arg(long, requires = "resume")]
+    /// Only what failed in the run that is gone on with; --include-dependents adds what waited for it
+    #[arg(long)]
     rerun_failed: bool,
 
     /// Go on although inputs changed since the run was planned
-    #[arg(long, requires = "resume", conflicts_with = "replan")]
+    #[arg(long, requires = "going_on", conflicts_with = "replan")]
     allow_drift: bool,
 
     /// Plan anew and keep what the run did already
-    #[arg(long, requires = "resume")]
+    #[arg(long, requires = "going_on")]
     replan: bool,
+
+    /// What becomes of a revision that a killed run left pending
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    recover: Recover,
 
     /// Take the lock from a run that has not been heard of for a minute
     #[arg(long)]
     takeover: bool,
 
+    /// Take the lock from anybody
+    #[arg(long)]
+    force_takeover: bool,
+
+    /// Delete what others still need
+    #[arg(long)]
+    force_orphan: bool,
+
+    /// Ask before an apply too
+    #[arg(long)]
+    confirm: bool,
+
     /// Ask nothing
-    #[arg(short, long)]
+    #[arg(short, long, env = "SLIPWAY_YES", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
     yes: bool,
 
     /// From how many releases on a deletion is confirmed by the stack's name; 0 asks nothing
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, alias = "delete-confirm-threshold", value_name = "N", default_value = "5")]
     confirm_threshold: usize,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Recover {
+    /// It is marked failed before the next attempt
+    Auto,
+    /// It is left alone
+    Never,
+}
+
+fn class(word: &str) -> Result<Class, String> {
+    let known = Class::ALL.into_iter().find(|class| class.name().eq_ignore_ascii_case(word));
+    known.ok_or_else(|| {
+        let names: Vec<&str> = Class::ALL.iter().map(|class| class.name()).collect();
+        format!("there is no such class; there are: {}", names.join(", "))
+    })
+}
+
+impl LaunchArgs {
+    fn launch(&self, command: Command, session: &Session) -> Launch {
+        let mut request = flags::request(&self.root, &self.select, command);
+        request.orphan = self.force_orphan;
+        let goes_on = self.resume || self.rerun_failed || self.run_id.is_some();
+        let resume = goes_on.then(|| Resume {
+            run_id: self.run_id.clone(),
+            rerun_failed: self.rerun_failed,
+            // Of a run that is gone on with this is no selection but what else to do again.
+            include_dependents: self.rerun_failed
+                && !self.replan
+                && std::mem::take(&mut request.selector.include_dependents),
+            allow_drift: self.allow_drift,
+        });
+        let host = runs::host();
+        let user = std::env::var("USER").unwrap_or_default();
+        let pid = std::process::id();
+        let meta = Meta {
+            user: user.clone(),
+            host: host.clone(),
+            pid,
+            argv: std::env::args().map(|word| session.redactor().redact(&word).into_owned()).collect(),
+            cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+            ..Meta::default()
+        };
+        let options = RunOptions {
+            retry: self.retry.max(1),
+            retry_on: self.retry_on.iter().copied().collect(),
+            grace: self.grace,
+            recover: self.recover == Recover::Auto,
+            pid,
+            host: host.clone(),
+        };
+        Launch {
+            request,
+            resume,
+            replan: self.replan,
+            plan_only: self.plan_only || self.dry_run,
+            concurrency: self.concurrency,
+            concurrency_per_cluster: self.concurrency_per_cluster,
+            fail_mode: if self.continue_on_error { FailMode::ContinueOnError } else { FailMode::FailFast },
+            options,
+            takeover: match (self.force_takeover, self.takeover) {
+                (true, _) => Takeover::Force,
+                (false, true) => Takeover::IfStale,
+                (false, false) => Takeover::Never,
+            },
+            owner: format!("{user}@{host}:{pid}"),
+            meta,
+            yes: self.yes,
+            confirm: self.confirm,
+            confirm_threshold: self.confirm_threshold,
+        }
+    }
+}
+
 pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Result<Exit> {
-    let request = flags::request(&args.root, &args.select, command);
+    let wanted = args.launch(command, session);
+    let plan_only = wanted.plan_only;
+    if (args.look.diff || args.look.verify) && !plan_only && wanted.resume.is_none() {
+        // What is about to change is shown first.
+        let compiled = slipway_stack::compile(&wanted.request, &Git::default())?;
+        plan::present(compiled.plan, &[], compiled.unmapped, &args.look, &args.root, session)?;
+    }
     let store = runs::store(&args.root.root)?;
     let root = runs::directory(&args.root.root)?;
-    let resume = args.resume.then(|| Resume {
-        run_id: args.run_id.clone(),
-        rerun_failed: args.rerun_failed,
-        include_dependents: false,
-        allow_drift: args.allow_drift,
-    });
-    let host = runs::host();
-    let user = std::env::var("USER").unwrap_or_default();
-    let pid = std::process::id();
-    let meta = Meta {
-        user: user.clone(),
-        host: host.clone(),
-        pid,
-        argv: std::env::args().map(|word| session.redactor().redact(&word).into_owned()).collect(),
-        cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-        ..Meta::default()
-    };
-    let wanted = Launch {
-        request,
-        resume,
-        replan: args.replan,
-        concurrency: args.concurrency,
-        concurrency_per_cluster: args.concurrency_per_cluster,
-        fail_mode: if args.continue_on_error { FailMode::ContinueOnError } else { FailMode::FailFast },
-        options: RunOptions { retry: args.retry.max(1), pid, host: host.clone(), ..RunOptions::default() },
-        takeover: if args.takeover { Takeover::IfStale } else { Takeover::Never },
-        owner: format!("{user}@{host}:{pid}"),
-        meta,
-        yes: args.yes,
-        confirm_threshold: args.confirm_threshold,
-        ..Launch::default()
-    };
+    let lines = session.output() == Output::Json && !plan_only;
     let ended = session.block_on(async {
         let interrupt = Interrupt::listen()?;
         let events = session.events();
-        let connect = Clusters { session, root: root.clone(), open: Mutex::default() };
-        let engine = Engine { root, connect, events: events.clone() };
-        let listener = Listener {
-            on_plan: Box::new(|plan, compiled| {
-                for warning in compiled.into_iter().flat_map(|compiled| &compiled.warnings) {
-                    anstream::eprint!("{}", crate::term::report::render(warning));
-                }
-                anstream::eprintln!("{} releases of stack {}", plan.nodes.len(), plan.stack_name);
-            }),
-            on_takeover: Box::new(|holder| anstream::eprintln!("took the lock from {}", holder.owner)),
-            ask: Box::new(ask),
-            on_event: None,
+        let engine = Engine {
+            connect: Clusters::new(session, root.clone()),
+            root: root.clone(),
+            events: events.clone(),
         };
         let token = interrupt.token().clone();
+        if args.rehearse {
+            match rehearse::rehearse(&wanted, &engine, &root, token.clone()).await {
+                Ok(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
+                Ok(done) => anstream::eprintln!(
+                    "rehearsed {} releases on a copy of {} objects",
+                    done.releases,
+                    done.copied
+                ),
+                Err(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
+                Err(error) => {
+                    anstream::eprintln!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
+                    return Err(error);
+                }
+            }
+        }
+        let listener = Listener {
+            on_plan: Box::new(|plan, compiled| announce(plan, compiled, plan_only, session)),
+            on_takeover: Box::new(|holder| {
+                anstream::eprintln!("{} took the lock from {}", paint(WARNING, "notice:"), holder.owner);
+            }),
+            ask: Box::new(ask),
+            on_event: lines.then(|| {
+                Box::new(|event: &RunEvent| tell(&serde_json::to_value(event).unwrap_or_default()))
+                    as slipway_stack::run::OnEvent<'_>
+            }),
+        };
         let ended = launch(wanted, &store, &Git::default(), &engine, listener, &events, token).await;
-        Ok((ended?, interrupt.exit()))
+        Ok((Some(ended?), interrupt.exit()))
     })?;
     match ended {
-        (Ended::Planned { .. }, _) => Ok(Exit::Done),
-        (Ended::NothingToDo { releases }, _) => {
-            anstream::eprintln!("nothing to do: all {releases} releases are done");
+        (None, interrupted) => Ok(interrupted.unwrap_or(Exit::Interrupted)),
+        (Some(Ended::Planned { plan, compiled }), _) => {
+            let unmapped = compiled.as_ref().map_or(0, |compiled| compiled.unmapped);
+            let look = LookFlags { diff: args.look.diff || args.dry_run, ..args.look };
+            plan::present(*plan, &[], unmapped, &look, &args.root, session)
+        }
+        (Some(Ended::NothingToDo { releases }), _) => {
+            anstream::eprintln!("nothing to do: all {releases} releases succeeded");
             Ok(Exit::Done)
         }
-        (Ended::Ran { plan, finished }, interrupted) => {
-            runs::show(&store, &plan.run_id, session)?;
-            if let Some(why) = &finished.unwritable {
-                return Err(Problem::error(format!("the run could not be recorded: {why}")).into());
+        (Some(Ended::Ran { plan, finished }), interrupted) => {
+            if lines {
+                let mut last = serde_json::to_value(&finished.summary)?;
+                last["type"] = json!("SUMMARY");
+                tell(&last);
+            } else {
+                runs::show(&store, &plan.run_id, session)?;
             }
+            if finished.lost_lock {
+                anstream::eprintln!(
+                    "{} another run took the lock; this one stopped",
+                    paint(WARNING, "notice:")
+                );
+            }
+            if !finished.success {
+                let again = format!("slipway stack {command} --resume --run-id {}", plan.run_id);
+                anstream::eprintln!("resume with: {again}");
+            }
+            if let Some(why) = &finished.unwritable {
+                let problem = Problem::error(format!("run log unwritable: {why}")).code("ST055");
+                return Err(problem.hint("make room on the disk and go on with --resume").into());
+            }
+            let changed = finished.summary.nodes.values().any(|node| node.changed == Some(true));
             Ok(match interrupted {
                 Some(exit) => exit,
+                None if finished.success && changed && args.look.detailed_exitcode => Exit::Changes,
                 None if finished.success => Exit::Done,
                 None => Exit::Failed,
             })
         }
+    }
+}
+
+/// One line of JSON on standard output; a reader that left ends nothing.
+fn tell(value: &serde_json::Value) {
+    let _ = writeln!(std::io::stdout().lock(), "{value}");
+}
+
+/// Says what is about to happen.
+fn announce(plan: &Plan, compiled: Option<&Compiled>, plan_only: bool, session: &Session) {
+    for warning in compiled.into_iter().flat_map(|compiled| &compiled.warnings) {
+        anstream::eprint!("{}", crate::term::report::render(warning));
+    }
+    for notice in compiled.into_iter().flat_map(|compiled| &compiled.notices) {
+        anstream::eprintln!("{} {notice}", paint(WARNING, "notice:"));
+    }
+    if !plan_only && !session.is_quiet() {
+        anstream::eprintln!("{} releases of stack {}", plan.nodes.len(), plan.stack_name);
     }
 }
 
@@ -171,35 +320,4 @@ fn ask(question: &str) -> Option<String> {
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).ok()?;
     Some(answer)
-}
-
-/// Every cluster of a run, each opened once.
-struct Clusters<'s> {
-    session: &'s Session,
-    /// Where the paths of kubeconfigs start.
-    root: PathBuf,
-    open: Mutex<HashMap<String, Cluster>>,
-}
-
-impl Connect for Clusters<'_> {
-    async fn connect(&self, wanted: &ClusterRef) -> Result<Cluster, NodeError> {
-        let mut open = self.open.lock().await;
-        if let Some(cluster) = open.get(&wanted.name) {
-            return Ok(cluster.clone());
-        }
-        let mut settings = self.session.settings.clone();
-        if let Some(path) = &wanted.kubeconfig {
-            settings.kubeconfig.value = Some(expand(&self.root, std::env::home_dir().as_deref(), path));
-        }
-        let connection = if settings.sandbox {
-            self.session.connect().await
-        } else {
-            connect::to_cluster(&settings, wanted.context.as_deref()).await
-        };
-        let connection =
-            connection.map_err(|error| NodeError::new(Class::Unauthenticated, format!("{error:#}")))?;
-        let cluster = Cluster::new(connection.client);
-        open.insert(wanted.name.clone(), cluster.clone());
-        Ok(cluster)
-    }
 }

@@ -1,9 +1,12 @@
 //! `slipway stack`: many releases as one graph.
 
+mod clusters;
 mod flags;
 mod launch;
 mod plan;
+mod rehearse;
 mod runs;
+mod survey;
 
 use std::fmt::Write as _;
 

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use slipway_stack::{Command, Compiled, Error, Node};
+use serde_json::Value;
+use slipway_stack::engine::Engine;
+use slipway_stack::{Command, Error, Node, Plan, pin, survey};
 
+use super::clusters::Clusters;
 use super::flags::{RootFlags, SelectFlags};
+use super::{runs, survey as shown};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -22,6 +26,30 @@ pub struct PlanArgs {
     /// Plan a deletion: what needs others goes first
     #[arg(long)]
     delete: bool,
+
+    /// Print why this release is selected
+    #[arg(long, value_name = "RELEASE")]
+    explain: Option<String>,
+
+    #[command(flatten)]
+    look: LookFlags,
+}
+
+/// Looks at the clusters that a plan alone does not take.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Clusters")]
+pub struct LookFlags {
+    /// Ask the clusters what would change, release by release
+    #[arg(long)]
+    pub diff: bool,
+
+    /// Ask the clusters what was changed behind the releases' backs
+    #[arg(long)]
+    pub verify: bool,
+
+    /// Exit with 2 when something would change, or was changed
+    #[arg(long)]
+    pub detailed_exitcode: bool,
 }
 
 pub fn run(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -33,14 +61,75 @@ pub fn run(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
         }
         compiled => compiled?,
     };
+    if let Some(name) = &args.explain {
+        let release = compiled.stack.find(name).map_err(Error::from)?;
+        let id = release.id.to_string();
+        let node = compiled
+            .plan
+            .node(&id)
+            .ok_or_else(|| Error::from(slipway_problem::Problem::error(format!("{id} is not selected"))))?;
+        let value = serde_json::json!({"id": id, "selectedBy": node.selected_by});
+        show::show(session.output(), &value, |_| format!("{id}\n  {}\n", node.selected_by.join("\n  ")))?;
+        return Ok(Exit::Done);
+    }
     let warnings: Vec<String> = compiled.warnings.iter().map(|warning| warning.message.clone()).collect();
-    show::show(session.output(), &compiled.plan.shown(&warnings), |_| table(&compiled))?;
-    Ok(Exit::Done)
+    present(compiled.plan, &warnings, compiled.unmapped, &args.look, &args.root, session)
+}
+
+/// Shows a plan and whatever the clusters were asked about it.
+pub fn present(
+    mut plan: Plan,
+    warnings: &[String],
+    unmapped: usize,
+    look: &LookFlags,
+    root: &RootFlags,
+    session: &Session,
+) -> anyhow::Result<Exit> {
+    let mut exit = Exit::Done;
+    let (mut changes, mut drift) = (None, None);
+    if look.diff || look.verify {
+        let root = runs::directory(&root.root)?;
+        (changes, drift) = session.block_on(async {
+            let connect = Clusters::new(session, root.clone());
+            let engine = Engine { root: root.clone(), connect, events: slipway_event::Events::silent() };
+            let mut changes = None;
+            if look.diff {
+                pin::pin(&mut plan, &root, &engine).await?;
+                changes = Some(survey::previews(&plan, &engine).await);
+            }
+            let drift = if look.verify { Some(survey::verdicts(&plan, &engine).await) } else { None };
+            Ok((changes, drift))
+        })?;
+        let changed =
+            changes.iter().flatten().any(|one| one.found.as_ref().is_ok_and(|found| !found.is_empty()))
+                || drift.iter().flatten().any(|one| one.found.as_ref().is_ok_and(|found| !found.is_clean()));
+        let failed = changes.iter().flatten().any(|one| one.found.is_err())
+            || drift.iter().flatten().any(|one| one.found.is_err());
+        exit = match (failed, changed && look.detailed_exitcode) {
+            (true, _) => Exit::Failed,
+            (false, true) => Exit::Changes,
+            (false, false) => Exit::Done,
+        };
+    }
+    let mut value = plan.shown(warnings);
+    if let Some(changes) = &changes {
+        value["changes"] = shown::previews_json(changes);
+    }
+    if let Some(drift) = &drift {
+        value["drift"] = shown::verdicts_json(drift);
+    }
+    session.redactor().redact_json(&mut value);
+    show::show(session.output(), &value, |_: &Value| {
+        let mut text = table(&plan, unmapped);
+        text += &changes.as_deref().map(shown::previews_text).unwrap_or_default();
+        text += &drift.as_deref().map(shown::verdicts_text).unwrap_or_default();
+        session.redactor().redact(&text).into_owned()
+    })?;
+    Ok(exit)
 }
 
 /// Clusters, their waves, and in each wave the releases with the reasons they were selected for.
-fn table(compiled: &Compiled) -> String {
-    let plan = &compiled.plan;
+fn table(plan: &Plan, unmapped: usize) -> String {
     let mut clusters: BTreeMap<&str, BTreeMap<usize, Vec<&Node>>> = BTreeMap::new();
     for node in &plan.nodes {
         let waves = clusters.entry(node.cluster.name.as_str()).or_default();
@@ -79,9 +168,9 @@ fn table(compiled: &Compiled) -> String {
     if !counts.is_empty() {
         let _ = writeln!(text, "\nSELECTED BY  {}", counts.join("   "));
     }
-    if compiled.unmapped > 0 {
-        let files = if compiled.unmapped == 1 { "file" } else { "files" };
-        let _ = writeln!(text, "UNMAPPED     {} changed {files} mapped to no release", compiled.unmapped);
+    if unmapped > 0 {
+        let files = if unmapped == 1 { "file" } else { "files" };
+        let _ = writeln!(text, "UNMAPPED     {unmapped} changed {files} mapped to no release");
     }
     text
 }

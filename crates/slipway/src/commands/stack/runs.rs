@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::json;
 use slipway_event::SystemClock;
-use slipway_stack::record::{RunState, Store, Stored};
+use slipway_stack::record::{Prune, RunState, Store, Stored};
 use slipway_stack::{Error, duration};
 
 use super::flags::RootFlags;
@@ -40,13 +40,56 @@ pub struct StatusArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct RunsArgs {
+    #[command(subcommand)]
+    command: Option<RunsCommand>,
+
     #[command(flatten)]
     root: RootFlags,
 
     /// How many to list
     #[arg(long, value_name = "N", default_value = "20")]
     limit: usize,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum RunsCommand {
+    /// Remove old runs; never the last one, nor one without an end
+    Prune(PruneArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct PruneArgs {
+    #[command(flatten)]
+    root: RootFlags,
+
+    /// How many of the newest to keep whatever their age
+    #[arg(long, value_name = "N", default_value = "50")]
+    keep: usize,
+
+    /// Only those that ended longer ago than this (`30d`, `12h`)
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Option<Duration>,
+}
+
+/// A duration that may count days.
+fn age(text: &str) -> Result<Duration, String> {
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
+    let days = days.and_then(|days| days.checked_mul(24 * 3600)).map(Duration::from_secs);
+    let read = days.or_else(|| slipway_manifest::duration::span(text));
+    read.ok_or_else(|| "expected an age such as 30d or 12h".to_owned())
+}
+
+fn prune(args: &PruneArgs, session: &Session) -> anyhow::Result<Exit> {
+    let wanted = Prune { keep: args.keep, older_than: args.older_than };
+    let removed = store(&args.root.root)?.prune(&wanted, alive)?;
+    term::show::show(session.output(), &json!({"removed": removed}), |_| {
+        let runs = if removed.len() == 1 { "run" } else { "runs" };
+        let list: String = removed.iter().map(|id| format!("{id}\n")).collect();
+        format!("{list}removed {} {runs}\n", removed.len())
+    })?;
+    Ok(Exit::Done)
 }
 
 /// The directory of a stack's root, without links.
@@ -88,6 +131,9 @@ fn alive(run_host: &str, pid: u64) -> bool {
 }
 
 pub fn runs(args: &RunsArgs, session: &Session) -> anyhow::Result<Exit> {
+    if let Some(RunsCommand::Prune(args)) = &args.command {
+        return prune(args, session);
+    }
     let listed = store(&args.root.root)?.list(args.limit, alive);
     term::show::show(session.output(), &listed, |listed| {
         let mut table = Table::new(&[

@@ -1,8 +1,11 @@
 //! `cargo xtask bench`: figures as ratios side by side, measured in one run.
 
+mod release;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -16,6 +19,9 @@ struct Bench {
     name: &'static str,
     run: fn(Effort) -> Result<Vec<Value>>,
 }
+
+/// How many objects `--objects` asks for.
+static OBJECTS: OnceLock<String> = OnceLock::new();
 
 /// How long to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,21 +39,34 @@ const BENCHES: &[Bench] = &[
     Bench { name: "stack", run: stack },
     Bench { name: "runbook", run: runbook },
     Bench { name: "sandbox", run: sandbox },
+    Bench { name: "release", run: release::run },
 ];
+
+/// Beside real programs on a real control plane; only when asked for.
+const REAL: &[Bench] = &[Bench { name: "stack", run: crate::stack::real }];
 
 pub fn run(args: &[&str]) -> Result<()> {
     let effort = if args.contains(&"--short") { Effort::Short } else { Effort::Full };
-    let names: Vec<&str> = args.iter().copied().filter(|arg| *arg != "--short").collect();
-    if let Some(unknown) = names.iter().find(|name| !BENCHES.iter().any(|bench| bench.name == **name)) {
-        let known: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
+    let args = match args {
+        [args @ .., "--objects", count] => {
+            OBJECTS.get_or_init(|| (*count).to_owned());
+            args
+        }
+        args => args,
+    };
+    let benches = if args.contains(&"--real") { REAL } else { BENCHES };
+    let names: Vec<&str> = args.iter().copied().filter(|arg| !["--short", "--real"].contains(arg)).collect();
+    if let Some(unknown) = names.iter().find(|name| !benches.iter().any(|bench| bench.name == **name)) {
+        let known: Vec<_> = benches.iter().map(|bench| bench.name).collect();
         bail!("there is no benchmark `{unknown}`; there are: {}", known.join(", "));
     }
-    for bench in BENCHES.iter().filter(|bench| names.is_empty() || names.contains(&bench.name)) {
+    let suffix = if args.contains(&"--real") { "-real" } else { "" };
+    for bench in benches.iter().filter(|bench| names.is_empty() || names.contains(&bench.name)) {
         let rows = (bench.run)(effort).with_context(|| format!("benchmark {}", bench.name))?;
         print_table(bench.name, &rows);
         let directory = shell::target().join("bench");
         fs::create_dir_all(&directory)?;
-        let path = directory.join(format!("{}.json", bench.name));
+        let path = directory.join(format!("{}{suffix}.json", bench.name));
         fs::write(&path, serde_json::to_string_pretty(&rows)? + "\n")?;
         eprintln!("wrote {}", path.display());
     }
@@ -123,14 +142,20 @@ fn runbook(effort: Effort) -> Result<Vec<Value>> {
 fn charts(effort: Effort) -> Result<Vec<Value>> {
     let (helm, slipway) = (peers::helm()?, shell::slipway(profile(effort))?);
     let mut rows = Vec::new();
-    for rendering in charts::renderings()?.iter().filter(|rendering| rendering.args.is_empty()) {
+    // Charts that fail on purpose tell nothing about speed.
+    let works = |chart: &Path| !chart.components().any(|part| part.as_os_str() == "broken");
+    for rendering in
+        charts::renderings()?.iter().filter(|rendering| rendering.args.is_empty() && works(&rendering.chart))
+    {
         let mut theirs = Command::new(&helm);
         theirs.arg("template").args(rendering.words());
         let mut ours = Command::new(&slipway);
         ours.arg("render").args(rendering.words());
         let mut row = side_by_side(&rendering.name(), ("helm", &mut theirs), ("slipway", &mut ours), effort)?;
-        row["helm MB"] = json!(peak_memory(&theirs));
-        row["slipway MB"] = json!(peak_memory(&ours));
+        let (their_memory, our_memory) = (peak_memory(&theirs), peak_memory(&ours));
+        row["helm MB"] = json!(their_memory);
+        row["slipway MB"] = json!(our_memory);
+        row["of its memory"] = json!(their_memory.zip(our_memory).map(|(theirs, ours)| ours / theirs));
         rows.push(row);
     }
     let size: &[&str] = if effort == Effort::Short { &["--short"] } else { &[] };
@@ -192,19 +217,45 @@ fn sandbox(effort: Effort) -> Result<Vec<Value>> {
         command.arg("sandbox").args(args).env("HOME", &work).env_remove("XDG_STATE_HOME");
         command
     };
-    let started = Instant::now();
-    shell::run(command(&["up", "--detach", "--speed", "max", "--write-kubeconfig"]).arg(&ours))?;
-    let ready = started.elapsed().as_secs_f64() * 1000.0;
-    let load = |kubeconfig: &Path| {
+    let up = |kubeconfig: &Path| -> Result<f64> {
+        let started = Instant::now();
+        shell::run(command(&["up", "--detach", "--speed", "max", "--write-kubeconfig"]).arg(kubeconfig))?;
+        Ok(started.elapsed().as_secs_f64() * 1000.0)
+    };
+    let down = || shell::run(&mut command(&["down"]));
+    let load = |kubeconfig: &Path, more: &[&str]| {
         let path = kubeconfig.to_str().context("the target directory's name is no text")?;
         let seconds = if effort == Effort::Short { "0.3" } else { "5" };
-        example("slipway-sandbox", "load", effort, &[path, seconds, "8"])
+        example("slipway-sandbox", "load", effort, &[&[path, seconds, "8"][..], more].concat())
     };
+    if let Some(count) = OBJECTS.get() {
+        up(&ours)?;
+        let measured = load(&ours, &[count.as_str()]);
+        let memory = resident(&slipway, &work);
+        down()?;
+        let mut rows = measured?;
+        rows.push(json!({"operation": "memory, MB", "number": memory}));
+        return Ok(rows);
+    }
+    // The first start reads the program from the disk; the median is that of those that do not.
+    let mut starts = Vec::new();
+    for _ in 0..if effort == Effort::Short { 1 } else { 9 } {
+        starts.push(up(&ours)?);
+        down()?;
+    }
+    up(&ours)?;
+    let idle = resident(&slipway, &work);
+    let available = available(effort, &ours);
+    let load = |kubeconfig: &Path| load(kubeconfig, &[]);
     let measured = load(&ours).and_then(|ours| Ok((ours, real_server(effort, &work, &load)?)));
-    shell::run(&mut command(&["down"]))?;
+    down()?;
     let (ours, theirs) = measured?;
-    let mut rows =
-        vec![json!({"case": "start, ms", "kube-apiserver": null, "slipway": ready, "times faster": null})];
+    let row = |case: &str, figure: Option<f64>| json!({"case": case, "kube-apiserver": null, "slipway": figure, "times faster": null});
+    let mut rows = vec![
+        row("`sandbox up --detach` until it serves, ms", Some(median(&mut starts))),
+        row("memory when idle, MB", idle),
+        row("deployment of 3 available, ms", available?),
+    ];
     for row in ours {
         let real = theirs.iter().find(|other| other["operation"] == row["operation"]);
         let (mine, real) = (row["per second"].as_f64(), real.and_then(|real| real["per second"].as_f64()));
@@ -216,6 +267,23 @@ fn sandbox(effort: Effort) -> Result<Vec<Value>> {
         }));
     }
     Ok(rows)
+}
+
+/// How much memory the running sandbox holds, in megabytes, where the system tells.
+fn resident(slipway: &Path, home: &Path) -> Option<f64> {
+    let mut status = Command::new(slipway);
+    status.args(["sandbox", "status", "-o", "json"]).env("HOME", home).env_remove("XDG_STATE_HOME");
+    let said: Value = serde_json::from_str(&shell::output(&mut status).ok()?).ok()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", said["pid"])).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
+}
+
+/// How long a deployment of three replicas takes from its creation until it is available.
+fn available(effort: Effort, kubeconfig: &Path) -> Result<Option<f64>> {
+    let path = kubeconfig.to_str().context("the target directory's name is no text")?;
+    let rows = example("slipway-sandbox", "load", effort, &[path, "0", "1", "deployment"])?;
+    Ok(rows.first().and_then(|row| row["ms"].as_f64()))
 }
 
 /// Starts etcd and kube-apiserver, loads them, and stops them again.
@@ -278,14 +346,18 @@ fn median(numbers: &mut [f64]) -> f64 {
     numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Adds a row with the median of how many times faster we are.
+/// Adds a row with the medians of the ratios.
 fn with_median(mut rows: Vec<Value>) -> Vec<Value> {
-    let mut ratios: Vec<f64> = rows.iter().filter_map(|row| row["times faster"].as_f64()).collect();
-    if let Some(mut last) = rows.last().cloned().filter(|_| !ratios.is_empty()) {
+    let ratios = |key: &str| rows.iter().filter_map(|row| row[key].as_f64()).collect::<Vec<f64>>();
+    let middle = |key: &str| {
+        let mut ratios = ratios(key);
+        if ratios.is_empty() { Value::Null } else { json!(median(&mut ratios)) }
+    };
+    if let Some(mut last) = rows.last().cloned() {
         for (key, value) in last.as_object_mut().into_iter().flatten() {
             *value = match key.as_str() {
                 "case" => json!("median"),
-                "times faster" => json!(median(&mut ratios)),
+                "times faster" | "of its memory" => middle(key),
                 _ => Value::Null,
             };
         }

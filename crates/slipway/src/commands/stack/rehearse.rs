@@ -1,0 +1,130 @@
+//! `--rehearse`: what a stack touches is copied into embedded clusters of this process, one for each of its own, and
+//! the whole run is carried out there first.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use slipway_cluster::Cluster;
+use slipway_cluster::helm::{Driver, Storage};
+use slipway_event::{Events, SystemClock};
+use slipway_problem::{Location, Problem, Problems};
+use slipway_release::{Request, apply as engine, plan};
+use slipway_stack::engine::{Connect, Engine};
+use slipway_stack::launch::{Ended, Launch, Listener, launch};
+use slipway_stack::plan::ClusterRef;
+use slipway_stack::record::{NodeState, Store};
+use slipway_stack::{Class, FailMode, Git, NodeError, Plan, compile, pin};
+use tokio_util::sync::CancellationToken;
+
+use super::clusters::Clusters;
+use crate::rehearse::{self, Rehearsal, Scope};
+
+/// A rehearsal that went well.
+pub struct Rehearsed {
+    pub releases: usize,
+    pub copied: usize,
+}
+
+/// Carries a whole run out on copies; everything that fails there is reported at once. No cluster is written.
+pub async fn rehearse(
+    wanted: &Launch,
+    real: &Engine<Clusters<'_>>,
+    root: &Path,
+    cancel: CancellationToken,
+) -> anyhow::Result<Rehearsed> {
+    let git = Git::default();
+    let mut plan = compile(&wanted.request, &git)?.plan;
+    pin::pin(&mut plan, root, real).await?;
+    let mut stages = BTreeMap::new();
+    for (name, scope) in scopes(&plan, real).await? {
+        let cluster = plan.nodes.iter().find(|node| node.cluster.name == name).map(|node| &node.cluster);
+        let cluster =
+            real.connect.connect(cluster.context("a cluster of the plan")?).await.map_err(failed)?;
+        stages.insert(name, Rehearsal::of(&cluster, &scope).await?);
+    }
+    let copied = stages.values().map(|stage| stage.copied).sum();
+    let stages = Stages { clusters: &real.connect, stages };
+    let stage = Engine { root: root.to_owned(), connect: stages, events: Events::silent() };
+    // The record of a rehearsal is nobody's run to resume.
+    let folder = tempfile::tempdir()?;
+    let store = Store::new(folder.path(), Arc::new(SystemClock));
+    let trial = Launch { fail_mode: FailMode::ContinueOnError, yes: true, ..wanted.clone() };
+    let listener = Listener {
+        on_plan: Box::new(|_, _| ()),
+        on_takeover: Box::new(|_| ()),
+        ask: Box::new(|_| None),
+        on_event: None,
+    };
+    let ended = launch(trial, &store, &git, &stage, listener, &Events::silent(), cancel).await?;
+    let Ended::Ran { plan, finished } = ended else { return Ok(Rehearsed { releases: 0, copied }) };
+    let mut problems = Problems::new();
+    for id in &plan.order {
+        let Some(node) = finished.summary.nodes.get(id) else { continue };
+        if !matches!(node.status, NodeState::Failed | NodeState::Canceled) {
+            continue;
+        }
+        let why = node.last_error.as_deref().unwrap_or("it was stopped");
+        problems.push(Problem::error(format!("{id}: {why}")).at(Location::file("rehearsal")));
+    }
+    if problems.has_errors() {
+        return Err(problems.into());
+    }
+    Ok(Rehearsed { releases: plan.nodes.len(), copied })
+}
+
+/// What has to be copied of each cluster: all that the releases read or change, and the records of what they need.
+async fn scopes(plan: &Plan, real: &Engine<Clusters<'_>>) -> anyhow::Result<BTreeMap<String, Scope>> {
+    let mut scopes: BTreeMap<String, Scope> = BTreeMap::new();
+    for node in &plan.nodes {
+        let scope = scopes.entry(node.cluster.name.clone()).or_default();
+        match real.prepare(node, plan.command).await {
+            Ok(prepared) => scope.extend(Scope::of_plan(&prepared)),
+            // It may need what an earlier release brings; then whatever is around it comes along.
+            Err(error) if error.class == Class::Invalid => scope.namespaces.push(node.namespace.clone()),
+            Err(error) => return Err(failed(error)),
+        }
+        let cluster = real.connect.connect(&node.cluster).await.map_err(failed)?;
+        for need in &node.external_needs {
+            let storage = Storage::new(cluster.clone(), Driver::Secret, &need.namespace);
+            let history = storage.history(&need.name).await?;
+            scope.extend(Scope::of_records(&need.namespace, &history.releases));
+        }
+    }
+    Ok(scopes)
+}
+
+fn failed(error: NodeError) -> anyhow::Error {
+    Problem::error(error.message).at(Location::file("rehearsal")).into()
+}
+
+/// Copies in place of clusters.
+struct Stages<'a> {
+    clusters: &'a Clusters<'a>,
+    stages: BTreeMap<String, Rehearsal>,
+}
+
+impl Connect for Stages<'_> {
+    async fn connect(&self, wanted: &ClusterRef) -> Result<Cluster, NodeError> {
+        let stage = self.stages.get(&wanted.name);
+        let unknown = || NodeError::new(Class::Internal, format!("nothing was copied of {}", wanted.name));
+        stage.map(Rehearsal::cluster).ok_or_else(unknown)
+    }
+
+    async fn fetch(&self, chart: &str, version: Option<&str>) -> Result<PathBuf, NodeError> {
+        self.clusters.fetch(chart, version).await
+    }
+
+    async fn adjust(
+        &self,
+        cluster: &Cluster,
+        request: &Request,
+        options: engine::Options,
+    ) -> Result<engine::Options, NodeError> {
+        let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
+        let plan = plan(cluster, request, &Events::silent()).await.map_err(|error| invalid(&error))?;
+        let unattended = rehearse::unattended(cluster).await.map_err(|error| invalid(&error))?;
+        Ok(rehearse::trial(&options, &plan, unattended))
+    }
+}

@@ -1,0 +1,104 @@
+//! The scenarios of a release, played by our binary against a real API server with real controllers and
+//! simulated nodes, and with Helm on the same releases.
+//!
+//! Runs only when named: it builds Kubernetes from its modules the first time. `SLIPWAY_SCENARIOS=7,31` plays
+//! some alone.
+
+mod changes;
+mod failures;
+mod helm;
+mod lifecycle;
+mod order;
+mod stage;
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use super::built;
+use crate::real::{Parts, Real};
+use crate::{peers, shell};
+use stage::{Scene, Stage};
+
+/// One scenario, by its number in the specification.
+pub struct Case {
+    number: u32,
+    name: &'static str,
+    play: fn(&Scene<'_>) -> Result<()>,
+}
+
+/// How many scenarios are played at once: they mostly wait.
+const AT_ONCE: usize = 4;
+
+pub fn run() -> Result<()> {
+    let only: Vec<u32> = std::env::var("SLIPWAY_SCENARIOS")
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(|number| number.trim().parse().ok())
+        .collect();
+    let work = shell::target().join("conformance/release");
+    let stage = Stage {
+        slipway: built()?,
+        helm: peers::helm()?,
+        real: Real::start(&shell::target().join("conformance/real"), Parts::All)?,
+        work,
+    };
+    if stage.work.exists() {
+        fs::remove_dir_all(&stage.work)?;
+    }
+    let all = [changes::CASES, order::CASES, failures::CASES, lifecycle::CASES, helm::CASES].concat();
+    let cases: Vec<&Case> =
+        all.into_iter().filter(|case| only.is_empty() || only.contains(&case.number)).collect();
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let began = Instant::now();
+                    let result = play(&stage, case);
+                    let seconds = began.elapsed().as_secs_f64();
+                    match result {
+                        Ok(()) => println!("  ok     {:>2} {} ({seconds:.1} s)", case.number, case.name),
+                        Err(error) => {
+                            println!("  FAILED {:>2} {} ({seconds:.1} s)\n{error:#}", case.number, case.name);
+                            let mut failed = failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                            failed.push(format!("{} {}", case.number, case.name));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut numbers: Vec<u32> = cases.iter().map(|case| case.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    println!(
+        "release: {} of {} cases pass ({} scenarios of the specification)",
+        cases.len() - failed.len(),
+        cases.len(),
+        numbers.len()
+    );
+    if !failed.is_empty() || cases.is_empty() {
+        bail!("these failed: {}", failed.join("; "));
+    }
+    Ok(())
+}
+
+fn play(stage: &Stage, case: &Case) -> Result<()> {
+    let place: String = case
+        .name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .take(40)
+        .collect();
+    let namespace = format!("s{}-{}", case.number, place.trim_matches('-'));
+    let directory = stage.work.join(&namespace);
+    fs::create_dir_all(&directory)?;
+    let scene = Scene { stage, namespace, directory };
+    (case.play)(&scene)
+}
