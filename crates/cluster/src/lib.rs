@@ -4,7 +4,7 @@
 //! objects as `serde_json::Value`, every failure sorted into an [`ErrorClass`] and passing trouble
 //! retried. [`connect`] makes one from kubeconfig files. [`helm`] stores releases where Helm finds them,
 //! [`lock`] keeps two runs off one release, [`track`] follows objects until they are ready, with their
-//! [`logs`], and [`wait`] waits in kubectl's words. Everything that watches shares one watch for each
+//! [`logs`] (and [`listen`] to all pods of something), and [`wait`] waits in kubectl's words. Everything that watches shares one watch for each
 //! kind and namespace.
 //! The crate decides nothing: it reads, writes, watches and tells.
 
@@ -15,6 +15,7 @@ pub mod crd;
 mod error;
 pub mod helm;
 mod kinds;
+pub mod listen;
 pub mod lock;
 pub mod logs;
 mod namespace;

@@ -1,6 +1,6 @@
 //! Reading and writing objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use http::Method;
@@ -191,16 +191,25 @@ impl Cluster {
         if let [first, ..] = wanted
             && wanted.len() >= MANY
             && let Ok(Some(kind)) = self.kind(&first.gvk).await
-            // Whoever may not list may still read.
-            && let Ok(page) =
-                self.list_page(&kind, first.namespace.as_deref(), &ListOptions::default(), "", PAGE).await
         {
-            is_complete = page.next.is_empty();
-            let items =
-                page.items.into_iter().filter_map(|item| Some((object::name(&item)?.to_owned(), item)));
-            known = items.collect();
+            let names: BTreeSet<&str> = wanted.iter().map(|at| at.name.as_str()).collect();
+            let (namespace, options) = (first.namespace.as_deref(), ListOptions::default());
+            let mut next = String::new();
+            // Whoever may not list may still read.
+            while let Ok(page) = self.list_page(&kind, namespace, &options, &next, PAGE).await {
+                let before = known.len();
+                let named =
+                    page.items.into_iter().filter_map(|item| Some((object::name(&item)?.to_owned(), item)));
+                known.extend(named.filter(|(name, _)| names.contains(name.as_str())));
+                is_complete = page.next.is_empty();
+                next = page.next;
+                // A namespace full of other things is not read to its end for a few objects.
+                let is_worth_it = known.len() > before && names.len() >= known.len() + MANY;
+                if is_complete || !is_worth_it {
+                    break;
+                }
+            }
         }
-        // A namespace full of other things is not read to its end for a few objects.
         join_all(wanted.iter().map(|at| {
             let known = known.get(&at.name).cloned();
             async move {

@@ -190,7 +190,9 @@ impl Cluster {
             self.0.calls.count(call.verb, call.dry_run, attempt > 1);
             let (client, age) = self.client_and_age();
             let answer = {
-                let slots = if call.verb.is_write() { &self.0.writes } else { &self.0.reads };
+                // A dry run changes nothing.
+                let is_write = call.verb.is_write() && !call.dry_run;
+                let slots = if is_write { &self.0.writes } else { &self.0.reads };
                 let _slot = slots.acquire().await;
                 match tokio::time::timeout(retry.answer, self.exchange(call, &client)).await {
                     Ok(answer) => answer,

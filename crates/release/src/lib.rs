@@ -13,6 +13,7 @@ pub mod decide;
 mod detect;
 mod failure;
 pub mod inspect;
+pub mod logs;
 pub mod lookup;
 pub mod ops;
 pub mod owners;

@@ -5,6 +5,7 @@
 //! signed; without one it has a checksum and cannot hold a release with Secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -197,6 +198,16 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
 }
 
 impl Saved {
+    /// Refuses a plan made too long ago.
+    pub fn check_age(&self, now: jiff::Timestamp, lifetime: Duration) -> Result<(), Failure> {
+        let age = now.duration_since(self.created).unsigned_abs();
+        if age <= lifetime {
+            return Ok(());
+        }
+        let problem = Problem::error(format!("the plan is {} minutes old", age.as_secs() / 60));
+        Err(Failure::Stale(problem.hint("make it again, or allow it to be older").into()))
+    }
+
     /// Checks that what would be done now is what was planned; tells everything that moved.
     pub fn check(&self, now: &Plan, allow_drift: bool) -> Result<(), Failure> {
         let mut problems = Problems::new();

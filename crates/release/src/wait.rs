@@ -79,10 +79,6 @@ impl Waiter {
 
 /// What annotations ask for, in the tracker's words. What does not parse was told when it was read.
 fn rules(tracking: &Tracking, is_hook: bool, timeout: Option<Duration>) -> ReadyRules {
-    let regex = |text: &Option<String>| text.as_deref().and_then(|text| Regex::new(text).ok());
-    let regexes = |texts: &std::collections::BTreeMap<String, String>| {
-        texts.iter().filter_map(|(key, text)| Some((key.clone(), Regex::new(text).ok()?))).collect()
-    };
     let condition = |text: &Option<String>| text.as_deref().and_then(|text| Condition::parse(text).ok());
     ReadyRules {
         fail_mode: match tracking.fail_mode {
@@ -94,23 +90,32 @@ fn rules(tracking: &Tracking, is_hook: bool, timeout: Option<Duration>) -> Ready
             .map(|allowed| u32::try_from(allowed).unwrap_or(u32::MAX)),
         no_activity_timeout: tracking.no_activity_timeout.unwrap_or_default(),
         ignore_probe_failures: tracking.ignore_probe_failures.clone(),
-        logs: LogRules {
-            skip: tracking.skip_logs,
-            skip_containers: tracking.skip_logs_for.iter().cloned().collect(),
-            only_containers: tracking.logs_only_for.iter().cloned().collect(),
-            regex: regex(&tracking.log_regex),
-            regex_for: regexes(&tracking.log_regex_for),
-            regex_skip: regex(&tracking.log_regex_skip),
-            regex_skip_for: regexes(&tracking.log_regex_skip_for),
-            replicas: tracking
-                .logs_replicas
-                .map_or(1, |replicas| usize::try_from(replicas).unwrap_or(usize::MAX)),
-        },
+        logs: log_rules(tracking),
         show_events: tracking.service_messages,
         ready_when: condition(&tracking.ready_when),
         failed_when: condition(&tracking.failed_when),
         timeout,
         hook: is_hook,
         node: None,
+    }
+}
+
+/// Which lines annotations want passed on.
+pub(crate) fn log_rules(tracking: &Tracking) -> LogRules {
+    let regex = |text: &Option<String>| text.as_deref().and_then(|text| Regex::new(text).ok());
+    let regexes = |texts: &std::collections::BTreeMap<String, String>| {
+        texts.iter().filter_map(|(key, text)| Some((key.clone(), Regex::new(text).ok()?))).collect()
+    };
+    LogRules {
+        skip: tracking.skip_logs,
+        skip_containers: tracking.skip_logs_for.iter().cloned().collect(),
+        only_containers: tracking.logs_only_for.iter().cloned().collect(),
+        regex: regex(&tracking.log_regex),
+        regex_for: regexes(&tracking.log_regex_for),
+        regex_skip: regex(&tracking.log_regex_skip),
+        regex_skip_for: regexes(&tracking.log_regex_skip_for),
+        replicas: tracking
+            .logs_replicas
+            .map_or(1, |replicas| usize::try_from(replicas).unwrap_or(usize::MAX)),
     }
 }

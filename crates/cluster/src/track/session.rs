@@ -24,6 +24,8 @@ use crate::watch::{Past, Watched};
 const APPEARANCE: Duration = Duration::from_secs(10);
 /// How long the last words of a finished workload are waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How many pods of one workload are told about at most.
+const MOST_PODS: usize = 50;
 /// How many containers of one workload are listened to at most.
 const MOST_LOGS: usize = 50;
 
@@ -78,6 +80,8 @@ pub(super) struct Session<'t> {
     has_looked_at_pods: bool,
     logs: BTreeMap<Source, JoinHandle<()>>,
     log_pods: BTreeSet<String>,
+    /// What was last told about each pod.
+    told_pods: BTreeMap<String, String>,
     started: Instant,
     /// When something last happened, and what the object was then.
     active: Instant,
@@ -117,6 +121,7 @@ impl<'t> Session<'t> {
             has_looked_at_pods: false,
             logs: BTreeMap::new(),
             log_pods: BTreeSet::new(),
+            told_pods: BTreeMap::new(),
             started: now,
             active: now,
             last_version: String::new(),
@@ -420,7 +425,27 @@ impl<'t> Session<'t> {
         }
         self.has_looked_at_pods |= is_synced;
         self.look_at_events(object, &pods);
+        self.tell_pods(&pods);
         self.listen(&pods);
+    }
+
+    /// Tells how the pods of a workload are, whenever that changes.
+    fn tell_pods(&mut self, pods: &[Arc<Value>]) {
+        if self.workload == Workload::Pod {
+            return;
+        }
+        for pod in pods {
+            let name = text(pod, "/metadata/name");
+            if !self.told_pods.contains_key(name) && self.told_pods.len() >= MOST_PODS {
+                continue;
+            }
+            let (state, told) = pod_state(pod);
+            let key = format!("{state:?} {told}");
+            if self.told_pods.get(name) != Some(&key) {
+                self.tracker.tell(&At::live(pod), self.rules, state, Some(told));
+                self.told_pods.insert(name.to_owned(), key);
+            }
+        }
     }
 
     fn look_at_events(&mut self, object: &Value, pods: &[Arc<Value>]) {
@@ -522,6 +547,27 @@ impl Drop for Session<'_> {
         for task in self.logs.values() {
             task.abort();
         }
+    }
+}
+
+/// How a pod is: ready, failed, or on its way, and why.
+fn pod_state(pod: &Value) -> (ObjectState, String) {
+    let phase = text(pod, "/status/phase");
+    let statuses = || {
+        let lists = ["initContainerStatuses", "containerStatuses"];
+        lists.into_iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten())
+    };
+    let waiting = statuses().find_map(|status| {
+        let reason = text(status, "/state/waiting/reason");
+        (!reason.is_empty()).then(|| format!("{}: {reason}", text(status, "/name")))
+    });
+    let is_ready = super::status::condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
+    match (phase, waiting) {
+        ("Failed", _) => (ObjectState::Failed, phase.to_owned()),
+        ("Succeeded", _) => (ObjectState::Ready, phase.to_owned()),
+        (_, None) if is_ready => (ObjectState::Ready, phase.to_owned()),
+        (_, Some(why)) => (ObjectState::Waiting, why),
+        (_, None) => (ObjectState::Waiting, if phase.is_empty() { "Pending" } else { phase }.to_owned()),
     }
 }
 

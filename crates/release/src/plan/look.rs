@@ -181,10 +181,17 @@ impl Look<'_> {
                 Asked { dry_run: DryRun::Accepted(Box::new(after.clone())), after: Some(after), repair }
             }
             Err(error) => {
-                let message = error.message.clone();
+                let immutable = error.class == ErrorClass::Immutable
+                    || error.class == ErrorClass::Invalid && decide::says_immutable(&error.message);
+                // A server quotes values in its refusals.
+                let is_secret = at.gvk.group.is_empty() && at.gvk.kind == "Secret";
+                let message = if is_secret && error.class != ErrorClass::Forbidden {
+                    "the server refuses a value of it".to_owned()
+                } else {
+                    error.message.clone()
+                };
                 let dry_run = match error.class {
-                    ErrorClass::Immutable => DryRun::Immutable(message),
-                    ErrorClass::Invalid if decide::says_immutable(&message) => DryRun::Immutable(message),
+                    _ if immutable => DryRun::Immutable(message),
                     ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::Forbidden => {
                         DryRun::Rejected(message)
                     }
@@ -260,17 +267,13 @@ fn leave_alone(resource: &mut Resource, live: Option<&Value>, scaled: &Scaled) -
 }
 
 fn refused(resource: &Resource, refusal: &Refusal) -> Problem {
-    let secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
-    // A server quotes values in its refusals.
-    let shown =
-        |why: &String| if secret { "the server refuses a value of it".to_owned() } else { why.clone() };
     let problem = match refusal {
         Refusal::Immutable(why) => {
-            Problem::error(format!("{} cannot be changed in place: {}", resource.human(), shown(why))).hint(
+            Problem::error(format!("{} cannot be changed in place: {why}", resource.human())).hint(
                 "annotate it with `werf.io/delete-policy: before-creation-if-immutable` to have it deleted and created again",
             )
         }
-        Refusal::Rejected(why) => Problem::error(format!("{}: {}", resource.human(), shown(why))),
+        Refusal::Rejected(why) => Problem::error(format!("{}: {why}", resource.human())),
     };
     resource.origin.blame(&resource.object, "", problem)
 }

@@ -14,11 +14,15 @@ mod situation;
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 use slipway_chart::check_release_name;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{History, Release};
 use slipway_event::{Event, Events};
 use slipway_graph::Graph;
+use slipway_manifest::object;
 use slipway_problem::{Problem, Problems};
 
 use crate::decide::Decision;
@@ -98,11 +102,32 @@ pub async fn plan(cluster: &Cluster, request: &Request, events: &Events) -> Resu
         Content::Tests => intent::test(request, &situation)?,
         _ => intent::deploy(cluster, request, &situation).await?,
     };
+    keep_secret(&intent.documents, events);
     let plan = compile::compile(cluster, request, situation, intent).await?;
     for problem in &plan.warnings {
         events.send(Event::Warning { problem: problem.clone() });
     }
     Ok(plan)
+}
+
+/// Values shorter than this are words, not secrets.
+const SHORTEST_SECRET: usize = 6;
+
+/// Lets nothing said from here on repeat what Secrets of the release hold, whoever says it.
+fn keep_secret(documents: &[Document], events: &Events) {
+    for Document { object, .. } in documents {
+        let gvk = object::gvk(object);
+        if !gvk.group.is_empty() || gvk.kind != "Secret" {
+            continue;
+        }
+        for value in object.get("data").and_then(Value::as_object).into_iter().flat_map(|data| data.values())
+        {
+            let plain = value.as_str().and_then(|text| STANDARD.decode(text).ok());
+            if let Some(plain) = plain.filter(|plain| plain.len() >= SHORTEST_SECRET) {
+                events.redactor().register(plain);
+            }
+        }
+    }
 }
 
 /// The decision for an item's first visit.

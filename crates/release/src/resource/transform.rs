@@ -64,6 +64,13 @@ pub fn transform(documents: Vec<Document>, extra: &Extra, normalise: bool) -> (V
                 }
                 continue;
             }
+            if object::name(&object).is_none_or(str::is_empty) {
+                let kind = object::kind(&object).unwrap_or_default();
+                let problem = Problem::error(format!("this {kind} has no name"))
+                    .hint("`generateName` cannot be applied; give the object a name");
+                problems.push(origin.blame(&object, "", problem));
+                continue;
+            }
             let stored = match stored {
                 Stored::Aside => Stored::Aside,
                 // An item of a list is a hook if it says so itself.

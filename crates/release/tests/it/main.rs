@@ -1,4 +1,13 @@
-//! The release engine.
-
+mod bad_input;
+mod echo;
+mod foul;
 mod graphs;
+mod kill_points;
+mod kills;
+mod listening;
+mod scale;
 mod scenarios;
+mod sources;
+mod tap;
+mod weather;
+mod world;

@@ -1,22 +1,21 @@
 //! What happens when something goes wrong.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-use slipway_cluster::Cluster;
-use slipway_cluster::helm::{Driver, Status, Storage};
-use slipway_release::{Failure, apply};
-use slipway_sandbox::{Fault, FaultLayer, Rule};
+use serde_json::{Value, json};
+use slipway_cluster::helm::Status;
+use slipway_cluster::{ErrorClass, lock};
+use slipway_event::Event;
+use slipway_release::{Cause, Failure};
+use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, Speed, Status as Answer};
 use tokio_util::sync::CancellationToken;
-use tower::Layer;
 
-use super::{World, annotated, config_map, deployment, job};
+use crate::tap::Tap;
+use crate::world::{World, annotated, config_map, deployment, fated, hasty, place, text};
 
-/// An image the sandbox cannot pull.
-const BAD_IMAGE: &str = "sandbox.invalid/missing:404";
-
-/// Something that never becomes ready: it waits for what never comes.
-fn never(name: &str) -> serde_json::Value {
+/// Something that never comes about: it waits for what never comes.
+fn never(name: &str) -> Value {
     annotated(config_map(name, "1"), json!({"x.external-dependency.werf.io/resource": "secrets/never"}))
 }
 
@@ -26,34 +25,30 @@ fn failing() -> World {
     world
 }
 
-/// Scenario 24: what a failed revision did not delete the next one does.
-#[tokio::test]
-async fn s24_failed_revisions_do_not_leak() {
-    let world = failing();
-    world.deployed(&[config_map("a", "1"), config_map("x", "1")]).await;
-    world.apply(&[config_map("a", "1"), never("b")]).await.expect_err("fails");
-    assert!(world.get("ConfigMap", "x").await.is_some());
-    world.deployed(&[config_map("a", "1")]).await;
-    assert!(world.get("ConfigMap", "x").await.is_none());
-    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)]);
-}
-
-/// Scenario 29: a failure is recorded, and the last good revision stays the deployed one.
+/// Scenario 29: a failure is recorded and explained, and the last good revision stays the deployed one.
 #[tokio::test]
 async fn s29_failures_are_recorded() {
-    let world = failing();
+    let world = World::new();
     world.deployed(&[config_map("a", "1")]).await;
-    let failure = world.apply(&[config_map("a", "2"), never("b")]).await.expect_err("fails");
+    let mut bad = fated(
+        deployment("web", "nginx"),
+        json!({"sim/fail": "crashloop", "sim/logs": "cannot open the harbour"}),
+    );
+    bad["spec"]["replicas"] = 2.into();
+    let after = annotated(config_map("z", "1"), json!({"werf.io/weight": "5"}));
+    let failure = world.failed(&[config_map("a", "2"), bad, after]).await;
+    assert_eq!(failure.cause(), Cause::NotReady);
+    let told = failure.to_string();
+    for part in ["Deployment/web", "CrashLoopBackOff", "cannot open the harbour", "2 allowed"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
     let report = failure.report().expect("it ran");
     assert_eq!(report.status, "failed");
-    assert_eq!(report.canceled_operations, ["create: ConfigMap/b"]);
+    assert!(report.completed_operations.contains(&"update: ConfigMap/a".to_owned()), "{report:?}");
+    assert_eq!(report.canceled_operations, ["create: ConfigMap/z"]);
     assert_eq!(world.statuses().await, [(1, Status::Deployed), (2, Status::Failed)]);
     let history = world.history().await;
-    assert!(
-        history.releases[1].info.description.contains("never"),
-        "{}",
-        history.releases[1].info.description
-    );
+    assert!(history.releases[1].info.description.contains("Deployment/web"));
 }
 
 /// Scenario 30: rolling back by itself.
@@ -63,124 +58,213 @@ async fn s30_auto_rollback() {
     world.apply.auto_rollback = true;
     world.deployed(&[config_map("a", "1")]).await;
     let early = annotated(config_map("extra", "1"), json!({"werf.io/weight": "-1"}));
-    let failure = world.apply(&[config_map("a", "2"), early, never("b")]).await.expect_err("fails");
-    assert!(failure.report().and_then(|report| report.rollback.as_ref()).is_some(), "{failure}");
+    let failure = world.failed(&[config_map("a", "2"), early, never("b")]).await;
+    let rolled = failure.report().and_then(|report| report.rollback.as_ref()).expect("rolled back");
+    assert_eq!((rolled.status.as_str(), rolled.revision), ("deployed", 3));
     let expected = [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)];
     assert_eq!(world.statuses().await, expected);
-    assert_eq!(super::text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
+    assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     assert!(world.get("ConfigMap", "extra").await.is_none());
+    let history = world.history().await;
+    assert_eq!(history.releases[2].manifest, history.releases[0].manifest);
 }
 
-/// Scenarios 31 and 32: stopping and timing out leave nothing pending, and the lock free.
+/// Scenario 31: a stopped run leaves a failed revision and a free lock; a killed one is taken over.
 #[tokio::test]
-async fn s31_s32_stopped_runs_are_recorded() {
-    let mut world = World::new();
-    let cancel = CancellationToken::new();
-    let (objects, token) = ([config_map("a", "1"), never("b")], cancel.clone());
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        token.cancel();
-    });
-    let request = world.request(&objects);
-    let failure = apply(&world.cluster, &request, &world.apply, &world.events, cancel).await;
-    assert!(matches!(failure, Err(Failure::Cancelled { .. })), "{failure:?}");
-    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
-    world.apply.timeout = Some(Duration::from_millis(200));
-    let failure = world.apply(&objects).await.expect_err("takes too long").to_string();
-    assert!(failure.contains("timeout"), "{failure}");
-    assert_eq!(world.statuses().await, [(1, Status::Failed), (2, Status::Failed)]);
-}
-
-/// Scenario 31, second half: a revision a killed run left pending is taken over.
-#[tokio::test]
-async fn s31_abandoned_revisions_are_taken_over() {
+async fn s31_stopped_and_killed_runs() {
     let world = World::new();
-    world.deployed(&[config_map("a", "1")]).await;
-    let storage = Storage::new(world.cluster.clone(), Driver::Secret, "t1");
-    let mut abandoned = world.history().await.releases[0].clone();
-    abandoned.version = 2;
-    abandoned.info.status = Status::PendingUpgrade;
-    storage.create(&abandoned).await.expect("stores");
-    world.deployed(&[config_map("a", "2")]).await;
-    let expected = [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)];
-    assert_eq!(world.statuses().await, expected);
-    assert!(world.history().await.releases[1].info.description.contains("taken over by revision 3"));
-}
-
-/// Scenario 35: two runs of one release follow each other.
-#[tokio::test]
-async fn s35_runs_of_one_release_follow_each_other() {
-    let world = World::new();
-    world.deployed(&[config_map("a", "0")]).await;
-    let one = [config_map("a", "1")];
-    let two = [config_map("a", "2")];
-    let (first, second) = tokio::join!(world.apply(&one), world.apply(&two));
-    let mut revisions = [first.expect("runs").revision, second.expect("runs").revision];
-    revisions.sort_unstable();
-    assert_eq!(revisions, [2, 3]);
-}
-
-/// Scenario 16: a hook that fails fails the release, and goes if it asked for that.
-#[tokio::test]
-async fn s16_failed_hooks() {
-    let world = World::new();
-    let plan = world.plan(&[bad_hook("hook-failed")]).await.expect("plans");
-    assert!(plan.items[0].visits[0].follow.delete_on_failure);
-    let plan = world.plan(&[bad_hook("before-hook-creation")]).await.expect("plans");
-    assert!(!plan.items[0].visits[0].follow.delete_on_failure);
-}
-
-fn bad_hook(policy: &str) -> serde_json::Value {
-    let note = json!({"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": policy});
-    annotated(job("bad", BAD_IMAGE), note)
-}
-
-/// With one request in twenty refused or lost every install succeeds.
-#[tokio::test]
-async fn installs_bear_faults() {
-    for seed in 0..6 {
-        let world = World::new();
-        let faults = FaultLayer::new(seed);
-        for fault in [
-            Fault::TooManyRequests { retry_after: 0 },
-            Fault::ServerError(500),
-            Fault::ServerError(503),
-            Fault::Reset,
-        ] {
-            faults.add(Rule::new(fault).probability(0.0125));
+    let objects = [config_map("a", "1"), never("b")];
+    let (cancel, request) = (CancellationToken::new(), world.request(&objects));
+    let stop = async {
+        while world.get("ConfigMap", "a").await.is_none() {
+            tokio::task::yield_now().await;
         }
-        let client = kube::Client::new(faults.layer(world.sandbox.service()), "default");
-        let world = World { cluster: Cluster::new(client), ..world };
-        let objects = [config_map("a", "1"), config_map("b", "1"), deployment("web", "nginx")];
-        let report = world.apply(&objects).await.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-        assert_eq!(report.status, "deployed");
+        cancel.cancel();
+    };
+    world.settle_in().await;
+    let (stopped, ()) = tokio::join!(world.run_until(&request, cancel.clone()), stop);
+    assert!(matches!(stopped, Err(Failure::Cancelled { .. })), "{stopped:?}");
+    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+    let lock = world.get("ConfigMap", "werf-synchronization").await.expect("is there");
+    assert!(lock["metadata"]["annotations"].as_object().is_none_or(serde_json::Map::is_empty), "{lock}");
+
+    // Killed: the future is dropped where it stands, with everything it started.
+    let killed = async {
+        while world.statuses().await.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = world.run(&request) => panic!("{ended:?}"),
+        () = killed => {}
     }
+    assert_eq!(world.statuses().await[1], (2, Status::PendingInstall));
+    let later = world.later(Duration::from_secs(15));
+    later.deployed(&[config_map("a", "1")]).await;
+    let expected = [(1, Status::Failed), (2, Status::Failed), (3, Status::Deployed)];
+    assert_eq!(later.statuses().await, expected);
+    assert!(later.history().await.releases[1].info.description.contains("taken over by revision 3"));
 }
 
-/// Scenario 34: who may not watch or read pods and events can still deploy.
+/// Scenario 32: time runs out while something becomes ready.
+#[tokio::test]
+async fn s32_timeouts() {
+    let sandbox = Sandbox::builder().seed(1).speed(Speed::Real).build().expect("the sandbox starts");
+    let mut world = World::on(sandbox);
+    world.apply.timeout = Some(Duration::from_millis(1500));
+    let slow = fated(deployment("web", "nginx"), json!({"sim/fail": "pending"}));
+    let failure = world.failed(&[slow]).await;
+    assert_eq!(failure.cause(), Cause::Timeout);
+    assert!(failure.to_string().contains("timeout"), "{failure}");
+    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+}
+
+/// Scenario 33: a server that goes away for a while and watches that break do not break a deploy.
+#[tokio::test]
+async fn s33_watches_may_break() {
+    let faults = FaultLayer::new(1);
+    faults.add(Rule::new(Fault::DropWatch { after: 1 }));
+    let world = World::new().troubled(&faults);
+    let slow = fated(deployment("web", "nginx"), json!({"sim/delay": "30s"}));
+    // Away: nothing is answered once the deployment is written.
+    faults.add(Rule::new(Fault::Reset).skip(25).times(8));
+    let report = world.deployed(&[slow]).await;
+    assert_eq!(report.status, "deployed");
+    assert!(faults.hits() > 0);
+}
+
+/// Scenario 34: who may not watch or read pods and events can still deploy, and is told once.
 #[tokio::test]
 async fn s34_watching_may_be_forbidden() {
-    let world = World::new();
     let faults = FaultLayer::new(1);
     for part in ["/pods", "/events", "watch=", "/replicasets"] {
         faults.add(Rule::new(Fault::ServerError(403)).path_contains(part));
     }
-    let client = kube::Client::new(faults.layer(world.sandbox.service()), "default");
-    let world = World { cluster: Cluster::new(client), ..world };
-    let report =
-        world.apply(&[deployment("web", "nginx")]).await.unwrap_or_else(|failure| panic!("{failure}"));
-    assert_eq!(report.status, "deployed");
+    let world = World::new().troubled(&faults);
+    let slow = fated(deployment("web", "nginx"), json!({"sim/delay": "30s"}));
+    assert_eq!(world.deployed(&[slow]).await.status, "deployed");
+    let heard = world.heard.drain();
+    let warnings: Vec<String> = heard
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Warning { problem } => Some(problem.message.clone()),
+            _ => None,
+        })
+        .collect();
+    let mut once = warnings.clone();
+    once.dedup();
+    assert_eq!(once, warnings);
 }
 
-/// Scenario 33: watches that break do not break a deploy.
+/// Scenario 35: runs of one release follow each other, those of others do not wait; a lease of another tool
+/// counts until it expires.
+#[tokio::test(start_paused = true)]
+async fn s35_locks() {
+    let world = World::bare();
+    world.deployed(&[config_map("a", "0")]).await;
+    let (one, two) = ([config_map("a", "1")], [config_map("a", "2")]);
+    let (first, second) = tokio::join!(world.apply(&one), world.apply(&two));
+    let mut revisions = [first.expect("runs").revision, second.expect("runs").revision];
+    revisions.sort_unstable();
+    assert_eq!(revisions, [2, 3]);
+
+    let lease = |seconds: i64| {
+        let expires = world.events.clock().now().as_second() + seconds;
+        let lease = json!({"uuid": "5a7e", "lockName": "release/demo", "ExpireAtTimestamp": expires,
+            "SharedHoldersCount": 1, "IsShared": false, "QueueMembers": {}});
+        let key = lock::annotation("release/demo");
+        slipway_cluster::Patch::Merge(json!({"metadata": {"annotations": {key: lease.to_string()}}}))
+    };
+    let at = place("ConfigMap", "werf-synchronization");
+    let write = |seconds: i64| {
+        let (cluster, at, patch) = (world.cluster.clone(), at.clone(), lease(seconds));
+        async move { cluster.patch(&at, &patch, &slipway_cluster::WriteOptions::manager("werf"), None).await }
+    };
+    write(8).await.expect("writes");
+    let started = tokio::time::Instant::now();
+    let mut other = world.request(&[config_map("elsewhere", "1")]);
+    other.name = "other".into();
+    world.run(&other).await.expect("does not wait");
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    world.deployed(&[config_map("a", "3")]).await;
+    assert!(world.said().contains("waiting for release/demo"));
+    let waited = started.elapsed().as_secs();
+    assert!((7..=12).contains(&waited), "{waited} s");
+
+    write(-1).await.expect("writes");
+    let started = tokio::time::Instant::now();
+    world.deployed(&[config_map("a", "4")]).await;
+    assert!(started.elapsed() < Duration::from_secs(2), "an expired lease is taken over");
+
+    write(600).await.expect("writes");
+    let mut hurried = World { apply: world.apply.clone(), ..world };
+    hurried.apply.timeout = Some(Duration::from_secs(5));
+    let failure = hurried.failed(&[config_map("a", "5")]).await;
+    assert!(matches!(failure, Failure::Locked(_)), "{failure}");
+}
+
+/// A run that lost its lock stops, and has no last word.
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_ends_the_run() {
+    let world = World::bare();
+    world.settle_in().await;
+    let objects = [config_map("a", "1"), never("b")];
+    let steal = async {
+        while world.get("ConfigMap", "a").await.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let key = lock::annotation("release/demo");
+        let patch = slipway_cluster::Patch::Merge(json!({"metadata": {"annotations": {key: null}}}));
+        let at = place("ConfigMap", "werf-synchronization");
+        world
+            .cluster
+            .patch(&at, &patch, &slipway_cluster::WriteOptions::manager("thief"), None)
+            .await
+            .expect("steals");
+    };
+    let (ended, ()) = tokio::join!(world.apply(&objects), steal);
+    assert_eq!(ended.expect_err("lost").cause(), Cause::LockLost);
+    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+}
+
+/// Scenario 50: a webhook whose backend comes with the same release is waited for.
 #[tokio::test]
-async fn s33_watches_may_break() {
+async fn s50_webhooks_come_up() {
     let world = World::new();
-    let faults = FaultLayer::new(1);
-    faults.add(Rule::new(Fault::DropWatch { after: 1 }));
-    let client = kube::Client::new(faults.layer(world.sandbox.service()), "default");
-    let world = World { cluster: Cluster::new(client), ..world };
-    let report =
-        world.apply(&[deployment("web", "nginx")]).await.unwrap_or_else(|failure| panic!("{failure}"));
+    let down = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let asked = down.clone();
+    let tap = Tap::on(world.sandbox.service()).answer(move |seen| {
+        let is_guarded = seen.path.ends_with("/configmaps/guarded") && seen.method != http::Method::GET;
+        // Up once the real write was tried a few times, as if its backend had started meanwhile.
+        if !is_guarded || (seen.is_write() && asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) >= 3) {
+            return None;
+        }
+        let message = "Internal error occurred: failed calling webhook \"guard.example.com\": failed to call webhook: \
+            Post \"https://guard.t1.svc:443/\": dial tcp 10.96.0.9:443: connect: connection refused";
+        Some(Answer::new(500, "InternalError", message))
+    });
+    let world = World { cluster: slipway_cluster::Cluster::new(tap.client()).with_retry(hasty()), ..world };
+    let report = world.deployed(&[config_map("guarded", "1"), deployment("guard", "nginx")]).await;
     assert_eq!(report.status, "deployed");
+    assert!(world.get("ConfigMap", "guarded").await.is_some());
+    assert_eq!(down.load(std::sync::atomic::Ordering::SeqCst), 4);
+}
+
+/// Failures say what kind they are; nobody has to read their words.
+#[tokio::test]
+async fn failures_have_a_cause() {
+    let world = failing();
+    assert_eq!(world.failed(&[never("a")]).await.cause(), Cause::Timeout);
+    let faults = FaultLayer::new(1);
+    faults.add(Rule::new(Fault::ServerError(403)).verb("patch").name("b"));
+    let world = World::new();
+    world.deployed(&[config_map("a", "1")]).await;
+    let world = world.troubled(&faults);
+    let failure = world.failed(&[config_map("a", "1"), config_map("b", "1")]).await;
+    assert!(matches!(failure, Failure::Problems(_)), "{failure}");
+    let faults = FaultLayer::new(1);
+    faults.add(Rule::new(Fault::ServerError(409)).verb("patch").name("b").skip(1));
+    let world = world.troubled(&faults);
+    let failure = world.failed(&[config_map("a", "1"), config_map("b", "1")]).await;
+    assert_eq!(failure.cause(), Cause::Cluster(ErrorClass::Conflict), "{failure}");
 }

@@ -1,0 +1,207 @@
+//! What all pods of some objects say, of those that come later too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use slipway_manifest::{Gvk, object};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+
+use crate::error::{Error, ErrorClass};
+use crate::logs::{self, Line, Source};
+use crate::watch::Past;
+use crate::{At, Cluster, ListOptions};
+
+/// One line of one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    pub source: Source,
+    /// The pod, what made it, what made that.
+    pub makers: Arc<[At]>,
+    pub line: Line,
+}
+
+/// Tells whether a container is to be heard, by the pod and its makers.
+pub type Wanted<'w> = dyn Fn(&[At], &str) -> bool + Send + Sync + 'w;
+
+/// Whether to go on when everything was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// Only what was said so far.
+    No,
+    /// Until every pod is over, which pods of most workloads never are.
+    Yes,
+}
+
+/// Gives out what the wanted containers of a namespace say.
+pub async fn listen(
+    cluster: &Cluster,
+    namespace: &str,
+    wanted: &Wanted<'_>,
+    options: &logs::Options,
+    follow: Follow,
+    take: &mut (dyn FnMut(Heard) + Send),
+) -> Result<(), Error> {
+    let mut makers = Makers { cluster, known: BTreeMap::new() };
+    match follow {
+        Follow::No => read(cluster, namespace, wanted, options, &mut makers, take).await,
+        Follow::Yes => go_on(cluster, namespace, wanted, options, &mut makers, take).await,
+    }
+}
+
+/// Finds out what made pods; each maker is read once.
+struct Makers<'c> {
+    cluster: &'c Cluster,
+    known: BTreeMap<(String, String), Option<At>>,
+}
+
+impl Makers<'_> {
+    async fn of(&mut self, pod: &Value) -> Result<Arc<[At]>, Error> {
+        let mut chain = vec![At::live(pod)];
+        let mut next = controller(pod);
+        while let Some(maker) = next {
+            // Two levels is what Kubernetes has; a circle is none of its.
+            let ends = !matches!(maker.gvk.kind.as_str(), "ReplicaSet" | "Job") || chain.len() > 3;
+            let key = (maker.gvk.kind.clone(), maker.name.clone());
+            chain.push(maker.clone());
+            if ends {
+                break;
+            }
+            next = match self.known.get(&key) {
+                Some(known) => known.clone(),
+                None => {
+                    let above = match self.cluster.get(&maker).await {
+                        Ok(found) => found.as_ref().and_then(controller),
+                        Err(e) if e.class == ErrorClass::Forbidden => None,
+                        Err(e) => return Err(e),
+                    };
+                    self.known.insert(key, above.clone());
+                    above
+                }
+            };
+        }
+        Ok(chain.into())
+    }
+}
+
+/// The object that made another.
+fn controller(made: &Value) -> Option<At> {
+    let owners = made.pointer("/metadata/ownerReferences")?.as_array()?;
+    let owner = owners.iter().find(|owner| owner["controller"] == true)?;
+    let gvk = Gvk::from_api_version(owner["apiVersion"].as_str()?, owner["kind"].as_str()?);
+    Some(At::new(gvk, object::namespace(made), owner["name"].as_str()?))
+}
+
+/// The containers of a pod that have run.
+fn containers(pod: &Value) -> Vec<String> {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let statuses = lists.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
+    let has_run = |status: &&Value| {
+        ["/state/running", "/state/terminated", "/lastState/terminated"]
+            .iter()
+            .any(|state| status.pointer(state).is_some_and(Value::is_object))
+    };
+    statuses.filter(has_run).filter_map(|status| status["name"].as_str().map(str::to_owned)).collect()
+}
+
+fn source(pod: &Value, container: &str) -> Source {
+    Source {
+        namespace: object::namespace(pod).unwrap_or_default().to_owned(),
+        pod: object::name(pod).unwrap_or_default().to_owned(),
+        container: container.to_owned(),
+    }
+}
+
+async fn read(
+    cluster: &Cluster,
+    namespace: &str,
+    wanted: &Wanted<'_>,
+    options: &logs::Options,
+    makers: &mut Makers<'_>,
+    take: &mut (dyn FnMut(Heard) + Send),
+) -> Result<(), Error> {
+    let kind = cluster.served(&Gvk::new("", "v1", "Pod"), "listen to pods").await?;
+    for pod in cluster.list(&kind, Some(namespace), &ListOptions::default()).await?.items {
+        let chain = makers.of(&pod).await?;
+        for container in containers(&pod) {
+            if !wanted(&chain, &container) {
+                continue;
+            }
+            let source = source(&pod, &container);
+            match logs::read(cluster, &source, options).await {
+                Ok(lines) => {
+                    for line in lines {
+                        take(Heard { source: source.clone(), makers: Arc::clone(&chain), line });
+                    }
+                }
+                // Gone meanwhile, or never started before.
+                Err(e) if e.is_absent() || e.class == ErrorClass::Invalid => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn go_on(
+    cluster: &Cluster,
+    namespace: &str,
+    wanted: &Wanted<'_>,
+    options: &logs::Options,
+    makers: &mut Makers<'_>,
+    take: &mut (dyn FnMut(Heard) + Send),
+) -> Result<(), Error> {
+    let kind = cluster.served(&Gvk::new("", "v1", "Pod"), "listen to pods").await?;
+    let wake = Arc::new(Notify::new());
+    let watched = cluster.watch(&kind, Some(namespace), Past::Known, &wake, Box::new(|_| true));
+    let (send, mut receive) = mpsc::unbounded_channel();
+    let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
+    let mut followed: BTreeSet<(String, String)> = BTreeSet::new();
+    loop {
+        if let Some(error) = watched.denied() {
+            return Err(error);
+        }
+        let (mut speakers, mut is_over) = (0, true);
+        for pod in watched.find(|_| true) {
+            let chain = makers.of(&pod).await?;
+            let names = containers(&pod);
+            let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+            for container in names {
+                if !wanted(&chain, &container) {
+                    continue;
+                }
+                speakers += 1;
+                is_over &= ended;
+                let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                if !followed.insert((uid, container.clone())) {
+                    continue;
+                }
+                let (cluster, options, send) = (cluster.clone(), options.clone(), send.clone());
+                let (source, makers) = (source(&pod, &container), Arc::clone(&chain));
+                tasks.spawn(async move {
+                    let mut pass = |line| {
+                        // Nobody listens any more: this task ends with the rest.
+                        let _ =
+                            send.send(Heard { source: source.clone(), makers: Arc::clone(&makers), line });
+                    };
+                    logs::follow(&cluster, &source, &options, &mut pass).await
+                });
+            }
+        }
+        if tasks.is_empty() && speakers > 0 && is_over {
+            while let Ok(heard) = receive.try_recv() {
+                take(heard);
+            }
+            return Ok(());
+        }
+        tokio::select! {
+            Some(heard) = receive.recv() => take(heard),
+            () = wake.notified() => {}
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => match ended {
+                Ok(Err(e)) if !e.is_absent() => return Err(e),
+                _ => {}
+            },
+        }
+    }
+}

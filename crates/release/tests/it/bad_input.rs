@@ -1,0 +1,237 @@
+//! Whatever is wrong with a source is told at once, with its place, before anything is written.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use slipway_cluster::{Cluster, ErrorClass, Retry};
+use slipway_release::plan::Content;
+use slipway_release::{Cause, Failure, Source};
+use slipway_sandbox::{Sandbox, User};
+
+use crate::tap::Tap;
+use crate::world::{World, config_map};
+
+/// A chart with one template.
+fn chart(folder: &Path, template: &str) -> Content {
+    fs::create_dir_all(folder.join("demo/templates")).expect("a folder");
+    fs::write(folder.join("demo/Chart.yaml"), "apiVersion: v2\nname: demo\nversion: 1.0.0\n")
+        .expect("writes");
+    fs::write(folder.join("demo/templates/all.yaml"), template).expect("writes");
+    let source = Source::detect(&folder.join("demo")).expect("is a chart");
+    Content::Source { source, values: Box::default(), backing: Default::default() }
+}
+
+async fn refused(world: &World, template: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let request = world.with(chart(folder.path(), template));
+    match world.run(&request).await {
+        Err(failure @ Failure::Problems(_)) => failure.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+const ANNOTATION: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-weight
+  annotations:
+    werf.io/weight: heavy
+    werf.io/delete-policy: sometimes
+";
+const TWICE: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: twice
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: twice
+  namespace: t1
+";
+const UNKNOWN: &str = "apiVersion: example.com/v9
+kind: Ship
+metadata:
+  name: unknown
+";
+const CYCLE: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: first
+  annotations:
+    werf.io/deploy-dependency-x: state=present,kind=ConfigMap,name=second
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: second
+  annotations:
+    werf.io/deploy-dependency-x: state=ready,kind=ConfigMap,name=first
+";
+const NAMESPACE: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: far
+  namespace: nowhere
+";
+const OWN_NAMESPACE: &str = "apiVersion: v1
+kind: Namespace
+metadata:
+  name: t1
+";
+const FIELD: &str = "apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: odd
+spec:
+  nonsense: true
+  selector: {matchLabels: {app: odd}}
+  template:
+    metadata: {labels: {app: odd}}
+    spec: {containers: [{name: c, image: nginx}]}
+";
+const NAMELESS: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  generateName: x-
+";
+const EXTERNAL: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: waiting
+  annotations:
+    x.external-dependency.werf.io/resource: whales/moby
+";
+
+/// What each mistake is told as: with the line of the template.
+const ROWS: [(&str, &str, &[&str]); 9] = [
+    (
+        "annotations",
+        ANNOTATION,
+        &["demo/templates/all.yaml:6:5", "werf.io/weight", "all.yaml:7:5", "werf.io/delete-policy"],
+    ),
+    ("duplicates", TWICE, &["demo/templates/all.yaml", "ConfigMap/twice is there twice"]),
+    (
+        "unknown kinds",
+        UNKNOWN,
+        &["demo/templates/all.yaml:1:1", "the cluster serves no kind Ship in example.com/v9"],
+    ),
+    (
+        "cycles",
+        CYCLE,
+        &["demo/templates/all.yaml:6:5", "cycle", "create: ConfigMap/first", "create: ConfigMap/second"],
+    ),
+    ("foreign namespaces", NAMESPACE, &["demo/templates/all.yaml:5:3", "namespace `nowhere` does not exist"]),
+    ("the release's namespace", OWN_NAMESPACE, &["demo/templates/all.yaml:2:1", "its own namespace"]),
+    ("unknown fields", FIELD, &["demo/templates/all.yaml:2:1", "Deployment/odd", "nonsense"]),
+    ("no name", NAMELESS, &["demo/templates/all.yaml:2:1", "name"]),
+    ("external kinds", EXTERNAL, &["demo/templates/all.yaml:6:5", "names a kind the cluster does not serve"]),
+];
+
+#[tokio::test]
+async fn every_mistake_is_told_with_its_line_and_nothing_is_written() {
+    let (world, tap) = World::bare().tapped();
+    world.settle_in().await;
+    let before = tap.written().len();
+    for (what, template, expected) in ROWS {
+        let told = refused(&world, template).await;
+        for part in expected {
+            assert!(told.contains(part), "{what}: {part} in {told}");
+        }
+    }
+    let only_locks = |path: &String| path.ends_with("/werf-synchronization");
+    let written = tap.written().split_off(before);
+    assert!(written.iter().all(only_locks), "{written:?}");
+}
+
+#[tokio::test]
+async fn all_mistakes_are_told_at_once() {
+    let (world, tap) = World::bare().tapped();
+    world.settle_in().await;
+    let before = tap.written().len();
+    let all: String = ROWS.iter().map(|(_, template, _)| format!("{template}---\n")).collect();
+    let told = refused(&world, &all).await;
+    for (what, _, expected) in ROWS {
+        for part in expected.iter().filter(|part| !part.contains("all.yaml")) {
+            assert!(told.contains(part), "{what}: {part} in {told}");
+        }
+    }
+    assert!(told.matches("demo/templates/all.yaml:").count() >= ROWS.len(), "{told}");
+    let only_locks = |path: &String| path.ends_with("/werf-synchronization");
+    let written = tap.written().split_off(before);
+    assert!(written.iter().all(only_locks), "{written:?}");
+}
+
+/// A namespace is not made for a release that cannot be.
+#[tokio::test]
+async fn no_namespace_is_made_for_what_cannot_be() {
+    let (world, tap) = World::bare().tapped();
+    for (_, template, _) in ROWS.iter().filter(|(what, ..)| *what != "unknown fields") {
+        refused(&world, template).await;
+    }
+    assert!(tap.written().is_empty(), "{:?}", tap.written());
+}
+
+#[tokio::test]
+async fn forbidden_verbs_are_told_before_anything_is_written() {
+    let sandbox =
+        Sandbox::builder().seed(1).without_workloads().rbac(true).build().expect("the sandbox starts");
+    let admin = World::on(sandbox.clone());
+    admin.deployed(&[config_map("old", "1"), config_map("a", "1")]).await;
+    let rbac = "rbac.authorization.k8s.io";
+    let everything = json!({"apiGroups": [""], "resources": ["configmaps", "secrets", "namespaces"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch"]});
+    let look = json!({"apiGroups": ["apps", ""], "resources": ["deployments", "services"], "verbs": ["get", "list"]});
+    for object in [
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": [everything, look]}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "r"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "r"},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jo"}]}),
+    ] {
+        let gvk = slipway_manifest::object::gvk(&object);
+        let at = slipway_cluster::At::new(gvk, None, "r");
+        admin.cluster.apply(&at, &object, &slipway_cluster::Apply::new("kubectl")).await.expect("grants");
+    }
+    let jo = User::new("jo", &["system:authenticated"]);
+    let tap = Tap::on(sandbox.service_as(jo));
+    let world = World { cluster: Cluster::new(tap.client()), ..admin };
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let hidden = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "who"}});
+    let objects = [config_map("a", "2"), crate::world::deployment("web", "nginx"), service, hidden];
+    let told = world.failed(&objects).await.to_string();
+    for part in [
+        "Deployment/web",
+        "cannot patch resource \"deployments\"",
+        "Service/s",
+        "cannot patch resource \"services\"",
+        "ServiceAccount/who cannot be looked at",
+        "ConfigMap/old cannot be deleted",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(told.contains("demo/templates/all.yaml"), "{told}");
+    let written: Vec<String> =
+        tap.written().into_iter().filter(|path| !path.ends_with("/werf-synchronization")).collect();
+    assert!(written.is_empty(), "{written:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_there_is_told() {
+    let world = World::bare();
+    let nowhere = Tap::on(world.sandbox.service());
+    let refusing = tower::util::MapErr::new(
+        tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<slipway_sandbox::Body>, _>(std::io::Error::other(
+                "tcp connect error: connection refused",
+            ))
+        }),
+        |error: std::io::Error| -> slipway_sandbox::BoxError { error.into() },
+    );
+    let cluster = Cluster::new(kube::Client::new(refusing, "default")).with_retry(Retry::never());
+    let world = World { cluster, ..world };
+    let failure = world.failed(&[config_map("a", "1")]).await;
+    assert_eq!(failure.cause(), Cause::Cluster(ErrorClass::Transport));
+    assert!(failure.to_string().contains("connection refused"), "{failure}");
+    assert!(nowhere.seen().is_empty());
+}

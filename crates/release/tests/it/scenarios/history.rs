@@ -1,0 +1,292 @@
+//! Saved plans, Helm on either side, the history, rolling back, deleting.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use slipway_cluster::helm::{Status, codec};
+use slipway_cluster::{Patch, WriteOptions};
+use slipway_release::plan::Content;
+use slipway_release::saved::{self, Saved};
+use slipway_release::{Failure, Plan, Report, apply};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{CONFIG_MAPS, World, annotated, boat, boats, config_map, deployment, job, place, text};
+
+const KEY: &str = "00112233445566778899aabbccddeeff";
+
+async fn carry_out(world: &World, saved: &Saved, allow_drift: bool) -> Result<Report, Failure> {
+    let check = |plan: &Plan| saved.check(plan, allow_drift);
+    let (cluster, token) = (&world.cluster, CancellationToken::new());
+    apply::apply_checked(cluster, &saved.request, &world.apply, &world.events, token, check).await
+}
+
+/// Scenario 40: a saved plan is carried out as it was made, or refused.
+#[tokio::test]
+async fn s40_saved_plans() {
+    let world = World::new();
+    world.deployed(&[config_map("a", "1")]).await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "hunter2"}});
+    let plan = world.plan(&[config_map("a", "2"), secret]).await.expect("plans");
+    assert!(saved::save(&plan, None).is_err(), "secrets are not written in clear");
+    let bytes = saved::save(&plan, Some(KEY)).expect("saves");
+    let text_of = String::from_utf8_lossy(&bytes);
+    assert!(!text_of.contains("hunter2") && !text_of.contains("aHVudGVyMg"), "{text_of}");
+    assert!(saved::load(&bytes, None).is_err());
+    assert!(saved::load(&bytes, Some("ffffffffffffffffffffffffffffffff")).is_err());
+    let tampered = text_of.replace("\"revision\": 2", "\"revision\": 3");
+    assert!(saved::load(tampered.as_bytes(), Some(KEY)).is_err());
+
+    let good = saved::load(&bytes, Some(KEY)).expect("loads");
+    let now = jiff::Timestamp::now();
+    assert!(good.check_age(now, Duration::from_secs(7200)).is_ok());
+    let tomorrow = now.saturating_add(Duration::from_secs(86400)).expect("is in range");
+    assert!(matches!(good.check_age(tomorrow, Duration::from_secs(7200)), Err(Failure::Stale(_))));
+
+    let patch = Patch::Merge(json!({"data": {"other": "x"}}));
+    let options = WriteOptions::manager("someone");
+    world.cluster.patch(&place("ConfigMap", "a"), &patch, &options, None).await.expect("writes");
+    let refused = carry_out(&world, &good, false).await.expect_err("something moved");
+    assert!(matches!(refused, Failure::Stale(_)), "{refused:?}");
+    assert!(refused.to_string().contains("ConfigMap/a"), "{refused}");
+    carry_out(&world, &good, true).await.expect("is allowed");
+    assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "2");
+    let refused = carry_out(&world, &good, true).await.expect_err("the revision is taken").to_string();
+    assert!(refused.contains("revision"), "{refused}");
+
+    // What is deployed is what was saved, whatever the source says by now; a rollback stays one.
+    let request = world.with(Content::Revision(Some(1)));
+    let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
+    let bytes = saved::save(&plan, Some(KEY)).expect("saves");
+    carry_out(&world, &saved::load(&bytes, Some(KEY)).expect("loads"), false).await.expect("runs");
+    let history = world.history().await;
+    assert_eq!(history.releases[2].info.description, "Rollback to 1");
+    assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
+}
+
+/// Scenario 41: what Helm needs to read our records, byte by byte. (Helm itself runs in
+/// `cargo xtask conformance release`.)
+#[tokio::test]
+async fn s41_helm_reads_ours() {
+    let mut world = World::new();
+    world.notes = "hello".into();
+    world.values = json!({"a": {"b": 1}});
+    let hook = annotated(
+        job("migrate", "busybox"),
+        json!({"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-weight": "3", "helm.sh/hook-delete-policy": "before-hook-creation,hook-failed"}),
+    );
+    world.deployed(&[config_map("a", "1"), hook.clone()]).await;
+    world.deployed(&[config_map("a", "2"), hook]).await;
+    for (revision, status, description) in
+        [(1, "superseded", "Install complete"), (2, "deployed", "Upgrade complete")]
+    {
+        let record = world.get("Secret", &format!("sh.helm.release.v1.demo.v{revision}")).await;
+        assert_eq!(text(&record, "/type"), "helm.sh/release.v1");
+        assert_eq!(text(&record, "/metadata/labels/status"), status);
+        let outer = STANDARD.decode(text(&record, "/data/release")).expect("the server's own base64");
+        let packed = STANDARD.decode(&outer).expect("Helm's base64");
+        assert_eq!(packed[..3], [0x1f, 0x8b, 0x08], "gzip");
+        let release = serde_json::to_value(codec::decode(&outer).expect("decodes")).expect("is JSON");
+        for (pointer, value) in [
+            ("/name", json!("demo")),
+            ("/namespace", json!("t1")),
+            ("/version", json!(revision)),
+            ("/info/status", json!(status)),
+            ("/info/description", json!(description)),
+            ("/info/notes", json!("hello")),
+            ("/info/deleted", json!("")),
+            ("/chart/metadata/name", json!("demo")),
+            ("/chart/metadata/version", json!("1.0.0")),
+            ("/config", json!({"a": {"b": 1}})),
+            ("/apply_method", json!("ssa")),
+            ("/hooks/0/events", json!(["pre-install", "pre-upgrade"])),
+            ("/hooks/0/weight", json!(3)),
+            ("/hooks/0/delete_policies", json!(["before-hook-creation", "hook-failed"])),
+            ("/hooks/0/last_run/phase", json!("Succeeded")),
+        ] {
+            assert_eq!(release.pointer(pointer), Some(&value), "{pointer} of {revision}");
+        }
+        let manifest = release["manifest"].as_str().expect("is text");
+        assert!(manifest.starts_with("---\n# Source: demo/templates/all.yaml\n"), "{manifest}");
+        assert!(!manifest.contains("migrate") && !manifest.contains("meta.helm.sh"), "{manifest}");
+        assert!(release["chart"]["values"].is_object() || release["chart"]["values"].is_null());
+    }
+    let history = world.history().await;
+    assert_eq!(history.releases[0].info.first_deployed, history.releases[1].info.first_deployed);
+}
+
+/// Scenario 42: we read Helm's: its records and objects, its pending and its uninstalled revisions.
+#[tokio::test]
+async fn s42_we_read_helms() {
+    let mut world = World::new();
+    // As Helm 3 leaves it: records with `---` and `# Source:`, objects written by `helm` with an update.
+    world.settle_in().await;
+    let mut theirs = config_map("a", "1");
+    theirs["data"]["extra"] = "x".into();
+    theirs["metadata"]["annotations"] =
+        json!({"meta.helm.sh/release-name": "demo", "meta.helm.sh/release-namespace": "t1"});
+    theirs["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+    world.create("helm", &theirs).await;
+    let record: slipway_cluster::helm::Release = serde_json::from_value(json!({
+        "name": "demo", "namespace": "t1", "version": 1,
+        "info": {"first_deployed": "2026-01-02T03:04:05.123456789Z", "last_deployed": "2026-01-02T03:04:05.123456789Z",
+            "deleted": "", "description": "Install complete", "status": "deployed"},
+        "chart": {"metadata": {"name": "demo", "version": "0.9.0"}, "lock": null, "templates": [], "values": {}, "schema": null, "files": null},
+        "manifest": "---\n# Source: demo/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: t1\ndata:\n  key: \"1\"\n  extra: x\n",
+        "hooks": [{"name": "old", "kind": "Job", "path": "demo/templates/old.yaml", "manifest": "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: old\n", "events": ["crd-install"]}],
+    })).expect("is a release");
+    world.storage().create(&record).await.expect("stores");
+    let uid = |object: Option<Value>| text(&object, "/metadata/uid").to_owned();
+    let before = uid(world.get("ConfigMap", "a").await);
+    let view = world.plan(&[config_map("a", "2")]).await.expect("plans").view(&Default::default());
+    assert_eq!(view.summary, [("update".to_owned(), 1)]);
+    world.deployed(&[config_map("a", "2")]).await;
+    let live = world.get("ConfigMap", "a").await;
+    assert_eq!(live.as_ref().map(|live| live["data"].clone()), Some(json!({"key": "2"})));
+    assert_eq!(uid(live), before);
+    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
+
+    let mut pending = world.history().await.releases[1].clone();
+    (pending.version, pending.info.status) = (3, Status::PendingUpgrade);
+    world.storage().create(&pending).await.expect("stores");
+    assert_eq!(world.deployed(&[config_map("a", "3")]).await.revision, 4);
+    assert_eq!(world.statuses().await[2], (3, Status::Failed));
+    world.options.keep_history = true;
+    world.delete().await;
+    assert_eq!(world.statuses().await.last(), Some(&(4, Status::Uninstalled)));
+    let report = world.deployed(&[config_map("a", "3")]).await;
+    assert_eq!(report.revision, 5);
+    assert_eq!(world.history().await.releases[4].info.description, "Install complete");
+}
+
+/// Scenario 43: the history has a limit, and the deployed revision is never the one to go.
+#[tokio::test]
+async fn s43_history_limit() {
+    let mut world = World::new();
+    world.apply.history_limit = 3;
+    for number in 0..5 {
+        world.deployed(&[config_map("a", &number.to_string())]).await;
+    }
+    let expected = [(3, Status::Superseded), (4, Status::Superseded), (5, Status::Deployed)];
+    assert_eq!(world.statuses().await, expected);
+    world.apply.presence_timeout = Some(Duration::from_millis(20));
+    let never =
+        annotated(config_map("b", "1"), json!({"x.external-dependency.werf.io/resource": "secrets/never"}));
+    for _ in 0..4 {
+        world.failed(std::slice::from_ref(&never)).await;
+    }
+    let statuses = world.statuses().await;
+    assert_eq!((statuses.len(), statuses[0]), (3, (5, Status::Deployed)), "{statuses:?}");
+}
+
+/// Scenario 44: rolling back, without and with a revision.
+#[tokio::test]
+async fn s44_rollback() {
+    let mut world = World::new();
+    world.deployed(&[config_map("a", "1"), config_map("old", "1")]).await;
+    world.deployed(&[config_map("a", "2")]).await;
+    let report = world.run(&world.with(Content::Revision(None))).await.expect("rolls back");
+    assert_eq!((report.status.as_str(), report.revision), ("deployed", 3));
+    assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
+    assert!(world.get("ConfigMap", "old").await.is_some());
+    assert_eq!(world.history().await.releases[2].info.description, "Rollback to 1");
+    let again = world.run(&world.with(Content::Revision(Some(3)))).await.expect("has nothing to do");
+    assert_eq!(again.status, "skipped");
+    let missing = world.run(&world.with(Content::Revision(Some(9)))).await.expect_err("does not exist");
+    assert!(
+        matches!(missing, Failure::NotFound(_)) && missing.to_string().contains("no revision 9"),
+        "{missing}"
+    );
+    // One that cannot succeed is recorded as failed.
+    world.apply.presence_timeout = Some(Duration::from_millis(20));
+    let wait = json!({"x.external-dependency.werf.io/resource": "secrets/never"});
+    world.failed(&[annotated(config_map("late", "1"), wait)]).await;
+    world.deployed(&[config_map("a", "5")]).await;
+    let failure = world.run(&world.with(Content::Revision(Some(4)))).await.expect_err("cannot");
+    assert_eq!(failure.report().map(|report| report.status.as_str()), Some("failed"));
+    let statuses = world.statuses().await;
+    assert_eq!(statuses[4..], [(5, Status::Deployed), (6, Status::Failed)]);
+}
+
+/// Scenario 45: deleting takes everything but what is kept, in order, and the records.
+#[tokio::test]
+async fn s45_delete() {
+    let (mut world, tap) = World::new().tapped();
+    let keep = json!({"werf.io/resource-policy": "keep"});
+    let hook = annotated(job("bye", "busybox"), json!({"helm.sh/hook": "pre-delete"}));
+    let rbac = "rbac.authorization.k8s.io";
+    let mut web = deployment("web", "nginx");
+    web["spec"]["template"]["spec"]["serviceAccountName"] = "who".into();
+    let objects = [
+        config_map("a", "1"),
+        annotated(config_map("kept", "1"), keep),
+        hook,
+        boats(),
+        boat("one"),
+        web,
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "who"}}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": {"name": "may"}, "rules": []}),
+        json!({"apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": {"name": "bound"},
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "may"},
+            "subjects": [{"kind": "ServiceAccount", "name": "who", "namespace": "t1"}]}),
+    ];
+    world.deployed(&objects).await;
+    assert!(world.get("Job", "bye").await.is_none());
+    let before = tap.seen().len();
+    assert_eq!(world.delete().await.status, "uninstalled");
+    let seen = tap.seen().split_off(before);
+    let deleted = |end: &str| {
+        let found = seen.iter().position(|seen| {
+            seen.method == http::Method::DELETE && seen.is_write() && seen.path.ends_with(end)
+        });
+        found.unwrap_or_else(|| panic!("{end} is not deleted"))
+    };
+    let hooked = seen
+        .iter()
+        .position(|seen| seen.path.ends_with("/jobs/bye") && seen.is_write())
+        .expect("the hook ran");
+    assert!(hooked < deleted("/configmaps/a"));
+    assert!(deleted("/boats/one") < deleted("/boats.example.com"));
+    assert!(deleted("/rolebindings/bound") < deleted("/roles/may"));
+    assert!(deleted("/rolebindings/bound") < deleted("/serviceaccounts/who"));
+    assert!(deleted("/deployments/web") < deleted("/serviceaccounts/who"));
+    assert!(world.get("ConfigMap", "a").await.is_none());
+    assert!(world.get("ConfigMap", "kept").await.is_some());
+    assert!(world.history().await.releases.is_empty());
+    let again = world.run(&world.with(Content::Nothing)).await.expect_err("is gone");
+    assert!(matches!(again, Failure::NotFound(_)), "{again}");
+    world.deployed(&[config_map("b", "1")]).await;
+    world.apply.delete_namespace = true;
+    world.delete().await;
+    assert!(world.get("Namespace", "t1").await.is_none(), "it was waited for");
+}
+
+/// Everything works on the other storage as well.
+#[tokio::test]
+async fn config_maps_hold_releases_too() {
+    use slipway_cluster::helm::Scope;
+    use slipway_release::inspect;
+    let mut world = World::new();
+    world.options.driver = CONFIG_MAPS;
+    world.deployed(&[config_map("a", "1")]).await;
+    world.deployed(&[config_map("a", "2")]).await;
+    assert!(world.get("Secret", "sh.helm.release.v1.demo.v1").await.is_none());
+    assert!(world.get("ConfigMap", "sh.helm.release.v1.demo.v2").await.is_some());
+    let rows = inspect::list(&world.cluster, CONFIG_MAPS, "t1", Scope::Everywhere).await.expect("lists");
+    assert_eq!((rows.len(), rows[0].revision), (1, 2));
+    assert_eq!(inspect::history(&world.cluster, CONFIG_MAPS, "t1", "demo").await.expect("reads").len(), 2);
+    let read = |revision| inspect::revision(&world.cluster, CONFIG_MAPS, "t1", "demo", revision);
+    let (one, two) = (read(Some(1)).await.expect("reads"), read(None).await.expect("reads"));
+    assert_eq!(inspect::diff(&one, &two, &Default::default()).len(), 1);
+    let patch = Patch::Merge(json!({"data": {"key": "drifted"}}));
+    let options = WriteOptions::manager("kubectl-edit");
+    world.cluster.patch(&place("ConfigMap", "a"), &patch, &options, None).await.expect("writes");
+    let request = world.with(Content::Revision(None));
+    let drift = inspect::drift(&world.cluster, &request, None, &Default::default()).await.expect("compares");
+    assert_eq!(drift.len(), 1);
+    world.run(&world.with(Content::Revision(None))).await.expect("rolls back");
+    assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
+    world.delete().await;
+    assert!(world.get("ConfigMap", "sh.helm.release.v1.demo.v3").await.is_none());
+}

@@ -1,0 +1,255 @@
+//! When things are ready, when they have failed, and what they say meanwhile.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use slipway_cluster::track::{Context, Readiness, status};
+use slipway_cluster::{Patch, WriteOptions};
+use slipway_event::{Event, ObjectState};
+use slipway_sandbox::{Sandbox, Speed};
+
+use crate::world::{World, annotated, boat, boats, config_map, deployment, fated, job, place};
+
+/// Scenario 46: when an object counts as ready, kind by kind.
+#[test]
+fn s46_readiness_formulas() {
+    let of = |api: &str, kind: &str, generation: i64, spec: Value, state: Value| json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x", "generation": generation}, "spec": spec, "status": state});
+    let deploy = |state: Value| of("apps/v1", "Deployment", 2, json!({"replicas": 2}), state);
+    let set = |spec: Value, state: Value| of("apps/v1", "StatefulSet", 1, spec, state);
+    let daemon = |spec: Value, state: Value| of("apps/v1", "DaemonSet", 1, spec, state);
+    let full = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2});
+    let mut lingering = full.clone();
+    lingering["replicas"] = 3.into();
+    let mut stale = full.clone();
+    stale["observedGeneration"] = 1.into();
+    let rolling = |partition: i64| json!({"replicas": 3, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});
+    let set_state = |ready: i64, updated: i64, same: bool| {
+        json!({"observedGeneration": 1, "replicas": 3, "readyReplicas": ready, "availableReplicas": ready, "updatedReplicas": updated,
+            "currentRevision": "a", "updateRevision": if same { "a" } else { "b" }})
+    };
+    let daemon_state = json!({"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1, "currentNumberScheduled": 2, "numberReady": 1});
+    let condition =
+        |kind: &str, state: &str| json!({"conditions": [{"type": kind, "status": state, "reason": "Why"}]});
+    let custom = |state: Value| of("example.com/v1", "Boat", 2, json!({}), state);
+    let pod = |phase: &str, ready: &str| {
+        let mut state = condition("Ready", ready);
+        state["phase"] = phase.into();
+        of("v1", "Pod", 0, json!({"restartPolicy": "Always"}), state)
+    };
+    let (r, p, f) = ("ready", "progressing", "failed");
+    let rows: Vec<(&str, Value, &str)> = vec![
+        ("everything is new and available", deploy(full), r),
+        ("an old pod lingers", deploy(lingering), p),
+        ("the controller has not seen the change", deploy(stale), p),
+        ("a set of the same revision", set(rolling(0), set_state(3, 3, true)), r),
+        ("a set still rolling", set(rolling(0), set_state(3, 2, false)), p),
+        ("a partition is reached", set(rolling(2), set_state(3, 1, false)), r),
+        ("a partition is not reached", set(rolling(1), set_state(3, 1, false)), p),
+        (
+            "on delete, nobody deleted",
+            set(json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}}), set_state(3, 1, false)),
+            p,
+        ),
+        (
+            "on delete, all deleted",
+            set(json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}}), set_state(3, 3, false)),
+            r,
+        ),
+        (
+            "a daemon is not available everywhere",
+            daemon(json!({"updateStrategy": {"type": "RollingUpdate"}}), daemon_state.clone()),
+            p,
+        ),
+        ("a daemon nobody rolls", daemon(json!({"updateStrategy": {"type": "OnDelete"}}), daemon_state), r),
+        ("a job done", of("batch/v1", "Job", 0, json!({}), condition("Complete", "True")), r),
+        ("a job failed", of("batch/v1", "Job", 0, json!({}), condition("Failed", "True")), f),
+        ("a job at work", of("batch/v1", "Job", 0, json!({}), json!({"active": 1})), p),
+        ("a pod that runs", pod("Running", "True"), r),
+        ("a pod that is not ready", pod("Running", "False"), p),
+        ("a pod that failed", pod("Failed", "False"), f),
+        ("a lost claim", of("v1", "PersistentVolumeClaim", 0, json!({}), json!({"phase": "Lost"})), f),
+        ("a claim", of("v1", "PersistentVolumeClaim", 0, json!({}), json!({"phase": "Pending"})), p),
+        ("a custom object that is not ready", custom(condition("Ready", "False")), p),
+        ("a custom object that is", custom(condition("Ready", "True")), r),
+        (
+            "a stale custom object",
+            custom({
+                let mut state = condition("Ready", "True");
+                state["observedGeneration"] = 1.into();
+                state
+            }),
+            p,
+        ),
+        ("a custom object that says nothing", custom(json!({})), r),
+    ];
+    for (what, object, expected) in rows {
+        let found = match status(&object, &Context::default()) {
+            Readiness::Ready => r,
+            Readiness::Progressing(_) => p,
+            Readiness::Failed(_) => f,
+        };
+        assert_eq!(found, expected, "{what}");
+    }
+    let hook = Context { is_hook: true, ..Context::default() };
+    assert!(
+        matches!(status(&pod("Running", "True"), &hook), Readiness::Progressing(_)),
+        "a hook is done when it succeeded"
+    );
+    assert!(matches!(status(&pod("Succeeded", "False"), &hook), Readiness::Ready));
+}
+
+/// Scenario 46 on a cluster: a hook pod is waited for to its end, a late-binding claim blocks nobody.
+#[tokio::test]
+async fn s46_hooks_and_claims_on_a_cluster() {
+    let world = World::new();
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late", "annotations": {"werf.io/weight": "-2"}},
+        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"});
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": {"werf.io/weight": "-1"}}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": {"requests": {"storage": "1Gi"}}}});
+    let hook = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "once", "annotations": {"helm.sh/hook": "post-install"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}});
+    world.deployed(&[class, claim, hook]).await;
+    let pod = world.get("Pod", "once").await.expect("is there");
+    assert_eq!(pod["status"]["phase"], "Succeeded");
+}
+
+/// Scenario 46 in virtual time: custom objects are waited for, silent ones not, stuck ones given up.
+#[tokio::test(start_paused = true)]
+async fn s46_custom_objects_in_time() {
+    let world = World::bare();
+    world.settle_in().await;
+    world.deployed(&[boats()]).await;
+    let started = tokio::time::Instant::now();
+    world.deployed(&[boats(), boat("silent")]).await;
+    assert!(started.elapsed() <= Duration::from_secs(10), "{:?}", started.elapsed());
+    let say = |state: Value| {
+        let cluster = world.cluster.clone();
+        async move {
+            let (patch, options) = (Patch::Merge(json!({"status": state})), WriteOptions::manager("harbour"));
+            cluster.patch(&place("Boat", "busy"), &patch, &options, Some("status")).await.expect("writes");
+        }
+    };
+    let condition = |state: &str| json!({"conditions": [{"type": "Ready", "status": state}]});
+    let harbour = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        say(condition("False")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        say(condition("True")).await;
+    };
+    let (started, objects) = (tokio::time::Instant::now(), [boats(), boat("silent"), boat("busy")]);
+    let (report, ()) = tokio::join!(world.deployed(&objects), harbour);
+    assert_eq!(report.status, "deployed");
+    assert!(started.elapsed() >= Duration::from_secs(62), "{:?}", started.elapsed());
+    say(json!({"conditions": null, "phase": "Creating"})).await;
+    let mut busy = annotated(boat("busy"), json!({"werf.io/no-activity-timeout": "90s"}));
+    busy["spec"]["sails"] = 3.into();
+    let failure = world.failed(&[boats(), boat("silent"), busy]).await.to_string();
+    assert!(failure.contains("nothing happened for 90 s"), "{failure}");
+}
+
+/// Scenario 47: failures count once each, and as many as allowed are borne.
+#[tokio::test]
+async fn s47_failure_counting() {
+    let flapping = |name: &str, failures: &str, allowed: Option<&str>| {
+        let fate = json!({"sim/fail": "crashloop", "sim/fail-count": failures});
+        let web = fated(deployment(name, "nginx"), fate);
+        match allowed {
+            Some(allowed) => annotated(web, json!({"werf.io/failures-allowed-per-replica": allowed})),
+            None => web,
+        }
+    };
+    // One container that crashes once is one failure, however often its pod is updated.
+    World::new().deployed(&[flapping("once", "1", None)]).await;
+    World::new().deployed(&[flapping("thrice", "3", Some("3"))]).await;
+    let failure = World::new().failed(&[flapping("thrice", "3", None)]).await.to_string();
+    assert!(failure.contains("2 failures, 1 allowed"), "{failure}");
+    World::new().failed(&[flapping("none", "1", Some("0"))]).await;
+    let mut never = fated(job("never", "busybox"), json!({"sim/fail": "imagepull"}));
+    never["metadata"]["annotations"] = json!({"werf.io/failures-allowed-per-replica": "5"});
+    World::new().failed(&[never]).await;
+}
+
+/// Scenario 48: which lines are passed on, of how many pods, and without secrets.
+#[tokio::test]
+async fn s48_log_filters() {
+    let world = World::new();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"token": "tok-12345678"}});
+    let said = "keep one\ndrop keep two\nkeep tok-12345678\nother";
+    let talkative =
+        |name: &str, notes: Value| annotated(fated(job(name, "busybox"), json!({"sim/logs": said})), notes);
+    let mut two = talkative("two", json!({"werf.io/skip-logs-for-containers": "sidecar"}));
+    two["spec"]["template"]["spec"]["containers"] =
+        json!([{"name": "c", "image": "busybox"}, {"name": "sidecar", "image": "busybox"}]);
+    let mut many = talkative("many", json!({"werf.io/show-logs-only-for-number-of-replicas": "2"}));
+    many["spec"]["completions"] = 4.into();
+    many["spec"]["parallelism"] = 4.into();
+    world
+        .deployed(&[
+            secret,
+            talkative("all", json!({})),
+            talkative("some", json!({"werf.io/log-regex": "keep", "werf.io/log-regex-skip": "drop"})),
+            talkative("for", json!({"werf.io/log-regex-for-c": "other"})),
+            talkative("none", json!({"werf.io/skip-logs": "true"})),
+            two,
+            many,
+        ])
+        .await;
+    let mut lines: Vec<(String, String, String)> = Vec::new();
+    for record in world.heard.drain() {
+        if let Event::Log { object: Some(pod), container: Some(container), line, .. } = record.event {
+            lines.push((pod.name, container, line));
+        }
+    }
+    let of = |job: &str| -> Vec<&str> {
+        let prefix = format!("{job}-");
+        lines.iter().filter(|(pod, ..)| pod.starts_with(&prefix)).map(|(.., line)| line.as_str()).collect()
+    };
+    assert_eq!(of("all"), ["keep one", "drop keep two", "keep ***", "other"]);
+    assert_eq!(of("some"), ["keep one", "keep ***"]);
+    assert_eq!(of("for"), ["other"]);
+    assert!(of("none").is_empty());
+    assert!(lines.iter().any(|(pod, container, _)| pod.starts_with("two-") && container == "c"));
+    assert!(!lines.iter().any(|(_, container, _)| container == "sidecar"));
+    let pods: std::collections::BTreeSet<&str> =
+        lines.iter().filter(|(pod, ..)| pod.starts_with("many-")).map(|(pod, ..)| pod.as_str()).collect();
+    assert!((1..=2).contains(&pods.len()), "{pods:?}");
+}
+
+/// What a terminal needs to show: operations, objects and their pods as they go, events when asked for.
+#[tokio::test]
+async fn progress_is_told() {
+    // Slow enough to be watched.
+    let sandbox = Sandbox::builder().seed(1).speed(Speed::Times(20.0)).build().expect("the sandbox starts");
+    let world = World::on(sandbox);
+    let web = annotated(
+        fated(deployment("web", "nginx"), json!({"sim/delay": "6s", "sim/logs": "hello"})),
+        json!({"werf.io/show-service-messages": "true"}),
+    );
+    world.deployed(&[config_map("a", "1"), web]).await;
+    let heard = world.heard.drain();
+    let node = "track readiness: Deployment/web";
+    let mut states: Vec<(String, ObjectState, Option<String>)> = Vec::new();
+    for record in &heard {
+        if let Event::Object { object, state, node: about, .. } = &record.event {
+            states.push((format!("{}/{}", object.kind, object.name), *state, about.clone()));
+        }
+    }
+    let has = |name: &str, state: ObjectState| {
+        states.iter().any(|(who, is, _)| who.starts_with(name) && *is == state)
+    };
+    assert!(has("ConfigMap/a", ObjectState::Created) && has("Deployment/web", ObjectState::Created));
+    assert!(has("Deployment/web", ObjectState::Waiting) && has("Deployment/web", ObjectState::Ready));
+    assert!(has("Pod/web-", ObjectState::Waiting) && has("Pod/web-", ObjectState::Ready), "{states:#?}");
+    assert!(
+        states
+            .iter()
+            .filter(|(who, ..)| who.starts_with("Pod/"))
+            .all(|(.., about)| about.as_deref() == Some(node))
+    );
+    let started = heard
+        .iter()
+        .any(|record| matches!(&record.event, Event::NodeStarted { node: started, .. } if started == node));
+    assert!(started);
+    let told = format!("{heard:?}");
+    assert!(told.contains("ScalingReplicaSet"), "events of the cluster are told");
+}
