@@ -122,10 +122,16 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
     let inner = match path.strip_prefix('{') {
         Some(inner) => inner.strip_suffix('}').unwrap_or(inner),
         None if path.contains(['{', '}']) => {
-            return Err(invalid("invalid jsonpath: braces stand inside a path without braces around it", Some(BRACES)));
+            return Err(invalid(
+                "invalid jsonpath: braces stand inside a path without braces around it",
+                Some(BRACES),
+            ));
         }
         None if value.is_some() && path.contains("[?") && !path.contains(")]") => {
-            return Err(invalid("invalid jsonpath: a path with `=` in it cannot stand without braces", Some(BRACES)));
+            return Err(invalid(
+                "invalid jsonpath: a path with `=` in it cannot stand without braces",
+                Some(BRACES),
+            ));
         }
         None => path,
     };
@@ -141,7 +147,8 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
         return Err(invalid("invalid jsonpath: `range` and `end` cannot be waited for", None));
     }
     let normal = if inner.starts_with(['.', '[']) { format!("{{{inner}}}") } else { format!("{{.{inner}}}") };
-    let parsed = JsonPath::parse(&escape_keys(&normal)).map_err(|e| invalid(format!("invalid jsonpath: {e}"), None))?;
+    let parsed = JsonPath::parse(&escape_keys(&normal))
+        .map_err(|e| invalid(format!("invalid jsonpath: {e}"), None))?;
     let value = value.map(value_of).transpose()?;
     Ok(Condition::JsonPath { path: Box::new(parsed), text: normal, value })
 }

@@ -592,8 +592,8 @@ impl<'g> Worker<'g, &'g Step> for Crew<'_> {
         let interrupted = earlier.or_else(|| (cx.attempt() > 1).then_some(self.since));
         let attempt = Attempt::new(self.world, step, cx.cancelled().clone(), interrupted);
         let done = match self.command {
-            Command::Apply => steps::perform(&attempt).await,
-            Command::Destroy => steps::undo(&attempt).await,
+            Command::Apply => Box::pin(steps::perform(&attempt)).await,
+            Command::Destroy => Box::pin(steps::undo(&attempt)).await,
         };
         match done {
             Ok(did) => Ok(Done::Succeeded(did.note.map_or(

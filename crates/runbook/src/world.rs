@@ -224,7 +224,8 @@ impl<'a> Attempt<'a> {
             }
         }
         let name = object::name(object).unwrap_or_default();
-        if let Some(event) = last_warning(self.cluster(), namespace, name).await {
+        let of_it = format!("involvedObject.name={name}");
+        if let Some(event) = last_warning(self.cluster(), namespace, &of_it, |_| true).await {
             said.push_str(&format!("; {event}"));
         }
         said
@@ -371,12 +372,22 @@ pub(crate) async fn pods(cluster: &Cluster, namespace: &str, selector: &str) -> 
     listed.map(|listed| listed.items).unwrap_or_default()
 }
 
-async fn last_warning(cluster: &Cluster, namespace: &str, name: &str) -> Option<String> {
+/// The last warning about an object the selector of fields and the name fit.
+pub(crate) async fn last_warning(
+    cluster: &Cluster,
+    namespace: &str,
+    fields: &str,
+    is_meant: impl Fn(&str) -> bool,
+) -> Option<String> {
     let kind = cluster.kind(&Gvk::new("", "v1", "Event")).await.ok()??;
-    let fields = format!("involvedObject.name={name},type=Warning");
+    let fields = format!("{fields},type=Warning");
     let options = ListOptions { fields, ..ListOptions::default() };
     let listed = cluster.list(&kind, Some(namespace), &options).await.ok()?;
-    let last = listed.items.into_iter().max_by_key(|event| {
+    let meant = listed
+        .items
+        .into_iter()
+        .filter(|event| event["involvedObject"]["name"].as_str().is_some_and(&is_meant));
+    let last = meant.max_by_key(|event| {
         let time = event["lastTimestamp"].as_str().or(event["eventTime"].as_str());
         time.or(event["metadata"]["creationTimestamp"].as_str()).unwrap_or_default().to_owned()
     })?;

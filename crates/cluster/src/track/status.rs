@@ -201,6 +201,7 @@ fn deployment(object: &Value) -> Readiness {
     }
     if let Some(progressing) = condition(object, "Progressing")
         && progressing["reason"] == "ProgressDeadlineExceeded"
+        && !is_outdated(object, progressing)
     {
         return Readiness::Failed(told(progressing));
     }
@@ -214,6 +215,20 @@ fn deployment(object: &Value) -> Readiness {
         () if all > wanted => format!("{} old replicas still there", all - wanted),
         () => format!("{available} of {wanted} replicas available"),
     })
+}
+
+/// Whether a condition was told before the object was last written: after a rollback the controller may speak
+/// of the generation before for a while.
+fn is_outdated(object: &Value, condition: &Value) -> bool {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let written = entries
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["subresource"].is_null())
+        .filter_map(|entry| entry["time"].as_str())
+        .max();
+    // Times of this form compare as texts do.
+    written.is_some_and(|written| condition["lastUpdateTime"].as_str().is_some_and(|told| told <= written))
 }
 
 fn stateful_set(object: &Value) -> Readiness {

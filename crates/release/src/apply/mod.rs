@@ -96,7 +96,8 @@ pub async fn apply(
     events: &Events,
     cancel: CancellationToken,
 ) -> Result<Report, Failure> {
-    apply_checked(cluster, request, options, events, cancel, |_| Ok(())).await
+    // Boxed, as its large parts are: a caller's stack does not grow with what a release needs.
+    Box::pin(apply_checked(cluster, request, options, events, cancel, |_| Ok(()))).await
 }
 
 /// As [`apply`], with a last word of the caller on the plan before anything is written.
@@ -150,7 +151,7 @@ pub async fn apply_checked(
     // What was waited for the lock is gone from the time there is.
     let left = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
     let options = &Options { timeout: left, ..options.clone() };
-    let result = locked(cluster, request, early, options, events, &cancel, &held, check).await;
+    let result = Box::pin(locked(cluster, request, early, options, events, &cancel, &held, check)).await;
     // A lease nobody renews ends by itself.
     let _ = held.release().await;
     if let (Ok(_), true) = (&result, options.delete_namespace && matches!(request.content, Content::Nothing))
@@ -249,7 +250,7 @@ async fn locked(
     if deploys {
         storage.prune(&plan.name, options.history_limit).await?;
     }
-    let ended = execute(cluster, &plan, options, events, cancel, held, &mut report).await;
+    let ended = Box::pin(execute(cluster, &plan, options, events, cancel, held, &mut report)).await;
     report.requests = cluster.calls().since(&before).to_string();
     match ended {
         Ok(()) => Ok(report),

@@ -100,10 +100,10 @@ pub async fn plan(cluster: &Cluster, request: &Request, events: &Events) -> Resu
     let intent = match &request.content {
         Content::Nothing => intent::delete(request, &situation)?,
         Content::Tests => intent::test(request, &situation)?,
-        _ => intent::deploy(cluster, request, &situation).await?,
+        _ => Box::pin(intent::deploy(cluster, request, &situation)).await?,
     };
     keep_secret(&intent.documents, events);
-    let plan = compile::compile(cluster, request, situation, intent).await?;
+    let plan = Box::pin(compile::compile(cluster, request, situation, intent)).await?;
     for problem in &plan.warnings {
         events.send(Event::Warning { problem: problem.clone() });
     }

@@ -7,7 +7,7 @@ use slipway_manifest::{Gvk, object};
 use super::Did;
 use crate::error::{ErrorKind, StepError};
 use crate::model::Job;
-use crate::world::{Attempt, MANAGER, OWNER_LABEL, describe, pods, shown, state_of};
+use crate::world::{Attempt, MANAGER, OWNER_LABEL, describe, last_warning, pods, shown, state_of};
 
 /// How many of the last lines a failure shows.
 const TAIL: u32 = 20;
@@ -101,7 +101,7 @@ pub(crate) async fn last_words(cluster: &Cluster, namespace: &str, name: &str) -
     let newest = found
         .into_iter()
         .max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned());
-    let Some(pod) = newest else { return vec!["it has no pod".to_owned()] };
+    let Some(pod) = newest else { return of_the_gone(cluster, namespace, name).await };
     let phase = pod["status"]["phase"].as_str().unwrap_or("Unknown");
     let mut lines = vec![format!("{} {phase} {}", describe(&pod), state_of(&pod)).trim_end().to_owned()];
     let source = logs::Source {
@@ -125,6 +125,16 @@ pub(crate) async fn last_words(cluster: &Cluster, namespace: &str, name: &str) -
         tail.push(format!("| {}", line.text));
     }
     lines.extend(tail.into_iter().rev());
+    lines
+}
+
+/// What was said about a job's pods that are gone: one that ran out of time takes its pods with it.
+async fn of_the_gone(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
+    let prefix = format!("{name}-");
+    let last =
+        last_warning(cluster, namespace, "involvedObject.kind=Pod", |pod| pod.starts_with(&prefix)).await;
+    let mut lines = vec!["it has no pod".to_owned()];
+    lines.extend(last.map(|warning| format!("of a pod gone by now: {warning}")));
     lines
 }
 

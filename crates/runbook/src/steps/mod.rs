@@ -28,17 +28,17 @@ impl Did {
 pub(crate) async fn perform(attempt: &Attempt<'_>) -> Result<Did, StepError> {
     match &attempt.step.action {
         // A release ends in its own way: it must not be left pending.
-        Action::Helm(helm) => helm::install(attempt, helm).await,
-        Action::Delete(delete) if delete::is_release(delete) => delete::run(attempt, delete).await,
+        Action::Helm(helm) => Box::pin(helm::install(attempt, helm)).await,
+        Action::Delete(delete) if delete::is_release(delete) => Box::pin(delete::run(attempt, delete)).await,
         action => {
             let work = async {
                 match action {
-                    Action::Apply(apply) => apply::run(attempt, apply).await,
-                    Action::Delete(delete) => delete::run(attempt, delete).await,
-                    Action::Patch(patch) => patch::run(attempt, patch).await,
-                    Action::Wait(wait) => wait::run(attempt, wait).await,
-                    Action::Rollout(rollout) => rollout::run(attempt, rollout).await,
-                    Action::Job(job) => job::run(attempt, job).await,
+                    Action::Apply(apply) => Box::pin(apply::run(attempt, apply)).await,
+                    Action::Delete(delete) => Box::pin(delete::run(attempt, delete)).await,
+                    Action::Patch(patch) => Box::pin(patch::run(attempt, patch)).await,
+                    Action::Wait(wait) => Box::pin(wait::run(attempt, wait)).await,
+                    Action::Rollout(rollout) => Box::pin(rollout::run(attempt, rollout)).await,
+                    Action::Job(job) => Box::pin(job::run(attempt, job)).await,
                     Action::Helm(_) => Ok(Did::default()),
                 }
             };
@@ -50,7 +50,7 @@ pub(crate) async fn perform(attempt: &Attempt<'_>) -> Result<Did, StepError> {
 /// Makes one attempt at undoing a step.
 pub(crate) async fn undo(attempt: &Attempt<'_>) -> Result<Did, StepError> {
     match &attempt.step.action {
-        Action::Helm(helm) => delete::release(attempt, &helm.release, &helm.namespace, true).await,
+        Action::Helm(helm) => Box::pin(delete::release(attempt, &helm.release, &helm.namespace, true)).await,
         Action::Apply(apply) => stoppable(attempt, apply::undo(attempt, apply)).await,
         Action::Job(job) => stoppable(attempt, job::undo(attempt, job)).await,
         Action::Delete(_) | Action::Patch(_) | Action::Wait(_) | Action::Rollout(_) => Ok(Did::default()),

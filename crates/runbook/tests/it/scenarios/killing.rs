@@ -64,6 +64,7 @@ async fn picture(world: &World) -> Value {
             if name.starts_with("sh.helm.")
                 || name.starts_with("khook-state")
                 || name == "werf-synchronization"
+                || name == "kube-root-ca.crt"
             {
                 continue;
             }
@@ -72,8 +73,12 @@ async fn picture(world: &World) -> Value {
                 .into_iter()
                 .flatten()
                 .any(|c| c["type"] == "Complete");
+            let mut labels = item["metadata"]["labels"].clone();
+            if let Some(labels) = labels.as_object_mut() {
+                labels.retain(|key, _| !key.ends_with("controller-uid"));
+            }
             all.push(json!({"at": format!("{}/{namespace}/{name}", item["kind"]), "data": item["data"],
-                "labels": item["metadata"]["labels"], "done": done}));
+                "labels": labels, "done": done}));
         }
     }
     let history = Storage::new(cluster, Driver::Secret, "shop").history("app").await.unwrap();

@@ -236,10 +236,14 @@ async fn s50_a_condition_of_an_older_generation_does_not_count() {
                 .unwrap();
         }
     };
-    set(0).await;
+    // Its second generation, of which only the first was seen.
+    let grown = slipway_cluster::Patch::Merge(json!({"spec": {"replicas": 2}}));
+    let options = slipway_cluster::WriteOptions::manager("somebody");
+    cluster.patch(&at, &grown, &options, None).await.unwrap();
+    set(1).await;
     let steps = "  - {name: w, timeout: 100ms, wait: {for: condition=Available, on: deployment/d}}\n";
     assert!(!world.apply(steps).await.is_success());
-    set(1).await;
+    set(2).await;
     assert!(world.apply(steps).await.is_success());
 }
 
