@@ -384,7 +384,7 @@ fn local_objects(sources: &[ManifestSource], base: &Path) -> Vec<Value> {
     for source in sources {
         match source {
             ManifestSource::Inline { text, at } => {
-                manifests::read(text, &at.file, &mut objects, &mut problems)
+                manifests::read(text, &at.file, &mut objects, &mut problems);
             }
             ManifestSource::File(path) => {
                 if let Ok(text) = std::fs::read_to_string(base.join(path)) {

@@ -544,7 +544,7 @@ fn reports(
                     Command::Destroy => graph
                         .node(name)
                         .into_iter()
-                        .flat_map(|n| n.needs())
+                        .flat_map(NodeRef::needs)
                         .map(|n| n.id().as_str())
                         .collect(),
                 };
@@ -610,11 +610,7 @@ impl<'g> Worker<'g, &'g Step> for Crew<'_> {
     fn policy(&self, node: NodeRef<'g, &'g Step>, default: &NodePolicy) -> NodePolicy {
         let step = node.value();
         // A release keeps its own time: it records how it ended and may roll back.
-        let keeps_time = match &step.action {
-            Action::Helm(_) => true,
-            Action::Delete(Delete::Release { .. }) => true,
-            _ => false,
-        };
+        let keeps_time = matches!(&step.action, Action::Helm(_) | Action::Delete(Delete::Release { .. }));
         let on = ErrorClasses::TRANSIENT.with(ErrorClass::Timeout);
         NodePolicy {
             timeout: (!keeps_time).then_some(step.timeout),

@@ -110,6 +110,8 @@ fn laid_out() -> impl Strategy<Value = String> {
     })
 }
 
+type Edit<'a> = &'a dyn Fn(&str) -> String;
+
 proptest! {
     /// Lines that are not about the edited field stay, in order, byte for byte; a second time changes
     /// nothing; what was set is there.
@@ -122,7 +124,7 @@ proptest! {
     ) {
         let text = if crlf { text.replace('\n', "\r\n") } else { text };
         let image = ImageEdit::parse(&format!("{name}:{tag}")).expect("an edit");
-        let edits: [(&str, &dyn Fn(&str) -> String); 3] = [
+        let edits: [(&str, Edit<'_>); 3] = [
             ("images", &|text| set_image(text, "k.yaml", &image).expect("edited")),
             ("namespace", &|text| set_namespace(text, "k.yaml", "new").expect("edited")),
             ("resources", &|text| add_resource(text, "k.yaml", "more.yaml").expect("edited")),

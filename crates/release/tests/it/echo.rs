@@ -167,7 +167,7 @@ where
         let echo = self.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let started = Instant::now();
             let (code, answer) =
                 echo.answer(&parts.method, parts.uri.path(), parts.uri.query().unwrap_or_default(), &body);

@@ -38,7 +38,7 @@ async fn all_pods_of_a_release_are_heard() {
     let request = logs::Request::new("demo", "t1");
     let none = CancellationToken::new();
     logs::logs(&world.cluster, &request, &logs::Options::default(), none.clone(), &mut |line| {
-        said.push(line)
+        said.push(line);
     })
     .await
     .expect("reads");

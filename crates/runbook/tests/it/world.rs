@@ -68,7 +68,7 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
                 state.broken.cancel();
                 return std::future::pending().await;
             }
-            let mut bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let mut bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let pods = state.pods.lock().unwrap().clone();
             if !pods.is_empty() && parts.method == "POST" && path.contains("/jobs") {
                 let mut job: Value = serde_json::from_slice(&bytes).unwrap();
