@@ -88,35 +88,12 @@ pub struct Rendered {
 
 /// Renders a source; `host` answers `lookup`.
 pub fn render(source: &Source, request: &RenderRequest, host: &dyn Host) -> Result<Rendered, Problems> {
-    let mut rendered = match source {
-        Source::Chart(path) => return chart(path, request, host),
+    match source {
+        Source::Chart(path) => chart(path, request, host),
         Source::Package(path) => package(path, request),
         Source::Kustomization(path) => kustomization(path, request),
         Source::Manifests(path) => manifests(path, request),
-    }?;
-    rendered.warnings.extend(elsewhere(&rendered.documents, &request.namespace));
-    Ok(rendered)
-}
-
-/// Warns when everything a source holds goes to one namespace, which it does not bring along, and the
-/// release to another: most likely `-n` was forgotten.
-fn elsewhere(documents: &[Document], namespace: &str) -> Option<Problem> {
-    let text = |document: &Document, path: &str| {
-        document.object.pointer(path).and_then(Value::as_str).map(str::to_owned)
-    };
-    let mut named = documents.iter().filter_map(|document| text(document, "/metadata/namespace"));
-    let first = named.next()?;
-    let brings_it = documents.iter().any(|document| {
-        text(document, "/kind").as_deref() == Some("Namespace")
-            && text(document, "/metadata/name").as_deref() == Some(&first)
-    });
-    (first != namespace && !brings_it && named.all(|other| other == first)).then(|| {
-        Problem::warning(format!(
-            "the objects are in namespace `{first}`, the release is kept in `{namespace}`, and nothing \
-             creates `{first}`"
-        ))
-        .hint(format!("`-n {first}` keeps both together and creates the namespace when it is missing"))
-    })
+    }
 }
 
 fn chart_problem(error: &slipway_chart::Error) -> Problems {

@@ -144,7 +144,10 @@ impl Namespaces {
                 "{}: namespace `{namespace}` does not exist, and the release does not create it",
                 resource.human()
             ))
-            .hint("create it first, add a Namespace to the release, or correct `metadata.namespace`");
+            .hint(format!(
+                "keep the release there too with `-n {namespace}`, add a Namespace to it, create it first, or \
+                 correct `metadata.namespace`"
+            ));
             resource.origin.blame(&resource.object, "namespace:", problem)
         })
         .collect()

@@ -235,8 +235,8 @@ fn packages_and_kustomizations_are_releases_like_any_other() {
         .write("else/kustomization.yaml", "resources: [web.yaml]\nnamespace: north\n");
     let forgotten = run(&["apply", "other", "else"]);
     assert!(
-        forgotten.err.contains("the objects are in namespace `north`, the release is kept in `default`")
-            && forgotten.err.contains("hint: `-n north`"),
+        forgotten.err.contains("namespace `north` does not exist, and the release does not create it")
+            && forgotten.err.contains("hint: keep the release there too with `-n north`"),
         "{forgotten:?}"
     );
 }
