@@ -25,6 +25,7 @@ cargo xtask COMMAND
   lint                     formatting, clippy, rustdoc
   docs [--check]           write the generated pages under docs/reference, or fail when they are stale
   bench [NAME..] [--short] measure; prints a table and writes target/bench/NAME.json
+  bench release --real     a release on a real API server beside Helm: install, upgrade, no change
   bench stack --real       300 releases on a real API server beside a loop of `helm upgrade --install`
   bench sandbox --objects N
                            N objects created, watched and listed in pages, none lost

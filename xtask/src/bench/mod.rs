@@ -39,11 +39,11 @@ const BENCHES: &[Bench] = &[
     Bench { name: "stack", run: stack },
     Bench { name: "runbook", run: runbook },
     Bench { name: "sandbox", run: sandbox },
-    Bench { name: "release", run: release::run },
 ];
 
 /// Beside real programs on a real control plane; only when asked for.
-const REAL: &[Bench] = &[Bench { name: "stack", run: crate::stack::real }];
+const REAL: &[Bench] =
+    &[Bench { name: "release", run: release::run }, Bench { name: "stack", run: crate::stack::real }];
 
 pub fn run(args: &[&str]) -> Result<()> {
     let effort = if args.contains(&"--short") { Effort::Short } else { Effort::Full };
