@@ -108,7 +108,8 @@ class Sandbox:
                     continue
                 done = [c['type'] for c in item.get('status', {}).get('conditions', []) if c['status'] == 'True']
                 template = item.get('spec', {}).get('template', {}).get('spec', {}).get('containers')
-                text = json.dumps([path, meta['name'], meta.get('labels'), item.get('data'), template, sorted(set(done) & {'Complete', 'Available'})], sort_keys=True)
+                labels = {key: value for key, value in meta.get('labels', {}).items() if not key.endswith('controller-uid')}
+                text = json.dumps([path, meta['name'], labels, item.get('data'), template, sorted(set(done) & {'Complete', 'Available'})], sort_keys=True)
                 seen.append(text.replace(name, 'NAME'))
         secrets = (self.get('/api/v1/namespaces/%s/secrets' % name) or {'items': []})['items']
         statuses = sorted(s['metadata']['labels']['status'] for s in secrets if s['metadata']['name'].startswith('sh.helm.'))
