@@ -107,8 +107,7 @@ pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
 
 /// A new RSA key.
 ///
-/// Our own search for primes: it takes a third of the time of the library's, which certificates of
-/// large charts are mostly made of, and a seeded host gives the same key again.
+/// Our own search for primes: it uses two cores, and a seeded host gives the same key again.
 pub(super) fn rsa(ctx: &Ctx<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
     rsa_from_der(rsa_from_primes(ctx, bits)).ok_or_else(|| failed("RSA"))
 }

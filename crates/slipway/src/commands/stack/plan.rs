@@ -113,10 +113,10 @@ pub fn present(
     }
     let mut value = plan.shown(warnings);
     if let Some(changes) = &changes {
-        value["changes"] = shown::previews_json(changes);
+        value["changes"] = shown::entries(changes);
     }
     if let Some(drift) = &drift {
-        value["drift"] = shown::verdicts_json(drift);
+        value["drift"] = shown::entries(drift);
     }
     session.redactor().redact_json(&mut value);
     show::show(session.output(), &value, |_: &Value| {

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use slipway_stack::survey::Surveyed;
 use slipway_stack::{Preview, Verdict};
 
 use crate::term::style::{ADDED, BOLD, DIM, ERROR, GOOD, REMOVED, WARNING, paint};
 
-/// One entry a release: counts and differences, or why they cannot be told.
-pub fn previews_json(all: &[Surveyed<Preview>]) -> Value {
-    let entry = |one: &Surveyed<Preview>| match &one.found {
+/// One entry a release: what was found, or why it cannot be told.
+pub fn entries<T: Serialize>(all: &[Surveyed<T>]) -> Value {
+    let entry = |one: &Surveyed<T>| match &one.found {
         Ok(found) => {
             let mut value = serde_json::to_value(found).unwrap_or_default();
             value["id"] = json!(one.id);
@@ -56,19 +57,6 @@ pub fn previews_text(all: &[Surveyed<Preview>]) -> String {
         }
     }
     text
-}
-
-/// One entry a release: what drifted, or why that cannot be told.
-pub fn verdicts_json(all: &[Surveyed<Verdict>]) -> Value {
-    let entry = |one: &Surveyed<Verdict>| match &one.found {
-        Ok(found) => {
-            let mut value = serde_json::to_value(found).unwrap_or_default();
-            value["id"] = json!(one.id);
-            value
-        }
-        Err(error) => json!({"id": one.id, "error": {"class": error.class, "message": error.message}}),
-    };
-    all.iter().map(entry).collect()
 }
 
 /// A line for each release and one for each object that is not as it was applied.
