@@ -10,7 +10,7 @@ use crate::shell;
 
 const HELM: &str = "3.17.3";
 const KUSTOMIZE: &str = "v5.5.0";
-const NELM: &str = "v1.30.0";
+const NELM: &str = "v1.24.3";
 /// The Kubernetes release compared with; its libraries carry the same minor and patch.
 const KUBERNETES: (&str, &str) = ("v1.37.1", "v0.37.1");
 const ETCD: &str = "v3.6.16";

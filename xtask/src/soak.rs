@@ -9,25 +9,27 @@ use anyhow::{Result, bail};
 use crate::real::{Parts, Real};
 use crate::{shell, stack};
 
-const USAGE: &str = "usage: cargo xtask soak sandbox [--minutes N] | release [--kills N] [--seed N] [--real] [--release-build] | stack [--kills N] | runbook [--kills N]";
+const USAGE: &str = "usage: cargo xtask soak [--release-build] sandbox [--minutes N] | release [--kills N] [--seed N] [--real] | stack [--kills N] | runbook [--kills N]";
 
 /// Soaks what it is told.
 pub fn run(args: &[&str]) -> Result<()> {
-    match args {
-        ["sandbox"] => sandbox("1"),
-        ["sandbox", "--minutes", minutes] => sandbox(minutes),
-        ["release", rest @ ..] => release(rest),
-        ["stack"] => stack::soak(20),
-        ["stack", "--kills", kills] => stack::soak(kills.parse()?),
-        ["runbook"] => runbook("20"),
-        ["runbook", "--kills", kills] => runbook(kills),
+    let (flags, args): (Vec<&str>, Vec<&str>) = args.iter().partition(|word| **word == "--release-build");
+    let profile = if flags.is_empty() { shell::Profile::Debug } else { shell::Profile::Release };
+    match args.as_slice() {
+        ["sandbox"] => sandbox(profile, "1"),
+        ["sandbox", "--minutes", minutes] => sandbox(profile, minutes),
+        ["release", rest @ ..] => release(profile, rest),
+        ["stack"] => stack::soak(profile, 20),
+        ["stack", "--kills", kills] => stack::soak(profile, kills.parse()?),
+        ["runbook"] => runbook(profile, "20"),
+        ["runbook", "--kills", kills] => runbook(profile, kills),
         _ => bail!(USAGE),
     }
 }
 
 /// Many clients and restarts of the sandbox by `kill -9`.
-fn sandbox(minutes: &str) -> Result<()> {
-    let slipway = shell::slipway(shell::Profile::Debug)?;
+fn sandbox(profile: shell::Profile, minutes: &str) -> Result<()> {
+    let slipway = shell::slipway(profile)?;
     let work = shell::target().join("soak");
     let mut soak = Command::new("python3");
     soak.arg(shell::root().join("conformance/soak.py")).arg(slipway).arg(work).arg(minutes);
@@ -36,8 +38,8 @@ fn sandbox(minutes: &str) -> Result<()> {
 
 /// Kills `slipway run apply` with kill -9 at random moments, runs it again, and compares what is there with an
 /// undisturbed run.
-fn runbook(kills: &str) -> Result<()> {
-    let slipway = shell::slipway(shell::Profile::Debug)?;
+fn runbook(profile: shell::Profile, kills: &str) -> Result<()> {
+    let slipway = shell::slipway(profile)?;
     let work = shell::target().join("soak/runbook");
     let mut soak = Command::new("python3");
     soak.arg(shell::root().join("conformance/runbook_kills.py")).arg(slipway).arg(work).arg(kills);
@@ -45,13 +47,12 @@ fn runbook(kills: &str) -> Result<()> {
 }
 
 /// `slipway apply` killed at random points, against the sandbox over TLS or a real control plane.
-fn release(args: &[&str]) -> Result<()> {
-    let (mut kills, mut seed, mut real, mut profile) = ("20", None, false, shell::Profile::Debug);
+fn release(profile: shell::Profile, args: &[&str]) -> Result<()> {
+    let (mut kills, mut seed, mut real) = ("20", None, false);
     let mut words = args.iter();
     while let Some(word) = words.next() {
         match (*word, words.as_slice().first()) {
             ("--real", _) => real = true,
-            ("--release-build", _) => profile = shell::Profile::Release,
             ("--kills", Some(number)) => {
                 kills = number;
                 words.next();

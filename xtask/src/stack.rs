@@ -108,9 +108,9 @@ fn fresh(directory: &Path) -> Result<PathBuf> {
 
 /// Kills a stack of thirty releases over and over: what succeeded is never applied again, what failed is, and in the
 /// end everything is as if nobody had been killed.
-pub fn soak(kills: u32) -> Result<()> {
+pub fn soak(profile: shell::Profile, kills: u32) -> Result<()> {
     const RELEASES: usize = 30;
-    let slipway = shell::slipway(shell::Profile::Debug)?;
+    let slipway = shell::slipway(profile)?;
     let root = fresh(&shell::target().join("soak/stack"))?;
     let needs = |number: usize| if number < 6 { Vec::new() } else { vec![number - 6, number - 5] };
     write(&root, "{namespace: shop, apply: {timeout: 2m}}", RELEASES, needs)?;
@@ -142,6 +142,8 @@ fn lives(
 ) -> Result<(u32, u32)> {
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     let (mut killed, mut runs) = (0, 0);
+    // How long a run takes that nobody kills: the first one tells, and the others die within that time.
+    let mut undisturbed = None;
     while killed < kills {
         let mut resume: &[&str] = &[];
         loop {
@@ -150,22 +152,26 @@ fn lives(
             seed ^= seed << 13;
             seed ^= seed >> 7;
             seed ^= seed << 17;
-            let life = Duration::from_millis(50 + seed % 8_000);
+            let life = undisturbed.map(|whole: Duration| whole.mul_f64((seed % 1000) as f64 / 1000.0));
             let born = Instant::now();
             let ended = loop {
                 if let Some(status) = child.try_wait()? {
                     break Some(status);
                 }
-                if born.elapsed() >= life && killed < kills {
+                if killed < kills && life.is_some_and(|life| born.elapsed() >= life) {
                     child.kill()?;
                     child.wait()?;
                     break None;
                 }
-                thread::sleep(Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(2));
             };
+            undisturbed.get_or_insert_with(|| born.elapsed());
             let log = newest_log(root)?;
             check_log(&log)?;
+            let complete = log.iter().any(|event| event["type"] == "RUN_COMPLETED");
             match ended {
+                // Killed on its way out: there is nothing left to go on with.
+                None if complete => break,
                 None => killed += 1,
                 Some(status) if status.success() => break,
                 Some(status) => {
