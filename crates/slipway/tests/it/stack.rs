@@ -151,3 +151,32 @@ fn all_mistakes_are_told_at_once_with_their_places() {
         assert!(ran.code == Some(10) && ran.err.contains(message), "{range}: {}", ran.err);
     }
 }
+
+#[test]
+fn an_unreadable_directory_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    let place = shop();
+    let locked = place.path().join("db");
+    let close = |mode| std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(mode)).unwrap();
+    close(0o000);
+    let plain = place.command(&["stack", "plan"]);
+    // The superuser may read anything, unless it gives that up.
+    let output = if std::fs::read_dir(&locked).is_ok() {
+        let mut bound = Command::new("setpriv");
+        bound
+            .args(["--bounding-set=-all", "--inh-caps=-all"])
+            .arg(plain.get_program())
+            .args(plain.get_args());
+        bound.current_dir(place.path()).env("HOME", place.path()).output()
+    } else {
+        place.command(&["stack", "plan"]).output()
+    };
+    close(0o755);
+    let output = output.unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("cannot read the directory: permission denied\n --> db\n"), "{text}");
+    assert!(text.contains("hint: fix its permissions"), "{text}");
+    assert_eq!(output.status.code(), Some(10));
+}

@@ -101,19 +101,3 @@ fn hostile_files_end_in_errors() {
     let bare = Place::new(&[("stack.yaml", "")]);
     assert!(bare.compile().plan.nodes.is_empty(), "a stack without releases is a stack");
 }
-
-#[test]
-fn an_unreadable_directory_is_named() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let place = Place::new(&[("stack.yaml", "name: s\n"), ("locked/release.yaml", "name: a\nchart: ./c\n")]);
-    let locked = place.path().join("locked");
-    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o000)).unwrap();
-    let result = compile(&place.request(), &Git::default());
-    let readable_anyway = std::fs::read_dir(&locked).is_ok();
-    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // The superuser may read anything.
-    if !readable_anyway {
-        let text = result.unwrap_err().to_string();
-        assert!(text.contains("locked: cannot read the directory: permission denied"), "{text}");
-    }
-}
