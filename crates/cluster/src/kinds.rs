@@ -22,6 +22,9 @@ pub struct Kind {
     pub verbs: Vec<String>,
     /// Without the resource in front: `status`, `scale`, `log`.
     pub subresources: Vec<String>,
+    /// The kinds subresources take or give where it is not this one: `Scale`, `Eviction`.
+    #[serde(default)]
+    pub subresource_kinds: Vec<String>,
 }
 
 impl Kind {
@@ -36,6 +39,7 @@ impl Kind {
             namespaced,
             verbs: ["create", "delete", "get", "list", "patch", "update", "watch"].map(Into::into).to_vec(),
             subresources: Vec::new(),
+            subresource_kinds: Vec::new(),
         }
     }
 
@@ -200,12 +204,15 @@ impl Kinds {
             .copied()
     }
 
-    /// `v1`, `apps/v1` and `apps/v1/Deployment`, for Helm's `.Capabilities.APIVersions`; sorted.
+    /// `v1`, `apps/v1` and `apps/v1/Deployment`, for Helm's `.Capabilities.APIVersions`; sorted. Kinds of
+    /// subresources count as kinds of the version they stand under, as they do in Helm.
     pub fn api_versions(&self) -> Vec<String> {
         let mut versions = BTreeSet::new();
         for kind in &self.all {
             let api_version = kind.gvk.api_version();
-            versions.insert(format!("{api_version}/{}", kind.gvk.kind));
+            for name in kind.subresource_kinds.iter().chain([&kind.gvk.kind]) {
+                versions.insert(format!("{api_version}/{name}"));
+            }
             versions.insert(api_version);
         }
         versions.into_iter().collect()
@@ -237,7 +244,7 @@ pub(crate) fn read_aggregated(document: &Value, all: &mut Vec<Kind>, warnings: &
                     continue;
                 }
                 let plural = resource["resource"].as_str().unwrap_or_default().to_owned();
-                let subresources = resource["subresources"].as_array().into_iter().flatten();
+                let subresources = || resource["subresources"].as_array().into_iter().flatten();
                 all.push(Kind {
                     // The URL decides the group and version; the response kind may differ for odd resources.
                     gvk: Gvk::new(group, name, kind.clone()),
@@ -250,9 +257,13 @@ pub(crate) fn read_aggregated(document: &Value, all: &mut Vec<Kind>, warnings: &
                     categories: texts(&resource["categories"]),
                     namespaced: resource["scope"] == "Namespaced",
                     verbs: texts(&resource["verbs"]),
-                    subresources: subresources
+                    subresources: subresources()
                         .filter_map(|sub| sub["subresource"].as_str().map(str::to_owned))
                         .collect(),
+                    subresource_kinds: other_kinds(
+                        &kind,
+                        subresources().map(|sub| &sub["responseKind"]["kind"]),
+                    ),
                 });
             }
         }
@@ -283,8 +294,20 @@ pub(crate) fn read_resources(group: &str, version: &str, list: &Value, all: &mut
             subresources: resources()
                 .filter_map(|other| other["name"].as_str()?.strip_prefix(&prefix).map(str::to_owned))
                 .collect(),
+            subresource_kinds: other_kinds(
+                kind,
+                resources()
+                    .filter(|other| other["name"].as_str().is_some_and(|name| name.starts_with(&prefix)))
+                    .map(|other| &other["kind"]),
+            ),
         });
     }
+}
+
+/// The kinds that are not `kind`, each once.
+fn other_kinds<'k>(kind: &str, kinds: impl Iterator<Item = &'k Value>) -> Vec<String> {
+    let others = kinds.filter_map(Value::as_str).filter(|other| !other.is_empty() && *other != kind);
+    others.collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -297,7 +320,8 @@ mod tests {
             {"metadata": {}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
                 {"resource": "pods", "responseKind": {"group": "", "version": "v1", "kind": "Pod"},
                  "scope": "Namespaced", "singularResource": "pod", "shortNames": ["po"], "verbs": ["get"],
-                 "subresources": [{"subresource": "log"}]},
+                 "subresources": [{"subresource": "log", "responseKind": {"kind": "Pod"}},
+                                  {"subresource": "eviction", "responseKind": {"group": "policy", "version": "v1", "kind": "Eviction"}}]},
                 {"resource": "events", "responseKind": {"kind": "Event"}, "scope": "Namespaced", "shortNames": ["ev"]},
             ]}]},
             {"metadata": {"name": "apps"}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
@@ -337,7 +361,17 @@ mod tests {
             assert_eq!(found(name), resource, "{name}");
         }
         assert_eq!(kinds.warnings.len(), 1);
-        assert!(kinds.api_versions().contains(&"apps/v1/Deployment".to_owned()));
+        let versions = [
+            "apps/v1",
+            "apps/v1/Deployment",
+            "events.k8s.io/v1",
+            "events.k8s.io/v1/Event",
+            "v1",
+            "v1/Event",
+            "v1/Eviction",
+            "v1/Pod",
+        ];
+        assert_eq!(kinds.api_versions(), versions);
     }
 
     #[test]

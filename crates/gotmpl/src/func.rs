@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::host::{Host, Limits};
@@ -368,10 +369,32 @@ impl fmt::Debug for Func {
     }
 }
 
+/// The hash of Fowler, Noll and Vo: names of functions are short, and no template adds to them.
+#[derive(Clone, Copy)]
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The functions known to a set of templates.
 #[derive(Clone, Default)]
 pub struct FuncMap {
-    map: HashMap<Arc<str>, Arc<Func>>,
+    map: HashMap<Arc<str>, Arc<Func>, BuildHasherDefault<Fnv>>,
 }
 
 impl FuncMap {

@@ -329,19 +329,25 @@ fn deep_copy(v: &Value, depth: usize) -> Value {
     }
     match v {
         Value::List(l) if !l.is_nil() => {
-            let items = stacker::maybe_grow(RED_ZONE, SEGMENT, || {
-                l.items().iter().map(|v| deep_copy(v, depth + 1)).collect()
-            });
+            let mut items = l.to_vec();
+            copy_containers(items.iter_mut(), depth);
             Value::List(List::of(l.kind, items))
         }
         Value::Map(m) if !m.is_nil() => {
-            let entries = stacker::maybe_grow(RED_ZONE, SEGMENT, || {
-                m.entries().iter().map(|(k, v)| (k.clone(), deep_copy(v, depth + 1))).collect()
-            });
+            let mut entries = m.entries().clone();
+            copy_containers(entries.values_mut(), depth);
             Value::Map(Map::of(m.kind, entries))
         }
         _ => v.clone(),
     }
+}
+
+fn copy_containers<'v>(values: impl Iterator<Item = &'v mut Value>, depth: usize) {
+    stacker::maybe_grow(RED_ZONE, SEGMENT, || {
+        for value in values.filter(|value| is_container(value)) {
+            *value = deep_copy(value, depth + 1);
+        }
+    });
 }
 
 pub(crate) const RED_ZONE: usize = 128 * 1024;

@@ -1,5 +1,6 @@
 //! The command tree. Each command's own flags live beside its code in `commands`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::Styles;
@@ -33,6 +34,36 @@ pub struct Cli {
 
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Reads a command line. The tree of all commands is built only when it is needed: building it
+    /// takes longer than rendering a small chart.
+    pub fn read(words: &[OsString]) -> Result<Self, clap::Error> {
+        if words.iter().any(|word| word == "render" || word == "template")
+            && let Ok(Renders { globals, command: Rendering::Render(args) }) = Renders::try_parse_from(words)
+        {
+            return Ok(Self { globals, command: Command::Render(args) });
+        }
+        Self::try_parse_from(words)
+    }
+}
+
+/// The part of [`Cli`] that renders. What it cannot read, help included, is left to the whole.
+#[derive(Debug, Parser)]
+#[command(name = "slipway", disable_help_subcommand = true)]
+struct Renders {
+    #[command(flatten)]
+    globals: Globals,
+
+    #[command(subcommand)]
+    command: Rendering,
+}
+
+#[derive(Debug, Subcommand)]
+enum Rendering {
+    #[command(alias = "template")]
+    Render(Box<commands::render::Args>),
 }
 
 /// Flags of every command. What is not given comes from the environment (`SLIPWAY_*`), then from the
@@ -114,6 +145,7 @@ pub enum LogFormat {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Render a chart, package or kustomization to YAML
+    #[command(alias = "template")]
     Render(Box<commands::render::Args>),
     /// Show what applying would change; writes nothing
     Plan(Box<commands::release::PlanArgs>),
@@ -166,4 +198,47 @@ pub enum Command {
     /// Print a generated page of the reference
     #[command(hide = true)]
     Reference(commands::reference::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the small tree reads, the whole tree reads alike.
+    #[test]
+    fn rendering_is_read_alike() {
+        let lines = [
+            "slipway render chart",
+            "slipway template web chart -f values.yaml --set a=b,c=d --set-string e=1 -n ns",
+            "slipway -n ns --output json render web chart --include-crds --kube-version 1.25 --api-versions a/v1,b/v1",
+            "slipway render web chart -vv --color never --seed 7 --skip-tests --show-only templates/a.yaml",
+            "slipway --sandbox render chart --dry-run=server --validate",
+        ];
+        for line in lines {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            let small = Renders::try_parse_from(&words).map(|read| {
+                let Rendering::Render(args) = read.command;
+                format!("{:?} {args:?}", read.globals)
+            });
+            let whole = Cli::try_parse_from(&words).map(|read| match read.command {
+                Command::Render(args) => format!("{:?} {args:?}", read.globals),
+                other => format!("{other:?}"),
+            });
+            assert_eq!(small.expect(line), whole.expect(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_rendering_is_left_to_the_whole_tree() {
+        for line in
+            ["slipway render", "slipway render --help", "slipway lint render", "slipway template a b c"]
+        {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            let whole = Cli::try_parse_from(&words)
+                .map(|read| format!("{read:?}"))
+                .map_err(|error| error.to_string());
+            let read = Cli::read(&words).map(|read| format!("{read:?}")).map_err(|error| error.to_string());
+            assert_eq!(read, whole, "{line}");
+        }
+    }
 }

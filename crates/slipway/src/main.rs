@@ -17,18 +17,13 @@ mod term;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
-
 use crate::cli::Cli;
 use crate::exit::Exit;
 use crate::session::Session;
 
 fn main() -> ExitCode {
-    let matches = match Cli::command().try_get_matches() {
-        Ok(matches) => matches,
-        Err(error) => return usage(&error),
-    };
-    let cli = match Cli::from_arg_matches(&matches) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let cli = match Cli::read(&words) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };

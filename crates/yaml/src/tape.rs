@@ -631,7 +631,14 @@ impl<'a> Parser<'a> {
 /// The first character YAML does not allow in a text.
 pub(crate) fn first_forbidden(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
-    while let Some(found) = bytes[from..].iter().position(|byte| SUSPECT[*byte as usize]) {
+    loop {
+        // Most text has none of them: look at many bytes at once.
+        while let Some(block) = bytes[from..].first_chunk::<64>()
+            && !block.iter().fold(false, |any, byte| any | is_suspect(*byte))
+        {
+            from += block.len();
+        }
+        let found = bytes[from..].iter().position(|byte| is_suspect(*byte))?;
         let at = from + found;
         let next = |ahead: usize| bytes.get(at + ahead).copied().unwrap_or(0);
         let fine = match bytes[at] {
@@ -644,19 +651,12 @@ pub(crate) fn first_forbidden(bytes: &[u8]) -> Option<usize> {
         }
         from = at + 1;
     }
-    None
 }
 
-/// Bytes that are, or may start, a forbidden character.
-static SUSPECT: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = !matches!(byte as u8, b'\t' | b'\n' | b'\r');
-        byte += 1;
-    }
-    table[0x7F] = true;
-    table[0xC2] = true;
-    table[0xEF] = true;
-    table
-};
+/// Whether a byte is, or may start, a forbidden character.
+fn is_suspect(byte: u8) -> bool {
+    (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r')
+        | (byte == 0x7F)
+        | (byte == 0xC2)
+        | (byte == 0xEF)
+}

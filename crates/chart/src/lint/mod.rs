@@ -220,7 +220,7 @@ fn check_templates(
     let user = coalesce::to_map(given);
     // Helm says nothing of failures here; `render` does.
     let Ok(tree) = Node::process(chart, &user, notices) else { return };
-    let Ok(merged) = coalesce::values(&tree, &user, coalesce::Nulls::Delete, notices) else { return };
+    let Ok(merged) = coalesce::final_values(&tree, &user, notices) else { return };
     if !options.skip_schema_validation
         && let Err(error) = values::check_schemas(&tree, &merged)
     {

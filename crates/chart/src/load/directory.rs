@@ -1,9 +1,11 @@
 //! A chart in a directory: walking it as Helm does.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{File, Ignore, Limits, strip_bom};
+use super::{BYTE_ORDER_MARK, File, Ignore, Limits, strip_bom};
 use crate::error::{Notice, Notices};
 
 /// Directories nested deeper than this are a symbolic-link loop or an attack.
@@ -36,58 +38,90 @@ impl Walk<'_> {
         let entries = fs::read_dir(path).map_err(|error| go_io("open", path, &error))?;
         let mut names = Vec::new();
         for entry in entries {
-            names.push(entry.map_err(|error| go_io("readdirent", path, &error))?.file_name());
+            let entry = entry.map_err(|error| go_io("readdirent", path, &error))?;
+            let kind = entry.file_type().map_err(|error| go_io("lstat", &entry.path(), &error))?;
+            names.push((entry.file_name(), kind));
         }
-        names.sort();
-        for name in names {
+        names.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, kind) in names {
             let path = path.join(&name);
             let name = name.to_string_lossy();
             let relative = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
-            self.entry(&path, &relative, depth)?;
+            self.entry(&path, relative, kind, depth)?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, path: &Path, relative: &str, depth: usize) -> Result<(), String> {
-        let link = fs::symlink_metadata(path).map_err(|error| go_io("lstat", path, &error))?;
-        let metadata = if link.file_type().is_symlink() {
+    fn entry(
+        &mut self,
+        path: &Path,
+        relative: String,
+        kind: fs::FileType,
+        depth: usize,
+    ) -> Result<(), String> {
+        let kind = if kind.is_symlink() {
             let resolved = resolve(path)?;
             self.notices.push(Notice(format!(
                 "walk.go:75: found symbolic link in path: {} resolves to {}. Contents of linked file included and used",
                 path.display(),
                 resolved.display()
             )));
-            fs::metadata(path).map_err(|error| go_io("stat", path, &error))?
+            fs::metadata(path).map_err(|error| go_io("stat", path, &error))?.file_type()
         } else {
-            link
+            kind
         };
-        if self.ignore.ignores(relative, metadata.is_dir()) {
+        if self.ignore.ignores(&relative, kind.is_dir()) {
             return Ok(());
         }
-        if metadata.is_dir() {
-            return self.directory(path, relative, depth + 1);
+        if kind.is_dir() {
+            return self.directory(path, &relative, depth + 1);
         }
-        if !metadata.is_file() {
+        if !kind.is_file() {
             return Err(format!(
                 "cannot load irregular file {} as it has file mode type bits set",
                 path.display()
             ));
         }
-        if metadata.len() > self.limits.file {
+        let failed = |error| format!("error reading {relative}: {}", go_io("open", path, &error));
+        let mut file = fs::File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        if length > self.limits.file {
             return Err(format!(
                 "chart file {relative:?} is larger than the maximum file size {}",
                 self.limits.file
             ));
         }
-        self.total += metadata.len();
+        self.total += length;
         if self.total > self.limits.directory {
             return Err(format!("chart is larger than the maximum size {}", self.limits.directory));
         }
-        let data = fs::read(path)
-            .map_err(|error| format!("error reading {relative}: {}", go_io("open", path, &error)))?;
-        self.files.push(File { name: relative.to_owned(), data: strip_bom(data).into() });
+        let data = contents(&mut file, length as usize).map_err(failed)?;
+        self.files.push(File { name: relative, data });
         Ok(())
     }
+}
+
+/// What a file holds, read to where it is kept: a chart may be made of hundreds.
+fn contents(file: &mut fs::File, length: usize) -> io::Result<Arc<[u8]>> {
+    let mut data: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
+    let mut filled = 0;
+    if let Some(place) = Arc::get_mut(&mut data) {
+        while filled < length {
+            match file.read(&mut place[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    if length > 0 && filled == length && !data.starts_with(BYTE_ORDER_MARK) {
+        return Ok(data);
+    }
+    // Not as long as it was said to be, or to be shortened.
+    let mut rest = data[..filled].to_vec();
+    file.read_to_end(&mut rest)?;
+    Ok(strip_bom(rest).into())
 }
 
 fn resolve(path: &Path) -> Result<PathBuf, String> {
@@ -150,12 +184,12 @@ fn unresolved(path: &str) -> Option<String> {
 }
 
 /// A failed file operation in Go's words.
-pub(crate) fn go_io(operation: &str, path: &Path, error: &std::io::Error) -> String {
+pub(crate) fn go_io(operation: &str, path: &Path, error: &io::Error) -> String {
     let reason = match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        std::io::ErrorKind::IsADirectory => "is a directory".to_owned(),
-        std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        io::ErrorKind::NotADirectory => "not a directory".to_owned(),
         _ => {
             let text = error.to_string();
             text.split(" (os error").next().unwrap_or(&text).to_lowercase()

@@ -15,6 +15,28 @@ struct Rule {
     directories_only: bool,
     /// Matched against the whole relative path rather than its last element.
     whole_path: bool,
+    shape: Shape,
+}
+
+/// What most rules are, so that hundreds of files need not be matched the long way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Nothing in it is special.
+    Literal,
+    /// A star, then nothing special.
+    Ending,
+    Other,
+}
+
+impl Shape {
+    fn of(pattern: &str) -> Self {
+        let special = |text: &str| text.contains(['*', '?', '[', '\\']);
+        match pattern.strip_prefix('*') {
+            Some(rest) if !special(rest) => Self::Ending,
+            None if !special(pattern) => Self::Literal,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Ignore {
@@ -62,12 +84,17 @@ impl Rule {
         let (directories_only, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
         let (anchored, rest) = rest.strip_prefix('/').map_or((false, rest), |rest| (true, rest));
         let whole_path = anchored || rest.contains('/');
-        Ok(Some(Self { pattern: rest.to_owned(), negated, directories_only, whole_path }))
+        let shape = Shape::of(rest);
+        Ok(Some(Self { pattern: rest.to_owned(), negated, directories_only, whole_path, shape }))
     }
 
     fn matches(&self, path: &str) -> bool {
         let name = if self.whole_path { path } else { gopath::base(path) };
-        gopath::matches(&self.pattern, name).unwrap_or(false)
+        match self.shape {
+            Shape::Literal => self.pattern == name,
+            Shape::Ending if !self.whole_path => name.ends_with(&self.pattern[1..]),
+            _ => gopath::matches(&self.pattern, name).unwrap_or(false),
+        }
     }
 }
 
@@ -86,6 +113,12 @@ mod tests {
             ("foo/bar", "x/foo/bar", false, false),
             ("/foo", "foo", false, true),
             ("/foo", "x/foo", false, false),
+            ("/*.txt", "a.txt", false, true),
+            ("/*.txt", "d/a.txt", false, false),
+            ("*.txt", ".txt", false, true),
+            ("*", "a", false, true),
+            ("a\\*", "a*", false, true),
+            ("*.t?t", "a.txt", false, true),
             ("\\#a", "#a", false, true),
             ("# note", "# note", false, false),
             ("!x", "Chart.yaml", false, true),

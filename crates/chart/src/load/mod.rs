@@ -331,9 +331,11 @@ impl Loader<'_> {
     }
 }
 
+const BYTE_ORDER_MARK: &[u8] = &[0xEF, 0xBB, 0xBF];
+
 /// Helm drops the byte order mark of every file.
 fn strip_bom(mut data: Vec<u8>) -> Vec<u8> {
-    if data.starts_with(&[0xEF, 0xBB, 0xBF]) {
+    if data.starts_with(BYTE_ORDER_MARK) {
         data.drain(..3);
     }
     data

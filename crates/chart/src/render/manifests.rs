@@ -1,5 +1,8 @@
 //! From rendered files to manifests and hooks: splitting, reading heads, sorting.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde::de::{Deserialize, Deserializer, Error as Error_, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -86,17 +89,28 @@ pub const INSTALL_ORDER: [&str; 36] = [
 
 /// Sorts rendered files into manifests and hooks, both in install order.
 pub(super) fn sort(
-    files: &[(String, Vec<u8>)],
+    mut files: Vec<(String, Vec<u8>)>,
     notices: &mut Notices,
 ) -> Result<(Vec<Manifest>, Vec<Hook>), Error> {
-    let mut order: Vec<&(String, Vec<u8>)> = files.iter().collect();
-    order.sort_by(|a, b| a.0.cmp(&b.0));
+    files.sort_by(|a, b| a.0.cmp(&b.0));
     let mut manifests = Vec::new();
     let mut hooks = Vec::new();
-    for (path, content) in order {
-        for piece in split(content) {
-            read_piece(path, piece, &mut manifests, &mut hooks, notices)
-                .map_err(|error| Error::Manifest(format!("YAML parse error on {path}: {error}")))?;
+    for (path, content) in files {
+        let mut read = |piece: Vec<u8>| {
+            read_piece(&path, piece, &mut manifests, &mut hooks, notices)
+                .map_err(|error| Error::Manifest(format!("YAML parse error on {path}: {error}")))
+        };
+        match split(&content).as_slice() {
+            // Mostly a file is one document, which need not be copied then.
+            [piece] => {
+                let start = piece.as_ptr().addr() - content.as_ptr().addr();
+                let end = start + piece.len();
+                let mut content = content;
+                content.truncate(end);
+                content.drain(..start);
+                read(content)?;
+            }
+            pieces => pieces.iter().try_for_each(|piece| read(piece.to_vec()))?,
         }
     }
     manifests.sort_by(|a, b| install_rank(&a.kind).cmp(&install_rank(&b.kind)));
@@ -114,15 +128,15 @@ pub fn install_rank(kind: &str) -> (usize, &str) {
 
 fn read_piece(
     path: &str,
-    piece: &[u8],
+    piece: Vec<u8>,
     manifests: &mut Vec<Manifest>,
     hooks: &mut Vec<Hook>,
     notices: &mut Notices,
 ) -> Result<(), String> {
-    let head = Head::read(piece)?;
+    let head = Head::read(&piece)?;
     let manifest = Manifest {
         path: path.to_owned(),
-        content: piece.to_vec(),
+        content: piece,
         api_version: head.api_version,
         kind: head.kind,
         name: head.name,
@@ -293,15 +307,18 @@ fn skip_space(text: &[u8], from: usize) -> usize {
     from + text[from..].iter().take_while(|byte| is_space(**byte)).count()
 }
 
+static SEPARATOR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"---"));
+
 /// The next newline at or after `from` that `---` follows.
 fn find_separator(text: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
-    while let Some(offset) = text[at..].iter().position(|byte| *byte == b'\n') {
-        let newline = at + offset;
-        if text[newline + 1..].starts_with(b"---") {
-            return Some(newline);
+    // There are far fewer dashes in a row than there are lines.
+    while let Some(offset) = SEPARATOR.find(&text[at..]) {
+        let dashes = at + offset;
+        if dashes > from && text[dashes - 1] == b'\n' {
+            return Some(dashes - 1);
         }
-        at = newline + 1;
+        at = dashes + 1;
     }
     None
 }

@@ -104,8 +104,7 @@ impl Program {
         check_release_name(&options.name)?;
         let user = coalesce::to_map(user);
         let tree = Node::process(chart, &user, notices).map_err(Error::Values)?;
-        let values =
-            coalesce::values(&tree, &user, coalesce::Nulls::Delete, notices).map_err(Error::Values)?;
+        let values = coalesce::final_values(&tree, &user, notices).map_err(Error::Values)?;
         if !options.skip_schema_validation {
             values::check_schemas(&tree, &values)?;
         }
@@ -212,7 +211,7 @@ pub(crate) fn rendered(
     notes.sort();
     let notes: Vec<String> =
         notes.into_iter().map(|(_, text)| String::from_utf8_lossy(&text).into_owned()).collect();
-    let (manifests, hooks) = manifests::sort(&files, notices)?;
+    let (manifests, hooks) = manifests::sort(files, notices)?;
     Ok(Rendered { manifests, hooks, notes: notes.join("\n"), crds, post_rendered: None })
 }
 

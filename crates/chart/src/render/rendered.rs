@@ -1,5 +1,6 @@
 //! What came out of a rendering, and the text `helm template` makes of it.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
@@ -26,32 +27,34 @@ pub struct Rendered {
 
 static SOURCE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("(?-u)# Source: [^/]+/(.+)").ok());
 
-fn document(out: &mut Vec<u8>, path: &str, content: &[u8]) {
-    out.extend_from_slice(b"---\n# Source: ");
-    out.extend_from_slice(path.as_bytes());
-    out.push(b'\n');
-    out.extend_from_slice(content);
-    out.push(b'\n');
+/// A document with where it is from, in pieces.
+fn document<'d>(path: &'d str, content: &'d [u8]) -> [&'d [u8]; 5] {
+    [b"---\n# Source: ", path.as_bytes(), b"\n", content, b"\n"]
 }
 
 impl Rendered {
+    /// Paths and contents: definitions if asked for, then what is no hook.
+    fn documents(&self, options: &RenderOptions) -> Vec<(&str, &[u8])> {
+        let crds = self.crds.iter().filter(|_| options.include_crds);
+        let crds = crds.map(|crd| (&*crd.path, &*crd.file.data));
+        let own = self.manifests.iter().map(|own| (&*own.path, &*own.content));
+        crds.chain(own).collect()
+    }
+
+    /// Paths and contents of the hooks that are shown.
+    fn shown_hooks(&self, options: &RenderOptions) -> impl Iterator<Item = (&str, &[u8])> {
+        let tests = !options.skip_tests;
+        let hooks = self.hooks.iter().filter(|_| !options.no_hooks);
+        hooks
+            .filter(move |hook| tests || !hook.is_test())
+            .map(|hook| (&*hook.manifest.path, &*hook.manifest.content))
+    }
+
     /// The release's manifest: definitions if asked for, then every document with where it is from.
     /// This is what a post-renderer gets.
     pub fn manifest_text(&self, options: &RenderOptions) -> Vec<u8> {
-        const AROUND: usize = 16;
-        let crds = self.crds.iter().filter(|_| options.include_crds);
-        let crds = crds.map(|crd| crd.path.len() + crd.file.data.len() + AROUND).sum::<usize>();
-        let own = self.manifests.iter().map(|own| own.path.len() + own.content.len() + AROUND);
-        let mut out = Vec::with_capacity(crds + own.sum::<usize>());
-        if options.include_crds {
-            for crd in &self.crds {
-                document(&mut out, &crd.path, &crd.file.data);
-            }
-        }
-        for manifest in &self.manifests {
-            document(&mut out, &manifest.path, &manifest.content);
-        }
-        out
+        let documents = self.documents(options);
+        documents.iter().flat_map(|(path, content)| document(path, content)).collect::<Vec<_>>().concat()
     }
 
     /// Lets `filter` rewrite the manifests, as `--post-renderer` does; hooks do not pass through it.
@@ -68,24 +71,39 @@ impl Rendered {
 
     /// The standard output of `helm template`.
     pub fn to_template_output(&self, options: &RenderOptions) -> Result<Vec<u8>, Error> {
-        let mut out = match &self.post_rendered {
-            Some(text) => text.clone(),
-            None => self.manifest_text(options),
-        };
-        // White space goes at both ends, without a second copy of what may be many megabytes.
-        let trimmed = trim(&out);
-        let (start, length) = (trimmed.as_ptr().addr() - out.as_ptr().addr(), trimmed.len());
-        out.truncate(start + length);
-        out.drain(..start);
-        out.push(b'\n');
-        if !options.no_hooks {
-            for hook in self.hooks.iter().filter(|hook| !(options.skip_tests && hook.is_test())) {
-                document(&mut out, &hook.manifest.path, &hook.manifest.content);
+        Ok(self.template_output(options)?.concat())
+    }
+
+    /// The standard output of `helm template` in pieces, for it may be many megabytes.
+    pub fn template_output(&self, options: &RenderOptions) -> Result<Vec<Cow<'_, [u8]>>, Error> {
+        if !options.show_only.is_empty() {
+            return Ok(vec![Cow::Owned(self.shown(options)?)]);
+        }
+        let mut pieces: Vec<Cow<'_, [u8]>> = Vec::new();
+        let mut documents = self.documents(options);
+        let last = documents.pop().filter(|_| self.post_rendered.is_none());
+        // White space goes at both ends of the whole; the first document begins with dashes.
+        match last.map(|(path, content)| (path, content.trim_ascii_end())) {
+            Some((path, content)) if content.last().is_some_and(|byte| byte.is_ascii() && *byte != 0x0b) => {
+                documents.push((path, content));
+                pieces.extend(documents.iter().flat_map(|own| document(own.0, own.1)).map(Cow::Borrowed));
+            }
+            _ => {
+                let whole = match &self.post_rendered {
+                    Some(text) => Cow::Borrowed(&**text),
+                    None => Cow::Owned(self.manifest_text(options)),
+                };
+                pieces.extend([Cow::Owned(trim(&whole).to_vec()), Cow::Borrowed(&b"\n"[..])]);
             }
         }
-        if options.show_only.is_empty() {
-            return Ok(out);
-        }
+        pieces.extend(self.shown_hooks(options).flat_map(|own| document(own.0, own.1)).map(Cow::Borrowed));
+        Ok(pieces)
+    }
+
+    /// The documents `--show-only` asks for.
+    fn shown(&self, options: &RenderOptions) -> Result<Vec<u8>, Error> {
+        let everything = RenderOptions { show_only: Vec::new(), ..options.clone() };
+        let out = self.to_template_output(&everything)?;
         let pieces: Vec<(&[u8], &str)> = split(&out)
             .into_iter()
             .filter_map(|piece| {

@@ -41,22 +41,32 @@ pub(crate) fn values(
     notices: &mut Notices,
 ) -> Result<Map, String> {
     let result = copy(values);
-    Coalesce { notices }.chart(chart, &result, "", nulls)?;
+    Coalesce { notices, last: false }.chart(chart, &result, "", nulls)?;
+    Ok(result)
+}
+
+/// What the charts are rendered with. The defaults go into it: the tree is not to be asked for values
+/// again.
+pub(crate) fn final_values(chart: &Node<'_>, values: &Map, notices: &mut Notices) -> Result<Map, String> {
+    let result = copy(values);
+    Coalesce { notices, last: true }.chart(chart, &result, "", Nulls::Delete)?;
     Ok(result)
 }
 
 /// Merges `over` into `into`, whose entries win; nulls stay.
 pub(crate) fn merge_tables(into: &Map, from: &Map, notices: &mut Notices) {
-    Coalesce { notices }.tables(into, from, "", Nulls::Keep, 0);
+    Coalesce { notices, last: false }.tables(into, from, "", Nulls::Keep, 0);
 }
 
 /// Lays `over` on `below`: what `over` lacks comes from `below`, its nulls remove.
 pub(crate) fn lay_over(over: &Map, below: &Map, notices: &mut Notices) {
-    Coalesce { notices }.tables(over, below, "", Nulls::Delete, 0);
+    Coalesce { notices, last: false }.tables(over, below, "", Nulls::Delete, 0);
 }
 
 struct Coalesce<'n> {
     notices: &'n mut Notices,
+    /// Whether the charts' own defaults may be used up.
+    last: bool,
 }
 
 impl Coalesce<'_> {
@@ -86,7 +96,7 @@ impl Coalesce<'_> {
 
     fn defaults(&mut self, chart: &Node<'_>, values: &Map, prefix: &str, nulls: Nulls) {
         let path = join(prefix, chart.name());
-        let defaults = chart.defaults();
+        let defaults = chart.defaults(self.last);
         for (key, default) in defaults.to_vec() {
             match values.get(&key) {
                 None => values.insert(key, default),

@@ -2,6 +2,8 @@
 //! their values imported.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 use serde_json::Value as Json;
 use slipway_gotmpl::{Map, Value};
@@ -20,6 +22,8 @@ pub(crate) struct Node<'c> {
     pub(crate) metadata: Cow<'c, Metadata>,
     /// The chart's defaults after imports, where they differ from the file's.
     values: Option<Map>,
+    /// The file's, taken over when they are first asked for; shared by all places of the chart.
+    own: Rc<OnceCell<Map>>,
     pub(crate) dependencies: Vec<Node<'c>>,
 }
 
@@ -30,6 +34,7 @@ impl<'c> Node<'c> {
             chart,
             metadata: Cow::Borrowed(&chart.metadata),
             values: None,
+            own: Rc::default(),
             dependencies: chart.dependencies.iter().map(Node::new).collect(),
         }
     }
@@ -39,11 +44,15 @@ impl<'c> Node<'c> {
         &self.metadata.name
     }
 
-    /// A fresh copy of its defaults.
-    pub(crate) fn defaults(&self) -> Map {
+    /// Its defaults, to be changed at will: a copy, or what will not be needed again.
+    pub(crate) fn defaults(&self, last: bool) -> Map {
         match &self.values {
+            Some(values) if last => values.clone(),
             Some(values) => coalesce::copy(values),
-            None => coalesce::to_map(&self.chart.values),
+            None => {
+                let own = self.own.get_or_init(|| coalesce::to_map(&self.chart.values));
+                if last && Rc::strong_count(&self.own) == 1 { own.clone() } else { coalesce::copy(own) }
+            }
         }
     }
 

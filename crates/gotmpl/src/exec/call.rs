@@ -8,7 +8,7 @@ use super::{At, Exec, Renderer, State};
 use crate::builtin::Builtin;
 use crate::func::{Args, Code, Func, FuncError, Signature, Ty};
 use crate::object::Object;
-use crate::parse::ast::{Command, Expr, Number, Variable};
+use crate::parse::ast::{Command, Expr, Fields, Number, Variable};
 use crate::value::{Kind, Map, MapKind, RED_ZONE, SEGMENT, Value};
 
 /// Something that can be called.
@@ -49,7 +49,7 @@ impl Renderer<'_> {
         match first {
             Expr::Field(_, names) => {
                 s.at = At::Expr(first);
-                return self.fields(s, dot, dot.clone(), At::Expr(first), names, args, last);
+                return self.fields(s, dot, dot.clone(), At::Expr(first), Fields(names), args, last);
             }
             Expr::Chain(..) => return self.chain(s, dot, first, args, last),
             Expr::Ident(_, name, func) => {
@@ -81,12 +81,13 @@ impl Renderer<'_> {
         last: Option<Rv>,
     ) -> Exec<Rv> {
         s.at = At::Variable(v);
-        let value = self.var(s, &v.name)?;
-        if v.fields.is_empty() {
+        let value = self.var(s, v.name())?;
+        let fields = v.fields();
+        if fields.0.is_empty() {
             not_a_function(s, args, last.as_ref())?;
             return Ok(value);
         }
-        self.fields(s, dot, value, At::Variable(v), &v.fields, args, last)
+        self.fields(s, dot, value, At::Variable(v), fields, args, last)
     }
 
     fn chain<'t>(
@@ -100,7 +101,7 @@ impl Renderer<'_> {
         s.at = At::Expr(chain);
         let Expr::Chain(_, base, names) = chain else { return Ok(Rv::Invalid) };
         let base = self.operand(s, dot, base)?;
-        self.fields(s, dot, base, At::Expr(chain), names, args, last)
+        self.fields(s, dot, base, At::Expr(chain), Fields(names), args, last)
     }
 
     /// An operand of no particular type.
@@ -109,7 +110,7 @@ impl Renderer<'_> {
         match e {
             Expr::Dot(_) => Ok(dot.clone()),
             Expr::Nil(_) => Ok(Rv::Invalid),
-            Expr::Field(_, names) => self.fields(s, dot, dot.clone(), At::Expr(e), names, &[], None),
+            Expr::Field(_, names) => self.fields(s, dot, dot.clone(), At::Expr(e), Fields(names), &[], None),
             Expr::Variable(v) => self.variable(s, dot, v, &[], None),
             Expr::Pipe(pipe) => stacker::maybe_grow(RED_ZONE, SEGMENT, || self.pipeline(s, dot, pipe)),
             Expr::Ident(_, name, func) => {

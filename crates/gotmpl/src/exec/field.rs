@@ -6,7 +6,7 @@ use super::call::Callee;
 use super::data;
 use super::rv::Rv;
 use super::{At, Exec, Renderer, State};
-use crate::parse::ast::Expr;
+use crate::parse::ast::{Expr, Fields};
 use crate::value::{Kind, MapKind, Value};
 
 impl Renderer<'_> {
@@ -18,15 +18,16 @@ impl Renderer<'_> {
         dot: &Rv,
         mut receiver: Rv,
         node: At<'t>,
-        names: &'t [String],
+        names: Fields<'t>,
         args: &'t [Expr],
         last: Option<Rv>,
     ) -> Exec<Rv> {
-        let Some((end, init)) = names.split_last() else { return Ok(receiver) };
-        for name in init {
-            receiver = self.field(s, dot, name, node, &[], None, receiver)?;
+        let mut rest = names.0;
+        while let Some(at) = rest.find('.') {
+            receiver = self.field(s, dot, &rest[..at], node, &[], None, receiver)?;
+            rest = &rest[at + 1..];
         }
-        self.field(s, dot, end, node, args, last, receiver)
+        self.field(s, dot, rest, node, args, last, receiver)
     }
 
     #[allow(clippy::too_many_arguments)]

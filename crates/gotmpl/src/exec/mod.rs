@@ -383,10 +383,10 @@ impl<'a> Renderer<'a> {
         let decls = &b.pipe.decls;
         if b.pipe.assign {
             match decls.as_slice() {
-                [value] => self.set_var(s, &value.name, element.clone())?,
+                [value] => self.set_var(s, value.name(), element.clone())?,
                 [key, value, ..] => {
-                    self.set_var(s, &key.name, index)?;
-                    self.set_var(s, &value.name, element.clone())?;
+                    self.set_var(s, key.name(), index)?;
+                    self.set_var(s, value.name(), element.clone())?;
                 }
                 [] => {}
             }
@@ -432,9 +432,9 @@ impl<'a> Renderer<'a> {
         let value = value.unwrap_or(Rv::Invalid);
         for v in &pipe.decls {
             if pipe.assign {
-                self.set_var(s, &v.name, value.clone())?;
+                self.set_var(s, v.name(), value.clone())?;
             } else {
-                s.vars.push((&v.name, value.clone()));
+                s.vars.push((v.name(), value.clone()));
             }
         }
         Ok(value)

@@ -96,23 +96,52 @@ pub(crate) struct Command {
 
 pub(crate) struct Variable {
     pub(crate) pos: Pos,
-    /// With its `$`.
-    pub(crate) name: String,
-    pub(crate) fields: Vec<String>,
+    /// `$name.field.field`, as it is written.
+    text: Box<str>,
+    name: usize,
 }
+
+impl Variable {
+    /// A variable from its text, of which the first `name` bytes are the name with its `$`.
+    pub(super) fn new(pos: Pos, text: &str, name: usize) -> Self {
+        Variable { pos, text: text.into(), name }
+    }
+
+    /// With its `$`.
+    pub(crate) fn name(&self) -> &str {
+        self.text.get(..self.name).unwrap_or_default()
+    }
+
+    /// What follows the name.
+    pub(crate) fn fields(&self) -> Fields<'_> {
+        Fields(self.text.get(self.name + 1..).unwrap_or_default())
+    }
+}
+
+/// Names of fields with dots between, as they are written.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'t>(pub(crate) &'t str);
 
 pub(crate) enum Expr {
     Ident(Pos, Arc<str>, Arc<Func>),
     Variable(Variable),
-    Field(Pos, Vec<String>),
-    Chain(Pos, Box<Expr>, Vec<String>),
+    /// Names with dots between.
+    Field(Pos, Box<str>),
+    Chain(Pos, Box<Expr>, Box<str>),
     Dot(Pos),
     Nil(Pos),
     Bool(Pos, bool),
     Number(Box<Number>),
     /// The value and the literal it was written as.
-    String(Pos, Str, Str),
+    String(Pos, Str, Written),
     Pipe(Box<Pipe>),
+}
+
+/// How the literal of a string looks.
+pub(crate) enum Written {
+    /// Like the string, between two of these.
+    Between(u8),
+    As(Str),
 }
 
 /// A numeric literal and everything it could be.
@@ -144,8 +173,7 @@ impl Expr {
 
 impl fmt::Display for Variable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        self.fields.iter().try_for_each(|x| write!(f, ".{x}"))
+        f.write_str(&self.text)
     }
 }
 
@@ -154,19 +182,23 @@ impl fmt::Display for Expr {
         match self {
             Expr::Ident(_, name, _) => f.write_str(name),
             Expr::Variable(v) => v.fmt(f),
-            Expr::Field(_, fields) => fields.iter().try_for_each(|x| write!(f, ".{x}")),
+            Expr::Field(_, fields) => write!(f, ".{fields}"),
             Expr::Chain(_, base, fields) => {
                 match base.as_ref() {
                     Expr::Pipe(p) => write!(f, "({p})")?,
                     e => e.fmt(f)?,
                 }
-                fields.iter().try_for_each(|x| write!(f, ".{x}"))
+                write!(f, ".{fields}")
             }
             Expr::Dot(_) => f.write_str("."),
             Expr::Nil(_) => f.write_str("nil"),
             Expr::Bool(_, b) => write!(f, "{b}"),
             Expr::Number(n) => f.write_str(&n.text),
-            Expr::String(_, _, written) => f.write_str(&written.lossy()),
+            Expr::String(_, _, Written::As(written)) => f.write_str(&written.lossy()),
+            Expr::String(_, text, Written::Between(mark)) => {
+                let mark = char::from(*mark);
+                write!(f, "{mark}{}{mark}", text.lossy())
+            }
             Expr::Pipe(p) => p.fmt(f),
         }
     }

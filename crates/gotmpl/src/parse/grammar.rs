@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::ParseError;
-use super::ast::{Branch, Call, Command, Expr, Node, Number, Pipe, Pos, Source, Tree, Variable, is_space};
+use super::ast::{
+    Branch, Call, Command, Expr, Node, Number, Pipe, Pos, Source, Tree, Variable, Written, is_space,
+};
 use super::lex::{Kind, Lexer, Token};
 use crate::func::FuncMap;
 use crate::strconv;
@@ -42,7 +44,7 @@ struct Parser<'p, 'a> {
     shared: &'p mut Shared<'a>,
     tokens: [Token; 3],
     peeked: usize,
-    vars: Vec<String>,
+    vars: Vec<&'a str>,
     action_line: usize,
     ranges: usize,
 }
@@ -69,15 +71,7 @@ impl End {
 
 impl<'p, 'a> Parser<'p, 'a> {
     fn new(shared: &'p mut Shared<'a>) -> Self {
-        let none = || Token { kind: Kind::Error, start: 0, end: 0, line: 0, message: None };
-        Parser {
-            shared,
-            tokens: [none(), none(), none()],
-            peeked: 0,
-            vars: vec!["$".into()],
-            action_line: 0,
-            ranges: 0,
-        }
+        Parser { shared, tokens: [Token::NONE; 3], peeked: 0, vars: vec!["$"], action_line: 0, ranges: 0 }
     }
 
     // Tokens.
@@ -88,7 +82,7 @@ impl<'p, 'a> Parser<'p, 'a> {
         } else {
             self.tokens[0] = self.shared.lexer.next_token();
         }
-        self.tokens[self.peeked].clone()
+        self.tokens[self.peeked]
     }
 
     fn backup(&mut self) {
@@ -133,8 +127,9 @@ impl<'p, 'a> Parser<'p, 'a> {
         &self.shared.lexer.input()[token.start..token.end]
     }
 
-    fn string(&self, token: &Token) -> String {
-        String::from_utf8_lossy(self.text(token)).into_owned()
+    /// The text of a name or number, which the lexer lets be nothing but UTF-8.
+    fn name(&self, token: &Token) -> &'a str {
+        std::str::from_utf8(self.text(token)).unwrap_or_default()
     }
 
     // Errors.
@@ -146,7 +141,7 @@ impl<'p, 'a> Parser<'p, 'a> {
     }
 
     fn unexpected<T>(&self, token: &Token, context: &str) -> Result<T> {
-        let shown = token.show(self.shared.lexer.input());
+        let shown = token.show(&self.shared.lexer);
         if token.kind != Kind::Error {
             return self.fail(format!("unexpected {shown} in {context}"));
         }
@@ -313,9 +308,9 @@ impl<'p, 'a> Parser<'p, 'a> {
             if self.next().kind == Kind::RightDelim {
                 return Some(Node::Text(inner));
             }
-            self.backup3(token.clone(), second);
+            self.backup3(*token, second);
         } else {
-            self.backup2(token.clone());
+            self.backup2(*token);
         }
         self.next();
         None
@@ -444,12 +439,12 @@ impl<'p, 'a> Parser<'p, 'a> {
             }
             self.next();
             // `$x foo` and `$x := foo` differ only at the third token.
-            let after = self.peek().clone();
+            let after = *self.peek();
             let next = self.peek_nonspace();
             let declare = |p: &mut Self, pipe: &mut Pipe| {
                 p.next_nonspace();
-                let name = p.string(&var);
-                pipe.decls.push(Variable { pos: var.start, name: name.clone(), fields: Vec::new() });
+                let name = p.name(&var);
+                pipe.decls.push(Variable::new(var.start, name, name.len()));
                 p.vars.push(name);
             };
             match next.kind {
@@ -519,34 +514,26 @@ impl<'p, 'a> Parser<'p, 'a> {
         if self.peek().kind != Kind::Field {
             return Ok(Some(node));
         }
-        let pos = self.peek().start;
-        let mut fields = Vec::new();
-        while self.peek().kind == Kind::Field {
-            let token = self.next();
-            fields.push(self.field(&token));
+        if let Expr::Bool(..) | Expr::String(..) | Expr::Number(_) | Expr::Nil(_) | Expr::Dot(_) = node {
+            let shown = strconv::quote(node.to_string().as_bytes());
+            return self.fail(format!("unexpected . after term {}", String::from_utf8_lossy(&shown)));
         }
-        Ok(Some(match node {
-            Expr::Field(_, mut first) => {
-                first.append(&mut fields);
-                Expr::Field(pos, first)
-            }
-            Expr::Variable(mut v) => {
-                v.pos = pos;
-                v.fields = fields;
-                Expr::Variable(v)
-            }
-            Expr::Bool(..) | Expr::String(..) | Expr::Number(_) | Expr::Nil(_) | Expr::Dot(_) => {
-                let shown = strconv::quote(node.to_string().as_bytes());
-                return self.fail(format!("unexpected . after term {}", String::from_utf8_lossy(&shown)));
-            }
-            _ => Expr::Chain(pos, Box::new(node), fields),
-        }))
+        let first = self.next();
+        let (_, names) = self.fields(first);
+        Ok(Some(Expr::Chain(first.start, Box::new(node), names.strip_prefix('.').unwrap_or(names).into())))
     }
 
-    /// A field token without its dot.
-    fn field(&self, token: &Token) -> String {
-        let text = String::from_utf8_lossy(self.text(token));
-        text.strip_prefix('.').unwrap_or(&text).to_owned()
+    /// The text of a token and of the fields that follow it, which lie side by side, and where Go
+    /// says that it is: at the first of these fields.
+    fn fields(&mut self, first: Token) -> (Pos, &'a str) {
+        let mut whole = first;
+        let mut pos = None;
+        while self.peek().kind == Kind::Field {
+            let field = self.next();
+            pos = pos.or(Some(field.start));
+            whole.end = field.end;
+        }
+        (pos.unwrap_or(first.start), self.name(&whole))
     }
 
     fn term(&mut self) -> Result<Option<Expr>> {
@@ -566,17 +553,21 @@ impl<'p, 'a> Parser<'p, 'a> {
             Kind::Dot => Expr::Dot(pos),
             Kind::Nil => Expr::Nil(pos),
             Kind::Variable => {
-                let name = self.string(&token);
+                let name = self.name(&token);
                 if !self.vars.contains(&name) {
                     let name = strconv::quote(name.as_bytes());
                     return self.fail(format!("undefined variable {}", String::from_utf8_lossy(&name)));
                 }
-                Expr::Variable(Variable { pos, name, fields: Vec::new() })
+                let (pos, text) = self.fields(token);
+                Expr::Variable(Variable::new(pos, text, name.len()))
             }
-            Kind::Field => Expr::Field(pos, vec![self.field(&token)]),
+            Kind::Field => {
+                let (pos, names) = self.fields(token);
+                Expr::Field(pos, names.strip_prefix('.').unwrap_or(names).into())
+            }
             Kind::Bool => Expr::Bool(pos, self.text(&token) == b"true"),
             Kind::CharConstant | Kind::Complex | Kind::Number => {
-                match Number::read(pos, &self.string(&token), token.kind) {
+                match Number::read(pos, &String::from_utf8_lossy(self.text(&token)), token.kind) {
                     Ok(n) => Expr::Number(Box::new(n)),
                     Err(text) => return self.fail(text),
                 }
@@ -588,7 +579,14 @@ impl<'p, 'a> Parser<'p, 'a> {
             Kind::String | Kind::RawString => {
                 let written = self.text(&token);
                 match strconv::unquote(written) {
-                    Some(s) => Expr::String(pos, s.into(), written.into()),
+                    Some(s) => {
+                        let plain = written.get(1..written.len() - 1) == Some(&s);
+                        let written = match written.first() {
+                            Some(mark) if plain => Written::Between(*mark),
+                            _ => Written::As(written.into()),
+                        };
+                        Expr::String(pos, s.into(), written)
+                    }
                     None => return self.fail("invalid syntax"),
                 }
             }

@@ -1,7 +1,14 @@
 //! Bytes to tokens.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use super::ast::Pos;
 use crate::strconv;
+
+/// What begins an action; prepared once, for it is searched for at every turn.
+static OPEN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"{{"));
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -77,24 +84,27 @@ impl Kind {
     }
 }
 
-/// A token: its text is `input[start..end]`, or `message` for an error.
-#[derive(Clone, Debug)]
+/// A token: its text is `input[start..end]`; the lexer keeps the message of an error.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) start: Pos,
     pub(super) end: Pos,
     pub(super) line: usize,
-    pub(super) message: Option<Box<str>>,
+    message: usize,
 }
 
 impl Token {
+    pub(super) const NONE: Token =
+        Token { kind: Kind::Error, start: 0, end: 0, line: 0, message: usize::MAX };
+
     /// As Go prints it in `unexpected …`.
-    pub(super) fn show(&self, input: &[u8]) -> String {
-        let text = &input[self.start..self.end];
+    pub(super) fn show(&self, lexer: &Lexer<'_>) -> String {
+        let text = &lexer.input[self.start..self.end];
         let quoted = |t: &[u8]| String::from_utf8_lossy(&strconv::quote(t)).into_owned();
         match self.kind {
             Kind::Eof => "EOF".into(),
-            Kind::Error => self.message.as_deref().unwrap_or_default().into(),
+            Kind::Error => lexer.messages.get(self.message).cloned().unwrap_or_default(),
             k if k.is_keyword() => format!("<{}>", String::from_utf8_lossy(text)),
             _ if text.len() > 10 => {
                 let mut end = 0;
@@ -118,7 +128,8 @@ pub(super) struct Lexer<'a> {
     start_line: usize,
     inside: bool,
     parens: isize,
-    failed: bool,
+    /// What went wrong; nothing can be read after that.
+    messages: Vec<String>,
 }
 
 fn is_space(b: u8) -> bool {
@@ -127,7 +138,9 @@ fn is_space(b: u8) -> bool {
 
 /// Go's IsLetter or IsDigit or `_`.
 fn is_alphanumeric(c: Option<char>) -> bool {
-    c.is_some_and(|c| c == '_' || strconv::is_letter_or_digit(c))
+    c.is_some_and(|c| {
+        if c.is_ascii() { c == '_' || c.is_ascii_alphanumeric() } else { strconv::is_letter_or_digit(c) }
+    })
 }
 
 fn left_trim(rest: &[u8]) -> bool {
@@ -149,7 +162,16 @@ fn unicode(c: char) -> String {
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(input: &'a [u8]) -> Self {
-        Lexer { input, pos: 0, start: 0, line: 1, start_line: 1, inside: false, parens: 0, failed: false }
+        Lexer {
+            input,
+            pos: 0,
+            start: 0,
+            line: 1,
+            start_line: 1,
+            inside: false,
+            parens: 0,
+            messages: Vec::new(),
+        }
     }
 
     pub(super) fn input(&self) -> &'a [u8] {
@@ -157,7 +179,7 @@ impl<'a> Lexer<'a> {
     }
 
     pub(super) fn next_token(&mut self) -> Token {
-        if self.failed {
+        if !self.messages.is_empty() {
             return self.error("unclosed action");
         }
         loop {
@@ -173,7 +195,8 @@ impl<'a> Lexer<'a> {
     }
 
     fn take(&mut self, kind: Kind) -> Token {
-        let token = Token { kind, start: self.start, end: self.pos, line: self.start_line, message: None };
+        let token =
+            Token { kind, start: self.start, end: self.pos, line: self.start_line, message: usize::MAX };
         self.start = self.pos;
         self.start_line = self.line;
         token
@@ -185,37 +208,63 @@ impl<'a> Lexer<'a> {
         self.start_line = self.line;
     }
 
-    fn error(&mut self, message: impl Into<Box<str>>) -> Token {
-        self.failed = true;
+    fn error(&mut self, message: impl Into<String>) -> Token {
+        // Only the first two differ, however often a parser asks.
+        if self.messages.len() < 2 {
+            self.messages.push(message.into());
+        }
         Token {
             kind: Kind::Error,
             start: self.start,
             end: self.start,
             line: self.start_line,
-            message: Some(message.into()),
+            message: self.messages.len() - 1,
         }
     }
 
     fn peek(&self) -> Option<char> {
-        let rest = self.rest();
-        if rest.is_empty() { None } else { Some(strconv::decode(rest).0) }
+        match *self.input.get(self.pos)? {
+            byte if byte.is_ascii() => Some(char::from(byte)),
+            _ => Some(strconv::decode(self.rest()).0),
+        }
     }
 
     fn next(&mut self) -> Option<char> {
-        let rest = self.rest();
-        if rest.is_empty() {
-            return None;
+        match *self.input.get(self.pos)? {
+            byte if byte.is_ascii() => {
+                self.pos += 1;
+                self.line += usize::from(byte == b'\n');
+                Some(char::from(byte))
+            }
+            _ => {
+                let (c, len) = strconv::decode(self.rest());
+                self.pos += len;
+                Some(c)
+            }
         }
-        let (c, len) = strconv::decode(rest);
-        self.pos += len;
-        if c == '\n' {
-            self.line += 1;
+    }
+
+    /// Goes on to what is neither letter nor digit nor `_`.
+    fn skip_alphanumeric(&mut self) {
+        loop {
+            let rest = self.rest();
+            let ascii = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_'));
+            self.pos += ascii.unwrap_or(rest.len());
+            match self.input.get(self.pos) {
+                Some(byte) if !byte.is_ascii() => {
+                    let (c, len) = strconv::decode(self.rest());
+                    if !strconv::is_letter_or_digit(c) {
+                        return;
+                    }
+                    self.pos += len;
+                }
+                _ => return,
+            }
         }
-        Some(c)
     }
 
     fn text(&mut self) -> Option<Token> {
-        match memchr::memmem::find(self.rest(), b"{{") {
+        match OPEN.find(self.rest()) {
             Some(at) => {
                 if at > 0 {
                     self.pos += at;
@@ -335,13 +384,14 @@ impl<'a> Lexer<'a> {
                 self.take(Kind::Declare)
             }
             '|' => self.take(Kind::Pipe),
-            '"' => self.quoted('"', "unterminated quoted string", Kind::String),
-            '\'' => self.quoted('\'', "unterminated character constant", Kind::CharConstant),
-            '`' => loop {
-                match self.next() {
-                    None => break self.error("unterminated raw quoted string"),
-                    Some('`') => break self.take(Kind::RawString),
-                    Some(_) => {}
+            '"' => self.quoted(b'"', "unterminated quoted string", Kind::String),
+            '\'' => self.quoted(b'\'', "unterminated character constant", Kind::CharConstant),
+            '`' => match memchr::memchr(b'`', self.rest()) {
+                None => self.error("unterminated raw quoted string"),
+                Some(len) => {
+                    self.line += newlines(&self.rest()[..len]);
+                    self.pos += len + 1;
+                    self.take(Kind::RawString)
                 }
             },
             '$' => self.name(Kind::Variable, Kind::Variable),
@@ -394,17 +444,18 @@ impl<'a> Lexer<'a> {
         self.take(Kind::Space)
     }
 
-    fn quoted(&mut self, mark: char, unterminated: &str, kind: Kind) -> Token {
+    /// What a character beyond ASCII is made of is none of the bytes that matter here.
+    fn quoted(&mut self, mark: u8, unterminated: &str, kind: Kind) -> Token {
         loop {
-            match self.next() {
-                Some('\\') => {
-                    if matches!(self.next(), None | Some('\n')) {
-                        return self.error(unterminated);
-                    }
+            let rest = self.rest();
+            let at = rest.iter().position(|b| *b == mark || matches!(b, b'\\' | b'\n'));
+            match at.map(|at| (at, rest[at])) {
+                Some((at, b'\\')) if !matches!(rest.get(at + 1), None | Some(b'\n')) => self.pos += at + 2,
+                Some((at, byte)) if byte == mark => {
+                    self.pos += at + 1;
+                    return self.take(kind);
                 }
-                None | Some('\n') => return self.error(unterminated),
-                Some(c) if c == mark => return self.take(kind),
-                Some(_) => {}
+                _ => return self.error(unterminated),
             }
         }
     }
@@ -421,9 +472,7 @@ impl<'a> Lexer<'a> {
         if self.at_terminator() {
             return self.take(alone);
         }
-        while is_alphanumeric(self.peek()) {
-            self.next();
-        }
+        self.skip_alphanumeric();
         if !self.at_terminator() {
             let c = self.peek().unwrap_or_default();
             return self.error(format!("bad character {}", unicode(c)));
@@ -432,9 +481,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn identifier(&mut self) -> Token {
-        while is_alphanumeric(self.peek()) {
-            self.next();
-        }
+        self.skip_alphanumeric();
         if !self.at_terminator() {
             let c = self.peek().unwrap_or_default();
             return self.error(format!("bad character {}", unicode(c)));
@@ -509,5 +556,8 @@ impl<'a> Lexer<'a> {
 }
 
 fn newlines(text: &[u8]) -> usize {
+    if text.len() < 16 {
+        return text.iter().filter(|b| **b == b'\n').count();
+    }
     memchr::memchr_iter(b'\n', text).count()
 }

@@ -12,6 +12,7 @@ pub use quote::{can_backquote, quote, quote_ascii, quote_rune, quote_rune_ascii,
 pub use unicode::{is_letter_or_digit, is_print};
 
 /// The first rune of `s` and its length, U+FFFD and 1 for a bad byte.
+#[inline]
 pub(crate) fn decode(s: &[u8]) -> (char, usize) {
     let (c, len) = quote::decode_char(s);
     (c.unwrap_or('\u{fffd}'), len)

@@ -80,11 +80,18 @@ pub fn unquote(s: &[u8]) -> Option<Vec<u8>> {
             if body.contains(&b'`') {
                 return None;
             }
+            if !body.contains(&b'\r') {
+                return Some(body.to_vec());
+            }
             Some(body.iter().copied().filter(|b| *b != b'\r').collect())
         }
         b'"' | b'\'' => {
             if body.contains(&b'\n') {
                 return None;
+            }
+            let plain = mark == b'"' && !body.iter().any(|b| matches!(b, b'\\' | b'"'));
+            if plain && std::str::from_utf8(body).is_ok() {
+                return Some(body.to_vec());
             }
             let mut out = Vec::with_capacity(body.len());
             let mut rest = body;

@@ -1,8 +1,9 @@
 //! `slipway render [NAME] SOURCE`: what a source becomes, on standard output.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -291,7 +292,10 @@ fn print(
         let directory = if args.release_name { directory.join(&options.name) } else { directory.clone() };
         return write_files(&rendered, options, &directory);
     }
-    write(&rendered.to_template_output(options)?)
+    let written = write(&rendered.template_output(options)?);
+    // Not taken apart at the end: the process is about to give everything back at once.
+    std::mem::forget(rendered);
+    written
 }
 
 /// Writes the documents of each template to a file of its own, as Helm does.
@@ -325,8 +329,10 @@ fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -
 }
 
 /// Writes bytes as they are; a reader that went away is no failure.
-fn write(bytes: &[u8]) -> anyhow::Result<()> {
-    match std::io::stdout().lock().write_all(bytes) {
+fn write(pieces: &[Cow<'_, [u8]>]) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    let written = pieces.iter().try_for_each(|piece| out.write_all(piece));
+    match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }

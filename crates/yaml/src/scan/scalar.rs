@@ -82,15 +82,14 @@ impl<'a> Scanner<'a> {
 
     /// Moves to the end of the line.
     pub(super) fn skip_line_content(&mut self) {
-        let mut end = self.pos;
-        loop {
-            match self.bytes.get(end) {
-                None | Some(b'\n' | b'\r') => break,
-                Some(0xC2 | 0xE2) if self.break_at(end) > 0 => break,
-                Some(_) => end += 1,
-            }
+        let rest = &self.bytes[self.pos.min(self.bytes.len())..];
+        let line = &rest[..memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len())];
+        if line.is_ascii() {
+            return self.skip_ascii(line.len());
         }
-        self.skip(end - self.pos);
+        // Breaks beyond ASCII.
+        let other = |at: &usize| matches!(line[*at], 0xC2 | 0xE2) && self.break_at(self.pos + at) > 0;
+        self.skip((0..line.len()).find(other).unwrap_or(line.len()));
     }
 
     pub(super) fn scan_block_breaks(

@@ -20,12 +20,35 @@ pub fn decode(text: &[u8]) -> Result<Map, String> {
         return Err(format!("toml: line {line}: invalid UTF-8 byte"));
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.bytes().take(6).any(|byte| byte == 0) {
+        return Err(
+            "toml: line 1: files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8"
+                .to_owned(),
+        );
+    }
     let mut parser =
         Parser { text, at: 0, last_key: Vec::new(), depth: 0, root: Map::new(), closed: HashMap::new() };
-    match parser.document() {
+    let result = parser.document();
+    // A control character is noticed as soon as it is read, whatever it is read for.
+    let read = if result.is_ok() { text.len() } else { parser.at };
+    if let Some((at, rune)) = first_control(text).filter(|(at, _)| *at <= read) {
+        parser.at = at;
+        let problem = format!("TOML files cannot contain control characters: '0x{:02x}'", u32::from(rune));
+        return Err(parser.located(&problem));
+    }
+    match result {
         Ok(()) => Ok(parser.root),
         Err(problem) => Err(parser.located(&problem)),
     }
+}
+
+/// The first control character and where it is; line ends and tabs are none.
+fn first_control(text: &str) -> Option<(usize, char)> {
+    text.char_indices().find(|(at, rune)| match rune {
+        '\t' | '\n' => false,
+        '\r' => !text[at + 1..].starts_with('\n'),
+        rune => rune.is_ascii_control(),
+    })
 }
 
 /// How a table came to be, which decides who may add to it.
@@ -55,13 +78,15 @@ type Parsed<T> = Result<T, String>;
 
 impl<'a> Parser<'a> {
     fn located(&self, problem: &str) -> String {
-        let at_end = ["unexpected EOF", "end of file", "\\x00"].iter().any(|mark| problem.contains(mark));
+        let ends = ["unexpected EOF", "end of file", "\\x00", "in string '\\\0"];
+        let at_end = ends.iter().any(|mark| problem.contains(mark));
         // The library behind Helm counts one line less when the text ends too early.
         let line = usize::from(!at_end) + self.text[..self.at.min(self.text.len())].matches('\n').count();
-        if self.last_key.is_empty() {
-            return format!("toml: line {line}: {problem}");
+        let last: Vec<String> = self.last_key.iter().map(Str::to_string).collect();
+        match last.join(".").as_str() {
+            "" => format!("toml: line {line}: {problem}"),
+            key => format!("toml: line {line} (last key \"{key}\"): {problem}"),
         }
-        format!("toml: line {line} (last key \"{}\"): {problem}", self.key_text(&self.last_key))
     }
 
     fn key_text(&self, key: &[Str]) -> String {
@@ -155,14 +180,17 @@ impl<'a> Parser<'a> {
                         return Err("unexpected end of table name (table names cannot be empty)".to_owned());
                     }
                     let key = self.key(']')?;
-                    if !self.eat(if many { "]]" } else { "]" }) {
-                        let Some(rune) = self.peek() else { return Err("unexpected EOF".to_owned()) };
-                        self.at += usize::from(rune == '\n');
+                    if !self.eat("]") {
+                        let got = self.unwanted();
+                        return Err(format!("expected '.' or ']' to end table name, but got {got} instead"));
+                    }
+                    if many && !self.eat("]") {
+                        let got = self.unwanted();
                         return Err(format!(
-                            "expected '.' or ']' to end table name, but got {} instead",
-                            shown(rune)
+                            "expected end of table array name delimiter ']', but got {got} instead"
                         ));
                     }
+                    self.last_key.clone_from(&key);
                     self.line_end("top-level item")?;
                     self.last_key = key[..key.len() - 1].to_vec();
                     table = if many { self.push_table(&key)? } else { self.open_table(&key)? };
@@ -179,11 +207,18 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// The next character as messages show it; a line end counts as read then.
+    fn unwanted(&mut self) -> String {
+        let rune = self.peek();
+        self.at += usize::from(rune == Some('\n'));
+        shown(rune.unwrap_or('\0'))
+    }
+
     fn pair(&mut self, table: &Map, prefix: &[Str]) -> Parsed<()> {
         let key = self.key('=')?;
         match self.peek() {
             Some('=') => self.at += 1,
-            Some(rune) => return Err(format!("expected '.' or '=', but got {} instead", shown(rune))),
+            Some(_) => return Err(format!("expected '.' or '=', but got {} instead", self.unwanted())),
             None => return Err("unexpected EOF; expected key separator '='".to_owned()),
         }
         let full: Vec<Str> = prefix.iter().chain(&key).cloned().collect();
@@ -203,18 +238,18 @@ impl<'a> Parser<'a> {
                     table.insert(part.clone(), inner.clone().into());
                     inner
                 }
-                Some(Value::Map(inner))
-                    if matches!(self.closed.get(&inner.id()), Some(Origin::Dotted | Origin::Implicit)) =>
-                {
-                    inner
-                }
+                Some(Value::Map(inner)) if self.closed.get(&inner.id()) != Some(&Origin::Header) => inner,
                 Some(_) => return Err(self.defined(&full[..=prefix.len() + at])),
             };
         }
-        if table.contains(last) {
-            return Err(self.defined(&full));
+        match table.get(last) {
+            None => table.insert(last.clone(), value),
+            // A table that only dotted keys made may be named once more, to no effect.
+            Some(Value::Map(inner)) if self.closed.get(&inner.id()) == Some(&Origin::Dotted) => {
+                self.closed.insert(inner.id(), Origin::Header);
+            }
+            Some(_) => return Err(self.defined(&full)),
         }
-        table.insert(last.clone(), value);
         Ok(())
     }
 
@@ -236,7 +271,7 @@ impl<'a> Parser<'a> {
                     table.insert(part.clone(), inner.clone().into());
                     inner
                 }
-                Some(Value::Map(inner)) if self.closed.get(&inner.id()) != Some(&Origin::Inline) => inner,
+                Some(Value::Map(inner)) => inner,
                 Some(Value::List(list)) if list.kind() == TABLES => match list.items().last() {
                     Some(Value::Map(inner)) => inner.clone(),
                     _ => return Err(self.defined(&path[..=at])),
@@ -256,7 +291,11 @@ impl<'a> Parser<'a> {
                 parent.insert(last.clone(), table.clone().into());
                 table
             }
-            Some(Value::Map(table)) if self.closed.get(&table.id()) == Some(&Origin::Implicit) => table,
+            Some(Value::Map(table))
+                if matches!(self.closed.get(&table.id()), Some(Origin::Implicit | Origin::Dotted)) =>
+            {
+                table
+            }
             Some(_) => return Err(self.defined(key)),
         };
         self.closed.insert(table.id(), Origin::Header);
@@ -274,7 +313,12 @@ impl<'a> Parser<'a> {
                 parent.insert(last.clone(), list.into());
             }
             Some(Value::List(list)) if list.kind() == TABLES => list.items_mut().push(table.clone().into()),
-            Some(_) => return Err(self.defined(key)),
+            Some(_) => {
+                return Err(format!(
+                    "Key '{}' was already created and cannot be used as an array.",
+                    self.key_text(key)
+                ));
+            }
         }
         Ok(table)
     }
@@ -298,6 +342,10 @@ impl<'a> Parser<'a> {
                 Some(']') if end == ']' && !parts.is_empty() => {
                     return Err("unexpected end of table name (table names cannot be empty)".to_owned());
                 }
+                Some('.') if end == ']' => {
+                    return Err("unexpected table separator (table names cannot be empty)".to_owned());
+                }
+                Some(rune @ ('.' | '=')) if !parts.is_empty() => return Err(format!("unexpected '{rune}'")),
                 Some('.') => return Err("unexpected '.': keys cannot start with a '.'".to_owned()),
                 _ => {
                     let len = self
@@ -307,7 +355,13 @@ impl<'a> Parser<'a> {
                         .count();
                     if len == 0 {
                         return Err(match self.peek() {
-                            Some(rune) => format!("expected '.' or '{end}', but got {} instead", shown(rune)),
+                            Some(_) if end == ']' => {
+                                let got = self.unwanted();
+                                format!("expected '.' or ']' to end table name, but got {got} instead")
+                            }
+                            Some(_) => {
+                                format!("expected '.' or '{end}', but got {} instead", self.unwanted())
+                            }
                             None => format!("unexpected EOF; expected key separator '{end}'"),
                         });
                     }
@@ -345,7 +399,10 @@ impl<'a> Parser<'a> {
             }
             Some('[') => self.nested(Self::array),
             Some('{') => self.nested(Self::inline),
-            Some(rune @ ('\n' | '\r')) => Err(format!("expected value but found {} instead", shown(rune))),
+            Some('\n' | '\r') => {
+                self.eat("\r");
+                Err(format!("expected value but found {} instead", self.unwanted()))
+            }
             Some(_) => self.scalar(),
             None => Err("unexpected EOF; expected value".to_owned()),
         }
@@ -404,6 +461,7 @@ impl<'a> Parser<'a> {
                 Some('}') => return Err("trailing comma not allowed in inline tables".to_owned()),
                 Some('\n' | '\r') => return Err("newlines not allowed within inline tables".to_owned()),
                 Some(',') => return Err("unexpected comma".to_owned()),
+                Some('=') => return Err("unexpected '=': key name appears blank".to_owned()),
                 _ => {}
             }
             first = false;
@@ -443,6 +501,7 @@ impl<'a> Parser<'a> {
 
     fn basic(&mut self, many: bool) -> Parsed<Str> {
         let mut out = String::new();
+        let start = self.at;
         if many && !self.eat("\n") {
             self.eat("\r\n");
         }
@@ -467,7 +526,7 @@ impl<'a> Parser<'a> {
             match rune {
                 '"' if !many => return Ok(out.into()),
                 '\r' if many && self.rest().starts_with('\n') => {}
-                '\\' => self.escape(&mut out, many)?,
+                '\\' => self.escape(&mut out, many, start)?,
                 '\n' => out.push('\n'),
                 rune if is_control(rune) => return Err(control_problem(rune)),
                 rune => out.push(rune),
@@ -475,10 +534,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn escape(&mut self, out: &mut String, many: bool) -> Parsed<()> {
-        let Some(rune) = self.peek() else { return Err("unexpected EOF; expected '\"'".to_owned()) };
+    /// What follows a backslash, in a string that begins at `start`.
+    fn escape(&mut self, out: &mut String, many: bool, start: usize) -> Parsed<()> {
+        let Some(rune) = self.peek() else { return Err("invalid escape in string '\\\0'".to_owned()) };
         if many && (matches!(rune, ' ' | '\t' | '\n' | '\r')) {
-            let start = self.at;
             self.blanks();
             if self.rest().starts_with('\n') || self.rest().starts_with("\r\n") {
                 while matches!(self.peek(), Some(' ' | '\t' | '\n' | '\r')) {
@@ -486,7 +545,7 @@ impl<'a> Parser<'a> {
                 }
                 return Ok(());
             }
-            self.at = start;
+            return Err(format!("invalid escape: '\\{rune}'"));
         }
         self.at += rune.len_utf8();
         let plain = match rune {
@@ -503,9 +562,14 @@ impl<'a> Parser<'a> {
                     self.rest().get(..len).filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
                 let Some(digits) = digits else {
                     let name = if len == 4 { "four" } else { "eight" };
+                    // Shown is the string so far, up to what is no digit.
+                    let fine = self.rest().bytes().take_while(u8::is_ascii_hexdigit).count();
+                    let wrong = self.rest()[fine..].chars().next().map_or(0, char::len_utf8);
+                    self.at += fine + wrong;
+                    let got = strconv::quote(&self.text.as_bytes()[start..self.at]);
                     return Err(format!(
-                        "expected {name} hexadecimal digits after '\\{rune}', but got {:?} instead",
-                        self.rest().chars().take(len).collect::<String>()
+                        "expected {name} hexadecimal digits after '\\{rune}', but got {} instead",
+                        String::from_utf8_lossy(&got)
                     ));
                 };
                 self.at += len;
@@ -527,7 +591,10 @@ impl<'a> Parser<'a> {
         }
         let mut out = String::new();
         loop {
-            let Some(rune) = self.peek() else { return Err("unexpected EOF; expected \"'\"".to_owned()) };
+            let Some(rune) = self.peek() else {
+                let mark = if many { "'''" } else { "'" };
+                return Err(format!("unexpected EOF; expected \"{mark}\""));
+            };
             if many && self.eat("'''") {
                 for _ in 0..2 {
                     if self.eat("'") {
@@ -551,44 +618,80 @@ impl<'a> Parser<'a> {
     }
 
     fn scalar(&mut self) -> Parsed<Value> {
-        let start = self.at;
-        let word_end =
-            |text: &str| text.find([',', ']', '}', '#', '\n', '\r', ' ', '\t']).unwrap_or(text.len());
-        let mut end = word_end(self.rest());
-        let word = &self.rest()[..end];
-        // A date and a time may have a space between them.
-        let bytes = word.as_bytes();
-        if bytes.len() == 10 && bytes[4] == b'-' && self.rest()[end..].starts_with(' ') {
-            let after = &self.rest()[end + 1..];
-            if after.as_bytes().first().is_some_and(u8::is_ascii_digit) {
-                end += 1 + word_end(after);
-            }
-        }
-        let word = &self.rest()[..end];
-        let value = match word {
-            "true" => Value::Bool(true),
-            "false" => Value::Bool(false),
-            "inf" | "+inf" => f64::INFINITY.into(),
-            "-inf" => f64::NEG_INFINITY.into(),
-            "nan" | "+nan" | "-nan" => f64::NAN.into(),
-            _ => {
-                let first = word.chars().next().unwrap_or('\n');
-                if !first.is_ascii_digit() && !matches!(first, '+' | '-') {
-                    return Err(format!("expected value but found {} instead", found(word, first)));
-                }
-                let dated = bytes.get(4) == Some(&b'-') || bytes.get(2) == Some(&b':');
-                if dated && first.is_ascii_digit() { datetime(word)? } else { number(word)? }
-            }
+        let rest = self.rest();
+        let end = rest.find([',', ']', '}', '#', '\n', '\r', ' ', '\t']).unwrap_or(rest.len());
+        let word = &rest[..end];
+        let named = match word {
+            "true" => Some(Value::Bool(true)),
+            "false" => Some(Value::Bool(false)),
+            "inf" | "+inf" => Some(f64::INFINITY.into()),
+            "-inf" => Some(f64::NEG_INFINITY.into()),
+            "nan" | "+nan" | "-nan" => Some(f64::NAN.into()),
+            _ => None,
         };
-        self.at = start + end;
+        if let Some(value) = named {
+            self.at += end;
+            return Ok(value);
+        }
+        let first = rest.chars().next().unwrap_or('\n');
+        if !first.is_ascii_digit() && !matches!(first, '+' | '-' | '.') {
+            return Err(format!("expected value but found {} instead", found(word, first)));
+        }
+        let (end, is_date) = extent(rest)?;
+        let word = rest[..end].trim_end();
+        let value = if is_date { datetime(word)? } else { number(word)? };
+        self.at += word.len();
         Ok(value)
+    }
+}
+
+/// How far a number or date reaches that begins with a digit, sign or dot, and whether it is a date.
+fn extent(text: &str) -> Parsed<(usize, bool)> {
+    let bytes = text.as_bytes();
+    let while_in = |from: usize, more: &[u8]| {
+        let rest = bytes[from..].iter();
+        from + rest.take_while(|byte| byte.is_ascii_digit() || more.contains(byte)).count()
+    };
+    let signed = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
+    let after = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('\0');
+    match after(signed) {
+        '.' => return Err("floats must start with a digit, not '.'".to_owned()),
+        '0'..='9' => {}
+        rune => return Err(format!("expected a digit but got {}", shown(rune))),
+    }
+    if bytes[signed] == b'0' && matches!(bytes.get(signed + 1), Some(b'b' | b'o' | b'x')) {
+        let prefix = &text[..signed + 2];
+        if signed > 0 {
+            return Err(format!("cannot use sign with non-decimal numbers: '{prefix}'"));
+        }
+        let (name, radix) = match bytes[1] {
+            b'b' => ("a binary", 2),
+            b'o' => ("an octal", 8),
+            _ => ("a hexidecimal", 16),
+        };
+        let first = after(2);
+        if !first.is_digit(radix) {
+            return Err(format!("not {name} number: '{prefix}{first}'"));
+        }
+        let rest = text[2..].chars().take_while(|rune| *rune == '_' || rune.is_digit(radix));
+        return Ok((2 + rest.count(), false));
+    }
+    let whole = while_in(signed, b"");
+    match bytes.get(whole) {
+        Some(b'-' | b':') if signed == 0 => Ok((while_in(whole, b"-:Tt .Zz+"), true)),
+        Some(b'_' | b'.' | b'e' | b'E') => {
+            let decimal = while_in(whole, b"_");
+            let is_float = matches!(bytes.get(decimal), Some(b'.' | b'e' | b'E'));
+            Ok((if is_float { while_in(decimal, b"_.-+eE") } else { decimal }, false))
+        }
+        _ => Ok((whole, false)),
     }
 }
 
 const TABLES: ListKind = ListKind::Of("map[string]interface {}");
 
 fn found(word: &str, first: char) -> String {
-    if first.is_ascii_alphabetic() { format!("{word:?}") } else { shown(first) }
+    if first.is_alphabetic() { format!("\"{word}\"") } else { shown(first) }
 }
 
 fn is_control(rune: char) -> bool {
