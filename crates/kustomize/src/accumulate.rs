@@ -42,7 +42,13 @@ impl Accumulator<'_> {
             replacements,
         } = root;
         self.gather(entries);
-        self.config.merge(&config);
+        let conflicts = self.config.merge(&config);
+        let named = kustomization.configurations.iter().chain(&kustomization.crds).next();
+        self.problems.extend(conflicts.into_iter().map(|path| {
+            let problem = Problem::error(format!("`{path}` is configured with another `create` already"))
+                .hint("leave `create` as the built-in configuration, or the one of a base, has it");
+            named.map_or(problem.clone(), |entry| problem.at(entry.at.clone()))
+        }));
         if !generated.is_empty() {
             let mut named = NamesInUse::default();
             for (at, resource) in self.resources.iter().enumerate() {
@@ -151,11 +157,14 @@ impl Accumulator<'_> {
             return;
         }
         transform(self);
-        if !self.build_metadata.transformers {
+        if self.build_metadata == BuildMetadata::default() {
             return;
         }
         for resource in &mut self.resources {
-            resource.transformed_by.extend(std::iter::repeat_n((file.to_owned(), kind), times));
+            resource.rewrite_annotations();
+            if self.build_metadata.transformers {
+                resource.transformed_by.extend(std::iter::repeat_n((file.to_owned(), kind), times));
+            }
         }
     }
 
@@ -176,7 +185,8 @@ impl Accumulator<'_> {
                     };
                     below.add(*root);
                     let Accumulator { resources, config, .. } = below;
-                    self.config.merge(&config);
+                    // What two bases disagree on was said of the one that came later, or is built in.
+                    let _ = self.config.merge(&config);
                     resources
                 }
             };
@@ -247,9 +257,10 @@ impl Accumulator<'_> {
                     for field in ["data", "binaryData"] {
                         merge_field(old.value.get(field).cloned(), &mut made.value, field);
                     }
+                } else {
+                    old.origin = made.origin;
                 }
                 old.value = made.value;
-                old.origin = made.origin;
                 old.shared.clear();
             }
             (several, _) => self.problems.push(

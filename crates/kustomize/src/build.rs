@@ -54,7 +54,7 @@ impl Build {
             if at > 0 {
                 out.push_str("---\n");
             }
-            // Plain JSON values can always be written.
+            // What cannot be written was refused by the build.
             let _ = emitter.emit_into(object, &mut out);
         }
         out
@@ -106,6 +106,7 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
     report_doubles(&resources, &mut problems);
     resources.retain(|resource| !resource.is_local_config());
     order.sort(&mut resources);
+    report_unwritable(&resources, &mut problems);
     let objects = resources.into_iter().map(|resource| finish(resource, build_metadata)).collect();
     if options.strict {
         problems = problems
@@ -140,6 +141,32 @@ fn report_doubles(resources: &[Resource], problems: &mut Problems) {
                 Problem::error(format!("there are two objects called `{id}`"))
                     .at(resource.at.clone())
                     .hint(format!("the other is at {first}; a patch or replacement gave them one name")),
+            );
+        }
+    }
+}
+
+/// YAML has no room for some control characters, which JSON or an escape can smuggle in.
+fn report_unwritable(resources: &[Resource], problems: &mut Problems) {
+    fn is_ascii(value: &Value) -> bool {
+        let safe = |text: &str| text.bytes().all(|byte| byte < 0x7f);
+        match value {
+            Value::String(text) => safe(text),
+            Value::Array(list) => list.iter().all(is_ascii),
+            Value::Object(map) => map.iter().all(|(key, value)| safe(key) && is_ascii(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        }
+    }
+    for resource in resources {
+        let ascii = resource.value.iter().all(|(key, value)| key.is_ascii() && is_ascii(value));
+        if !ascii && Emitter::kustomize().emit(&resource.value).is_err() {
+            problems.push(
+                Problem::error(format!(
+                    "`{}` has control characters that YAML cannot hold",
+                    resource.current()
+                ))
+                .at(resource.at.clone())
+                .hint("encode them, or use `binaryData`"),
             );
         }
     }

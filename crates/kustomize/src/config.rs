@@ -27,15 +27,19 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Adds what `other` has and this has not.
-    pub(crate) fn merge(&mut self, other: &Config) {
-        fn add(mine: &mut Vec<FieldSpec>, theirs: &[FieldSpec]) {
+    /// Adds what `other` has and this has not. Gives the paths they disagree on: one makes what is missing,
+    /// the other does not.
+    pub(crate) fn merge(&mut self, other: &Config) -> Vec<String> {
+        let mut conflicts = Vec::new();
+        let mut add = |mine: &mut Vec<FieldSpec>, theirs: &[FieldSpec]| {
             for field in theirs {
-                if !mine.contains(field) {
-                    mine.push(field.clone());
+                match mine.iter().find(|known| known.path == field.path && known.applies_to(&field.gvk)) {
+                    None => mine.push(field.clone()),
+                    Some(known) if known.create != field.create => conflicts.push(field.path.join("/")),
+                    Some(_) => {}
                 }
             }
-        }
+        };
         add(&mut self.name_prefix, &other.name_prefix);
         add(&mut self.name_suffix, &other.name_suffix);
         add(&mut self.namespace, &other.namespace);
@@ -51,6 +55,7 @@ impl Config {
                 None => self.name_references.push(reference.clone()),
             }
         }
+        conflicts
     }
 
     /// The tables kustomize has built in.

@@ -42,11 +42,6 @@ impl FieldSpec {
         self.path == ["metadata", "name"]
     }
 
-    /// The annotations of the object itself, which kustomize writes anew at every step.
-    pub(crate) fn is_annotations(&self) -> bool {
-        self.path == ["metadata", "annotations"]
-    }
-
     /// Calls `set` with every value the path leads to in `resource`, which is of a fitting kind.
     pub(crate) fn each(
         &self,

@@ -23,5 +23,6 @@ mod schema;
 mod selector;
 mod sort;
 mod transform;
+mod written;
 
 pub use build::{Build, BuildOptions, Quirks, build};

@@ -3,6 +3,7 @@
 //! All mistakes that can be seen without building are found here, in one go.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_problem::{Location, Problem, Problems};
@@ -19,6 +20,7 @@ use crate::patch::{self, MetadataOf, Patch, Renames};
 use crate::resource::{Origin, Resource, Step};
 use crate::schema::{self, Field, Type};
 use crate::transform::replacements::Replacement;
+use crate::written::{self, Document};
 
 /// One kustomization and everything it names, read.
 #[derive(Debug)]
@@ -171,14 +173,19 @@ impl<'a> Loader<'a> {
             let text = self.files.text(directory, entry);
             if let Some(text) = self.problems.take(text) {
                 let file = shown(&directory.shown.join(&entry.value));
-                config.merge(&read_configuration(&text, &file, self.problems));
+                let more = read_configuration(&text, &file, self.problems);
+                let conflicts = config.merge(&more);
+                self.problems.extend(conflicts.iter().map(|path| {
+                    Problem::error(format!("`{path}` is configured with another `create` already"))
+                        .at(entry.at.clone())
+                }));
             }
         }
         for entry in &kustomization.crds {
             let text = self.files.text(directory, entry);
             if let Some(text) = self.problems.take(text) {
                 let file = shown(&directory.shown.join(&entry.value));
-                config.merge(&read_hints(&text, &file, self.problems));
+                let _ = config.merge(&read_hints(&text, &file, self.problems));
             }
         }
         let generated = self.generated(&kustomization, directory, &relative_file);
@@ -268,9 +275,9 @@ impl<'a> Loader<'a> {
                 let documents = self.problems.take(read_documents(&text, &file, &entry.at))?;
                 let path = shown(&crate::files::tidy(&directory.relative.join(&entry.value)));
                 let mut objects = Vec::new();
-                for node in &documents {
+                for document in &documents {
                     let origin = Origin::File { path: path.clone() };
-                    read_objects(node, origin, Annotations::AsText, &mut objects, self.problems);
+                    read_objects(document, origin, Annotations::AsText, &mut objects, self.problems);
                 }
                 Some(Entry::Objects(objects))
             }
@@ -326,11 +333,14 @@ impl<'a> Loader<'a> {
 
 /// Reads the documents of a file of objects or of a patch written in a kustomization, which has no
 /// file of its own and whose problems are shown where it is written.
-pub(crate) fn read_documents(text: &str, file: &str, at: &Location) -> Result<Vec<Node>, Problems> {
+pub(crate) fn read_documents(text: &str, file: &str, at: &Location) -> Result<Vec<Document>, Problems> {
     let inline = file.is_empty();
     let read = Reader::kustomize().read(text, if inline { &at.file } else { file });
     match read {
-        Ok(nodes) => Ok(nodes.into_iter().filter(|node| !node.is_null()).collect()),
+        Ok(nodes) => {
+            let there = nodes.into_iter().filter(|node| !node.is_null());
+            Ok(there.map(|node| Document(Arc::new(node))).collect())
+        }
         Err(problems) if inline => Err(problems
             .into_iter()
             .map(|problem| {
@@ -361,13 +371,13 @@ const DEEPEST_LIST: usize = 8;
 
 /// Turns a document into objects; lists of objects are taken apart.
 pub(crate) fn read_objects(
-    node: &Node,
+    document: &Document,
     origin: Origin,
     annotations: Annotations,
     objects: &mut Vec<Resource>,
     problems: &mut Problems,
 ) {
-    let mut open = vec![(node, 0)];
+    let mut open = vec![(&*document.0, 0)];
     while let Some((node, depth)) = open.pop() {
         if node.is_null() || node.as_seq().is_some_and(<[Node]>::is_empty) {
             continue;
@@ -384,7 +394,8 @@ pub(crate) fn read_objects(
             open.extend(items.iter().rev().map(|item| (item, depth + 1)));
             continue;
         }
-        if let Some(resource) = read_object(node, origin.clone(), annotations, problems) {
+        if let Some(mut resource) = read_object(node, origin.clone(), annotations, problems) {
+            resource.document = Some(document.clone());
             objects.push(resource);
         }
     }
@@ -414,7 +425,7 @@ fn read_object(
     if !complete {
         return None;
     }
-    let Value::Object(mut value) = node.to_json() else { return None };
+    let mut value = written::object(node, problems);
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         for key in ["name", "namespace"] {
             if let Some(found) = metadata.get_mut(key)
@@ -455,7 +466,8 @@ fn find_blanks(
 ) {
     let Some(map) = node.as_map() else { return };
     for (key, value) in map.iter() {
-        if value.is_null() && !value.raw().is_empty() || value.as_str().is_some() {
+        let says_null = value.is_null() && !value.raw().is_empty() && !value.is_quoted();
+        if says_null || value.as_str().is_some() {
             continue;
         }
         path.push(Step::Field(key.key_text().into_owned()));

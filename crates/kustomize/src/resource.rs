@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use slipway_problem::Location;
 
 use crate::id::{Gvk, Id};
+use crate::written::Document;
 
 /// What an object was called before some step renamed, moved or changed the kind of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub(crate) struct Resource {
     pub(crate) origin: Origin,
     /// Transformers that changed it, when `buildMetadata` asks for them: file and kind.
     pub(crate) transformed_by: Vec<(String, &'static str)>,
+    /// What it was read from, as long as its values are still written as they were there.
+    pub(crate) document: Option<Document>,
     pub(crate) at: Location,
 }
 
@@ -72,6 +75,7 @@ impl Resource {
             needs_hash: false,
             origin,
             transformed_by: Vec::new(),
+            document: None,
             at,
         }
     }
@@ -147,6 +151,18 @@ impl Resource {
             namespace: self.namespace().to_owned(),
             name: self.name().to_owned(),
         });
+    }
+
+    /// With `buildMetadata`, kustomize writes all annotations anew after every step: from then on they
+    /// share no text with other fields.
+    pub(crate) fn rewrite_annotations(&mut self) {
+        for group in &mut self.shared {
+            group.retain(|path| {
+                !matches!(path.as_slice(), [Step::Field(first), Step::Field(second), ..]
+                if first == "metadata" && second == "annotations")
+            });
+        }
+        self.shared.retain(|group| group.len() > 1);
     }
 
     /// The value a path leads to.

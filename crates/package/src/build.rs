@@ -136,6 +136,8 @@ pub struct Validation {
     pub problems: Problems,
     pub build: Option<Build>,
     pub decision: Decision,
+    /// How many objects of each kind there would be.
+    pub(crate) counts: Vec<(String, usize)>,
 }
 
 /// How far a run goes beyond building.
@@ -150,17 +152,23 @@ impl Package {
     /// Builds the objects. All problems come at once; with an error there is no build.
     pub fn build(&self, inputs: &Inputs) -> Result<Build, Problems> {
         let mut problems = Problems::new();
-        let (build, _) = self.run(inputs, Thorough::Build, &mut problems);
+        let build = self.run(inputs, Thorough::Build, &mut problems).ok();
         self.finish(build, problems, inputs)
     }
 
     /// Does everything but write, and looks at disabled patches as well.
     pub fn validate(&self, inputs: &Inputs) -> Validation {
         let mut problems = Problems::new();
-        let (build, decision) = self.run(inputs, Thorough::Validate, &mut problems);
-        match self.finish(build, problems, inputs) {
-            Ok(build) => Validation { problems: build.problems.clone(), build: Some(build), decision },
-            Err(problems) => Validation { problems, build: None, decision },
+        let run = self.run(inputs, Thorough::Validate, &mut problems);
+        let (decision, counts) = match &run {
+            Ok(build) => (build.decision.clone(), build.counts()),
+            Err(decision) => (decision.clone(), Vec::new()),
+        };
+        match self.finish(run.ok(), problems, inputs) {
+            Ok(build) => {
+                Validation { problems: build.problems.clone(), build: Some(build), decision, counts }
+            }
+            Err(problems) => Validation { problems, build: None, decision, counts },
         }
     }
 
@@ -200,9 +208,11 @@ impl Package {
         Some(resolve(layers, problems))
     }
 
-    fn run(&self, inputs: &Inputs, thorough: Thorough, problems: &mut Problems) -> (Option<Build>, Decision) {
+    /// Goes as far as it can whatever is wrong; the build is of use only if nothing is. Without
+    /// parameters there is none.
+    fn run(&self, inputs: &Inputs, thorough: Thorough, problems: &mut Problems) -> Result<Build, Decision> {
         problems.extend(self.problems.iter().cloned());
-        let Some(params) = self.merged(inputs, problems) else { return (None, Decision::default()) };
+        let Some(params) = self.merged(inputs, problems) else { return Err(Decision::default()) };
         let decision = decide(&self.patches, &params, problems);
         if thorough == Thorough::Validate {
             self.check_disabled(&decision, &params, problems);
@@ -229,15 +239,12 @@ impl Package {
             problems,
         );
         contention_problems(&resources, &applied.writes, &self.patches, inputs.no_contention, problems);
-        if problems.has_errors() {
-            return (None, decision);
-        }
         let mut build = Build {
             package: self.metadata.name.clone(),
             version: self.metadata.version.clone(),
             objects: Vec::new(),
             problems: Problems::new(),
-            decision: decision.clone(),
+            decision,
             patches: Arc::clone(&self.patches),
             resources,
             writes: applied.writes,
@@ -248,8 +255,11 @@ impl Package {
             params,
         };
         build.choose(inputs, problems);
-        check::check(&build, inputs, problems);
-        (Some(build), decision)
+        // What else could be said of objects that are half made follows from the mistakes known already.
+        if !problems.has_errors() {
+            check::check(&build, inputs, problems);
+        }
+        Ok(build)
     }
 
     /// Undefined parameters in patches that do not apply today would fail on the day they do.
@@ -433,14 +443,19 @@ impl Build {
         if create == Some(true) {
             self.synthesise(&mut objects, &exclude);
         }
-        let mut seen: HashMap<ObjectId, Location> = HashMap::new();
+        let mut seen: HashMap<&ObjectId, &BuiltObject> = HashMap::new();
         for object in &objects {
-            if let Some(first) = seen.insert(object.id.clone(), object.at.clone()) {
+            if let Some(first) = seen.insert(&object.id, object) {
+                let loaded = |object: &BuiltObject| &self.resources[object.resource].id;
+                if loaded(first) == loaded(object) {
+                    // Reported when they were read.
+                    continue;
+                }
                 let message = format!(
                     "two objects are {} after patches; the other is from {}:{}",
                     show_id(&object.id),
-                    first.file,
-                    first.line
+                    first.at.file,
+                    first.at.line
                 );
                 problems.push(
                     error("KR021", message)

@@ -10,7 +10,7 @@ use crate::kpatch::{self, StepKind};
 use crate::output::{Emit, OutFile};
 use crate::package::Package;
 use crate::params::SetValue;
-use crate::report::{coded, listed};
+use crate::report::{coded, listed, strictly};
 
 /// One test of a package.
 #[derive(Clone, Debug)]
@@ -40,7 +40,6 @@ impl CaseResult {
     }
 }
 
-const KEYS: [&str; 5] = ["name", "values", "set", "expect", "snapshot"];
 const EXPECT: [&str; 7] = ["resources", "count", "absent", "fields", "patches", "errors", "warnings"];
 
 impl Package {
@@ -179,55 +178,32 @@ fn differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
 }
 
 fn read(path: &str, node: &Node, problems: &mut Problems) -> Option<Case> {
-    let Some(mapping) = node.as_map() else {
+    node.as_map().or_else(|| {
         problems.push(node.problem("a test is a map").code("KT001"));
-        return None;
-    };
-    for (key, _) in mapping.iter() {
-        let name = key.key_text();
-        if !KEYS.contains(&&*name) {
-            problems
-                .push(key.problem(format!("unknown key `{name}`")).code("KT001").did_you_mean(&name, KEYS));
+        None
+    })?;
+    strictly(node, ("KT001", "KT001"), problems, |fields| {
+        let mut inputs = Inputs::default();
+        if let Some(values) = fields.optional("values") {
+            let text = serde_json::to_string(&values.to_json()).unwrap_or_default();
+            inputs.values.push(ValuesFile { name: format!("{path} (values)"), text });
         }
-    }
-    let mut inputs = Inputs::default();
-    if let Some(values) = mapping.get("values").filter(|values| !values.is_null()) {
-        let text = serde_json::to_string(&values.to_json()).unwrap_or_default();
-        inputs.values.push(ValuesFile { name: format!("{path} (values)"), text });
-    }
-    for item in mapping.get("set").and_then(Node::as_seq).unwrap_or_default() {
-        inputs.sets.extend(item.scalar_text().map(|text| SetValue::yaml(text.into_owned())));
-    }
-    let expect = mapping.get("expect").filter(|expect| !expect.is_null());
-    for (key, _) in expect.and_then(Node::as_map).into_iter().flat_map(slipway_yaml::Mapping::iter) {
-        let name = key.key_text();
-        if !EXPECT.contains(&&*name) {
-            problems.push(
-                key.problem(format!("unknown expectation `{name}`"))
-                    .code("KT001")
-                    .did_you_mean(&name, EXPECT),
-            );
+        inputs.sets = fields.strings("set").into_iter().map(SetValue::yaml).collect();
+        let expect = fields.json("expect");
+        fields.fields("expect", |expect| EXPECT.into_iter().for_each(|key| expect.ignore(key)));
+        let snapshot = fields.str("snapshot").map(|snapshot| {
+            if snapshot.starts_with("tests/") { snapshot.to_owned() } else { format!("tests/{snapshot}") }
+        });
+        if let Some(snapshot) = &snapshot
+            && snapshot.split('/').any(|part| part == "..")
+        {
+            let problem = fields.place("snapshot").problem(format!("`{snapshot}` leads out of the package"));
+            fields.problems().push(problem.code("KR010"));
+            return None;
         }
-    }
-    let snapshot = mapping.get("snapshot").and_then(Node::as_str).map(|snapshot| {
-        if snapshot.starts_with("tests/") { snapshot.to_owned() } else { format!("tests/{snapshot}") }
-    });
-    if let Some(snapshot) = &snapshot
-        && snapshot.split('/').any(|part| part == "..")
-    {
-        problems.push(node.problem(format!("`{snapshot}` leads out of the package")).code("KR010"));
-        return None;
-    }
-    let stem = path["tests/".len()..].trim_end_matches(".yaml").trim_end_matches(".yml");
-    Some(Case {
-        file: path.to_owned(),
-        name: mapping
-            .get("name")
-            .and_then(Node::scalar_text)
-            .map_or_else(|| stem.to_owned(), std::borrow::Cow::into_owned),
-        inputs,
-        expect: expect.map(Node::to_json),
-        snapshot,
+        let stem = path["tests/".len()..].trim_end_matches(".yaml").trim_end_matches(".yml");
+        let name = fields.text("name").unwrap_or_else(|| stem.to_owned());
+        Some(Case { file: path.to_owned(), name, inputs, expect, snapshot })
     })
 }
 

@@ -98,7 +98,7 @@ impl Walk {
     fn directory(&mut self, directory: &Path, prefix: &str, depth: usize) {
         if depth > DEEPEST {
             let problem = error("KR010", format!("directories nest deeper than {DEEPEST} levels"));
-            self.files.problems.push(problem.at(Location::file(prefix)));
+            self.files.problems.push(problem.at(Location::new(prefix, 1, 1)));
             return;
         }
         let entries = match fs::read_dir(directory) {
@@ -122,7 +122,13 @@ impl Walk {
                     .push(warning("KR011", "the file name is not UTF-8; ignored").at(Location::file(shown)));
                 continue;
             };
-            if !name.starts_with('.') {
+            if name.contains('\\') {
+                let problem = error("KR011", "the file name has a backslash, which is a separator elsewhere");
+                let at = Location::new(format!("{prefix}{name}"), 1, 1);
+                self.files
+                    .problems
+                    .push(problem.at(at).hint("rename it: patches and files are known by `/`"));
+            } else if !name.starts_with('.') {
                 self.entry(&directory.join(name), name, prefix, depth);
             }
         }
@@ -162,7 +168,8 @@ impl Walk {
                 .hint("copy the file into the package: nothing outside of it is read"),
             Err(why) => error("KR010", format!("the link cannot be followed: {why}")),
         };
-        self.files.problems.push(problem.at(Location::file(shown)));
+        // What is wrong is the file as a whole: its beginning stands for it.
+        self.files.problems.push(problem.at(Location::new(shown, 1, 1)));
         false
     }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use slipway_problem::{Location, Problems};
-use slipway_yaml::{Node, Reader};
+use slipway_yaml::{Fields, Node, Reader};
 
 use crate::files::Files;
 use crate::kpatch::{self, PatchFile};
-use crate::report::{coded, error, note, warning};
+use crate::report::{coded, error, note, strictly, warning};
 use crate::template::{ParamPath, Template};
 
 /// Whose patch it is.
@@ -118,8 +118,6 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
     patches
 }
 
-const KEYS: [&str; 4] = ["enabled", "description", "requires", "conflicts"];
-
 fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
     let node = match Reader::new().max_nodes(10_000).max_depth(20).read_one(text, file) {
         Ok(node) => node,
@@ -129,33 +127,18 @@ fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
             return;
         }
     };
-    if node.is_null() {
-        return;
-    }
-    let Some(mapping) = node.as_map() else {
-        problems.push(node.problem(format!("a sidecar must be a map, not {}", node.kind())).code("KD002"));
+    if !node.is_null() && node.as_map().is_none() {
         patch.enabled = Enabled::Broken;
-        return;
-    };
-    for (key, _) in mapping.iter() {
-        let name = key.key_text();
-        if !KEYS.contains(&&*name) {
-            problems
-                .push(key.problem(format!("unknown key `{name}`")).code("KD001").did_you_mean(&name, KEYS));
+    }
+    strictly(&node, ("KD001", "KD002"), problems, |fields| {
+        if let Some(value) = fields.optional("enabled") {
+            patch.enabled = enabled(value, fields.problems());
+            patch.enabled_at = Some(value.location());
         }
-    }
-    if let Some(value) = mapping.get("enabled").filter(|value| !value.is_null()) {
-        patch.enabled = enabled(value, problems);
-        patch.enabled_at = Some(value.location());
-    }
-    if let Some(value) = mapping.get("description").filter(|value| !value.is_null()) {
-        match value.scalar_text() {
-            Some(text) => patch.description = Some(text.into_owned()),
-            None => problems.push(value.problem("`description` must be text").code("KD002")),
-        }
-    }
-    patch.requires = ids(&patch.id, mapping.get("requires"), "requires", problems);
-    patch.conflicts = ids(&patch.id, mapping.get("conflicts"), "conflicts", problems);
+        patch.description = fields.text("description");
+        patch.requires = ids(&patch.id, "requires", fields);
+        patch.conflicts = ids(&patch.id, "conflicts", fields);
+    });
 }
 
 fn enabled(value: &Node, problems: &mut Problems) -> Enabled {
@@ -194,17 +177,12 @@ fn enabled(value: &Node, problems: &mut Problems) -> Enabled {
     }
 }
 
-fn ids(own: &str, node: Option<&Node>, key: &str, problems: &mut Problems) -> Vec<(String, Location)> {
-    let Some(node) = node.filter(|node| !node.is_null()) else { return Vec::new() };
-    let Some(items) = node.as_seq() else {
-        problems.push(node.problem(format!("`{key}` must be a list of patch ids")).code("KD002"));
-        return Vec::new();
-    };
+fn ids(own: &str, key: &'static str, fields: &mut Fields<'_, '_>) -> Vec<(String, Location)> {
     let mut found: Vec<(String, Location)> = Vec::new();
-    for item in items {
+    fields.seq(key, |item, problems| {
         let Some(text) = item.scalar_text() else {
-            problems.push(item.problem("a patch id is text").code("KD002"));
-            continue;
+            problems.push(item.problem("a patch id is text"));
+            return None::<()>;
         };
         let text = text.strip_prefix("patches/").unwrap_or(&text);
         let id = if text.ends_with(".kpatch") { text.to_owned() } else { format!("{text}.kpatch") };
@@ -215,6 +193,7 @@ fn ids(own: &str, node: Option<&Node>, key: &str, problems: &mut Problems) -> Ve
         } else {
             found.push((id, item.location()));
         }
-    }
+        None
+    });
     found
 }

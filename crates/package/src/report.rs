@@ -1,6 +1,7 @@
 //! Starting a coded problem, in one line.
 
 use slipway_problem::{Problem, Problems, Severity};
+use slipway_yaml::{Fields, Node};
 
 /// Starts an error with a code of the catalogue.
 pub(crate) fn error(code: &str, message: impl Into<String>) -> Problem {
@@ -33,6 +34,25 @@ pub(crate) fn coded(problems: Problems, duplicate: &str, bomb: &str, other: &str
             problem.code(code)
         })
         .collect()
+}
+
+/// Reads a mapping strictly: unknown keys get one code, everything else that is wrong the other.
+pub(crate) fn strictly<'n, T>(
+    node: &'n Node,
+    (unknown, wrong): (&str, &str),
+    problems: &mut Problems,
+    read: impl FnOnce(&mut Fields<'n, '_>) -> T,
+) -> T {
+    let mut found = Problems::new();
+    let mut fields = Fields::of(node, &mut found);
+    let value = read(&mut fields);
+    fields.finish();
+    problems.extend(found.into_iter().map(|problem| match problem.code {
+        None if problem.message.starts_with("unknown key") => problem.code(unknown),
+        None => problem.code(wrong),
+        Some(_) => problem,
+    }));
+    value
 }
 
 /// Makes errors of all warnings, for `--strict`.

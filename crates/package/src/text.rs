@@ -94,29 +94,55 @@ fn plural(kind: &str, count: usize) -> String {
     }
 }
 
+/// What is checked on the way to objects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Structure,
+    Parameters,
+    Patches,
+}
+
+/// The stages, what is said when one has no mistakes, and what has them otherwise.
+const STAGES: [(Stage, &str, &str); 3] = [
+    (Stage::Structure, "Package structure valid", "Package structure"),
+    (Stage::Parameters, "Parameters schema validation passed", "Parameters"),
+    (Stage::Patches, "All patch references resolved", "Patches"),
+];
+
+/// The stage a problem belongs to; none if it is about the objects that come out.
+fn stage_of(problem: &Problem) -> Option<Stage> {
+    let code = problem.code.as_deref()?;
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| code.starts_with(prefix));
+    let in_patch = problem.at.as_ref().is_some_and(|at| at.file.ends_with(".kpatch"));
+    if in_patch || starts(&["KP", "KX", "KD"]) {
+        Some(Stage::Patches)
+    } else if starts(&["KV", "KS01"]) {
+        Some(Stage::Parameters)
+    } else if starts(&["KR00", "KR01", "KR020", "KR040"]) {
+        Some(Stage::Structure)
+    } else {
+        None
+    }
+}
+
 impl Validation {
     /// The report of a validation; without a build it shows what is wrong.
     pub fn report(&self, package: &Package) -> Vec<String> {
         if let Some(build) = &self.build {
             return report(build);
         }
-        let has = |prefixes: &[&str]| {
-            self.problems.iter().any(|problem| {
-                problem.severity == Severity::Error
-                    && problem
-                        .code
-                        .as_deref()
-                        .is_some_and(|code| prefixes.iter().any(|prefix| code.starts_with(prefix)))
+        let mut lines: Vec<String> = STAGES
+            .iter()
+            .map(|(stage, passed, failed)| {
+                let wrong = |problem: &&Problem| {
+                    problem.severity == Severity::Error && stage_of(problem) == Some(*stage)
+                };
+                match self.problems.iter().filter(wrong).count() {
+                    0 => format!("✓ {passed}"),
+                    count => format!("✗ {failed}: {count} {}", words("error", count)),
+                }
             })
-        };
-        let mut lines = Vec::new();
-        for (failed, name) in [
-            (has(&["KR00", "KR01", "KR02"]), "Package structure valid"),
-            (has(&["KV", "KS01"]), "Parameters schema validation passed"),
-            (has(&["KP", "KX", "KD"]), "All patch variables resolved"),
-        ] {
-            lines.push(format!("{} {name}", if failed { "✗" } else { "✓" }));
-        }
+            .collect();
         lines.push(String::new());
         if !self.decision.states.is_empty() {
             lines.push("Enabled patches:".to_owned());
@@ -126,6 +152,10 @@ impl Validation {
                 }
             }
             lines.push(String::new());
+        }
+        lines.push("Generated resources:".to_owned());
+        for (kind, count) in &self.counts {
+            lines.push(format!("  ✓ {count} {}", plural(kind, *count)));
         }
         lines.extend(self.problems.iter().filter(|problem| problem.severity != Severity::Note).flat_map(
             |problem| {

@@ -38,19 +38,25 @@ impl<'n> Table<'n> {
         };
         for key in map.keys() {
             let name = key.key_text();
-            if !known.contains(&name.as_ref()) {
-                problems.push(
-                    key.problem(format!("unknown field `{name}` in `{what}`"))
-                        .did_you_mean(&name, known.iter().copied()),
-                );
+            if known.contains(&name.as_ref()) {
+                continue;
             }
+            problems.push(match known.iter().find(|field| field.eq_ignore_ascii_case(&name)) {
+                // kustomize does not mind.
+                Some(field) => key.warning(format!("`{name}` is written `{field}`")),
+                None => key
+                    .problem(format!("unknown field `{name}` in `{what}`"))
+                    .did_you_mean(&name, known.iter().copied()),
+            });
         }
         Some(Self { node, map })
     }
 
-    /// A field that is there and not null.
+    /// A field that is there and not null, in capitals or not; the last one if there are several.
     pub(crate) fn get(&self, field: &str) -> Option<&'n Node> {
-        self.map.get(field).filter(|node| !node.is_null())
+        let named =
+            |(key, _): &(&Node, &Node)| key.as_str().is_some_and(|key| key.eq_ignore_ascii_case(field));
+        self.map.iter().filter(named).last().map(|(_, value)| value).filter(|node| !node.is_null())
     }
 
     pub(crate) fn at(&self) -> Location {

@@ -72,6 +72,28 @@ pub(crate) fn apply(document: &mut Value, operations: &[Operation]) -> Result<()
     operations.iter().try_for_each(|operation| apply_one(document, operation))
 }
 
+/// What Go's JSON makes of a document: integers a float cannot tell apart become the nearest one.
+pub(crate) fn rounded(mut document: Value) -> Value {
+    const EXACT: u64 = 1 << 53;
+    let mut open = vec![&mut document];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(list) => open.extend(list),
+            Value::Object(map) => open.extend(map.values_mut()),
+            Value::Number(number) => {
+                let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+                if size.is_some_and(|size| size > EXACT)
+                    && let Some(float) = number.as_f64().and_then(serde_json::Number::from_f64)
+                {
+                    *number = float;
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+    document
+}
+
 fn apply_one(document: &mut Value, operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Add { path, value } => {

@@ -13,7 +13,7 @@ use crate::build::{Quirks, annotation_text};
 use crate::id::Id;
 use crate::kustomization::PatchEntry;
 use crate::load;
-use crate::patch::strategic::{Oddity, SecondKey};
+use crate::patch::strategic::{Oddity, SecondKey, Styles};
 use crate::resource::{Origin, Resource};
 use crate::selector::Selector;
 
@@ -70,12 +70,12 @@ pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problem
         return None;
     }
     if let [only] = documents.as_slice()
-        && only.as_seq().is_some()
+        && only.0.as_seq().is_some()
     {
         // kustomize decodes these as YAML 1.1, unlike objects: `y` is true.
         let reader = Reader::new().schema(Schema::Yaml11);
         let read = reader.read_one(text, if file.is_empty() { &at.file } else { file });
-        let operations = read.as_ref().map_or_else(|_| only.to_json(), Node::to_json);
+        let operations = read.as_ref().map_or_else(|_| only.0.to_json(), Node::to_json);
         return match json::read(&operations) {
             Ok(operations) => Some(Body::Json(operations)),
             Err(messages) => {
@@ -85,9 +85,9 @@ pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problem
         };
     }
     let mut objects = Vec::new();
-    for node in &documents {
+    for document in &documents {
         let origin = Origin::File { path: file.to_owned() };
-        load::read_objects(node, origin, load::Annotations::KeepNulls, &mut objects, problems);
+        load::read_objects(document, origin, load::Annotations::KeepNulls, &mut objects, problems);
     }
     (problems.len() == before || !problems.has_errors()).then_some(Body::Strategic(objects))
 }
@@ -164,7 +164,11 @@ pub(crate) fn apply(
     }
     let mut places: Vec<Option<Resource>> = resources.drain(..).map(Some).collect();
     let mut index = Index::of(&places);
+    let mut renamed = false;
     for patch in patches {
+        let renames =
+            patch.allow_name_change || patch.allow_kind_change || matches!(patch.body, Body::Json(_));
+        renamed |= renames;
         match (&patch.body, &patch.target) {
             (Body::Strategic(objects), None) => {
                 for object in objects {
@@ -196,6 +200,10 @@ pub(crate) fn apply(
                         Body::Json(operations) => json_one(place, operations, patch, problems),
                     }
                 }
+                // kustomize looks for doubles after these patches and after no others.
+                if renamed && matches!(body, Body::Strategic(_)) {
+                    report_doubles(&places, patch, problems);
+                }
                 if !found {
                     problems.push(
                         Problem::warning("the target of this patch matches no object")
@@ -208,11 +216,26 @@ pub(crate) fn apply(
             // Refused when the patch was made.
             (Body::Json(_), None) => {}
         }
-        if patch.allow_name_change || patch.allow_kind_change || matches!(patch.body, Body::Json(_)) {
+        if renames {
             index = Index::of(&places);
         }
     }
     resources.extend(places.into_iter().flatten());
+}
+
+/// A patch can give several objects one name.
+fn report_doubles(places: &[Option<Resource>], patch: &Patch, problems: &mut Problems) {
+    let mut seen: HashMap<Id, &Location> = HashMap::new();
+    for resource in places.iter().flatten() {
+        let id = resource.current();
+        if let Some(first) = seen.insert(id.key(), &resource.at) {
+            problems.push(
+                Problem::error(format!("after this patch there are two objects called `{id}`"))
+                    .at(patch.at.clone())
+                    .hint(format!("they are at {first} and {}", resource.at)),
+            );
+        }
+    }
 }
 
 fn unmatched(places: &[Option<Resource>], wanted: &Id, patch: &Patch, object: &Resource) -> Problem {
@@ -325,10 +348,11 @@ fn strategic_one(
     };
     resource.drop_blanks();
     let mut oddities = Vec::new();
+    let written = Styles { object: resource.document.clone(), patch: object.document.as_ref() };
     let value = resource.value.clone();
     let merged = resource.change_shared(|resource| {
         let value = std::mem::take(&mut resource.value);
-        let merged = strategic::merge(value, &change, second_key, &mut oddities)?;
+        let merged = strategic::merge(value, &change, second_key, &written, &mut oddities)?;
         let stays = merged.is_some();
         resource.value = merged.unwrap_or_default();
         Ok(stays)
@@ -395,9 +419,12 @@ fn json_one(
         crate::resource::object_at(resource.metadata_mut(), "annotations");
     }
     resource.shared.clear();
+    // The object goes through JSON and back: how it was written is lost, and no value at all is null.
+    resource.document = None;
+    resource.blanks.clear();
     let mut document = Value::Object(std::mem::take(&mut resource.value));
     match json::apply(&mut document, operations) {
-        Ok(()) => match document {
+        Ok(()) => match json::rounded(document) {
             Value::Object(map) => {
                 resource.value = map;
                 // Annotations are read back as text, so anything but a mapping counts as none.

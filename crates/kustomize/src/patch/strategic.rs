@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::resource::scalar_text;
 use crate::schema::{self, Field, Type};
+use crate::written::{Document, needs_quotes, unquoted};
 
 /// Why a patch cannot be applied: what, and under which path.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,18 +50,26 @@ pub(crate) fn merge(
     object: Map<String, Value>,
     patch: &Map<String, Value>,
     second_key: SecondKey,
+    written: &Styles<'_>,
     oddities: &mut Vec<Oddity>,
 ) -> Result<Option<Map<String, Value>>, MergeError> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let schema = schema::of_kind(text("apiVersion"), text("kind"));
-    let mut merger = Merger { path: Vec::new(), second_key, oddities };
+    let mut merger = Merger { path: Vec::new(), second_key, written, oddities };
     let merged = merger.map(Some(object), patch, schema)?;
     Ok(merged.filter(|map| !map.is_empty()))
+}
+
+/// Where to look up how the values of both sides were written.
+pub(crate) struct Styles<'a> {
+    pub(crate) object: Option<Document>,
+    pub(crate) patch: Option<&'a Document>,
 }
 
 struct Merger<'a> {
     path: Vec<String>,
     second_key: SecondKey,
+    written: &'a Styles<'a>,
     oddities: &'a mut Vec<Oddity>,
 }
 
@@ -77,6 +86,7 @@ impl Merger<'_> {
         field: Option<&'static Field>,
     ) -> Result<Option<Value>, MergeError> {
         let base = base.filter(|value| !value.is_null());
+        let patch_value = patch;
         match (base, patch) {
             (_, Value::Null) => Ok(None),
             (None, Value::Object(patch)) => {
@@ -107,7 +117,23 @@ impl Merger<'_> {
             (Some(_), Value::Object(_) | Value::Array(_)) => {
                 self.error(format!("the object has a plain value here, the patch {}", article(patch)))
             }
+            (Some(Value::String(text)), Value::Number(_) | Value::Bool(_)) if self.is_quoted(&text) => {
+                let key = self.path.last().map_or("", String::as_str);
+                let said = self.written.patch.and_then(|patch| patch.text_of(key, patch_value));
+                let said = said.map(str::to_owned).or_else(|| scalar_text(patch_value));
+                Ok(said.map(Value::String))
+            }
             (_, scalar) => Ok(Some(scalar.clone())),
+        }
+    }
+
+    /// Whether a text of the object is in quotes, which stay on whatever a patch puts between them.
+    fn is_quoted(&self, text: &str) -> bool {
+        let key = self.path.last().map_or("", String::as_str);
+        match &self.written.object {
+            // Only quotes keep it from being a number or the like.
+            Some(document) => !unquoted(text).is_string() || document.is_quoted(key, text),
+            None => needs_quotes(text),
         }
     }
 
@@ -233,7 +259,10 @@ impl Merger<'_> {
             }
             Some(base) => match self.list_directive(&mut patch)? {
                 Directive::Delete => return Ok(None),
-                Directive::Replace => patch.iter().map(|value| (*value).clone()).collect(),
+                Directive::Replace => {
+                    own = true;
+                    patch.iter().map(|value| (*value).clone()).collect()
+                }
                 Directive::Merge => base,
             },
         };
@@ -457,23 +486,21 @@ impl Merger<'_> {
         Ok(merged.filter(|value| !is_empty(value)))
     }
 
-    /// Takes `{$patch: …}` elements out of the patch's list and says what they ask for.
+    /// Says what the patch's list asks for as a whole. The first element with a directive speaks for the
+    /// list if it has nothing else; then every element with the same directive goes, even those that
+    /// have more.
     fn list_directive(&self, patch: &mut Vec<&Value>) -> Result<Directive, MergeError> {
-        let mut found = Directive::Merge;
-        for value in patch.iter() {
-            if let Value::Object(map) = value
-                && map.len() == 1
-                && map.contains_key(DIRECTIVE)
-            {
-                found = self.directive(map)?;
-            }
+        let Some(Value::Object(first)) = patch.iter().copied().find(|value| value.get(DIRECTIVE).is_some())
+        else {
+            return Ok(Directive::Merge);
+        };
+        if first.len() > 1 {
+            return Ok(Directive::Merge);
         }
-        if found != Directive::Merge {
-            patch.retain(
-                |value| !matches!(value, Value::Object(map) if map.len() == 1 && map.contains_key(DIRECTIVE)),
-            );
-        }
-        Ok(found)
+        let directive = self.directive(first)?;
+        let said = first.get(DIRECTIVE);
+        patch.retain(|value| value.get(DIRECTIVE) != said);
+        Ok(directive)
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn apply<'f>(
                         path.push(Step::Field(key.clone()));
                         if had {
                             resource.share(&path, &Value::String(text.clone()));
-                        } else if !field.is_annotations() {
+                        } else {
                             fresh[at].push(path);
                         }
                     }

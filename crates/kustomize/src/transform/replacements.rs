@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::Reader;
 
 use crate::id::{Gvk, Id};
 use crate::resource::{Resource, scalar_text};
 use crate::selector::Requirements;
+use crate::written::{is_float, unquoted};
 
 /// Which objects are meant; empty parts mean any. Compared literally with every name an object had.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +145,12 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String
         Ok(())
     })?;
     let value = value
-        .filter(|value| !value.is_null() && !value.as_object().is_some_and(Map::is_empty))
+        .filter(|value| match value {
+            Value::Null => false,
+            Value::Array(list) => !list.is_empty(),
+            Value::Object(map) => !map.is_empty(),
+            _ => true,
+        })
         .ok_or_else(|| format!("replacement source `{}` has no `{}`", found.current(), source.field_path))?;
     if source.options.delimiter.is_empty() {
         return Ok(value);
@@ -211,36 +216,23 @@ fn set(target: &mut Value, value: &Value, options: &Options, created: bool) -> R
         text = pieces.join(&options.delimiter);
     }
     *target = match target {
-        Value::Null if created => untyped(&text),
+        // A made field has no type of its own: the text is read as if it stood in a file.
+        Value::Null if created => unquoted(&text),
         Value::Null => return Err(format!("`{text}` is put where there is null")),
-        Value::Number(_) => number(&text).ok_or_else(|| format!("`{text}` is put where a number is"))?,
-        Value::Bool(_) => match text.as_str() {
-            "true" => Value::Bool(true),
-            "false" => Value::Bool(false),
+        Value::Number(before) => match unquoted(&text) {
+            Value::Number(_) if !before.is_f64() && is_float(&text) => {
+                return Err(format!("`{text}` is put where an integer is"));
+            }
+            Value::Number(after) => Value::Number(after),
+            _ => return Err(format!("`{text}` is put where a number is")),
+        },
+        Value::Bool(_) => match unquoted(&text) {
+            Value::Bool(after) => Value::Bool(after),
             _ => return Err(format!("`{text}` is put where a boolean is")),
         },
         _ => Value::String(text),
     };
     Ok(())
-}
-
-/// A made field has no type of its own: the text is read as if it stood in a file.
-fn untyped(text: &str) -> Value {
-    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-._~".contains(letter));
-    if !plain || text.is_empty() {
-        return Value::String(text.to_owned());
-    }
-    match Reader::kustomize().read_one(text, "") {
-        Ok(node) if node.as_map().is_none() && node.as_seq().is_none() => node.to_json(),
-        _ => Value::String(text.to_owned()),
-    }
-}
-
-fn number(text: &str) -> Option<Value> {
-    if let Ok(integer) = text.parse::<i64>() {
-        return Some(Value::from(integer));
-    }
-    text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from)
 }
 
 /// One step of a field path.

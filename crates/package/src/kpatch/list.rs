@@ -6,11 +6,9 @@ use slipway_yaml::{Node, Reader};
 use super::MOST_STATEMENTS;
 use super::ast::{Body, Group, Header, Op, PatchFile, Statement, StepKind};
 use super::{line, path};
-use crate::report::{coded, error};
+use crate::report::{coded, error, strictly};
 use crate::template::Template;
 use crate::val::{Pos, Reading};
-
-const KEYS: [&str; 4] = ["target", "type", "patch", "optional"];
 
 /// Reads a patch of the list form.
 pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
@@ -43,21 +41,17 @@ fn pos(node: &Node) -> Pos {
 }
 
 fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
-    let Some(mapping) = node.as_map() else {
+    if node.as_map().is_none() {
         problems.push(node.problem(format!("an entry must be a map, not {}", node.kind())).code("KP050"));
         return None;
-    };
-    for (key, _) in mapping.iter() {
-        let name = key.key_text();
-        if !KEYS.contains(&&*name) {
-            problems
-                .push(key.problem(format!("unknown key `{name}`")).code("KP050").did_you_mean(&name, KEYS));
-        }
     }
-    let Some(target) = mapping.get("target") else {
-        problems.push(node.problem("the entry has no `target`").code("KP050"));
-        return None;
-    };
+    let (target, patch, kind, optional) = strictly(node, ("KP050", "KP050"), problems, |fields| {
+        let kinds = [("", ""), ("strategic", "strategic"), ("merge", "merge"), ("json6902", "json6902")];
+        let kind = if fields.optional("type").is_some() { fields.one_of("type", &kinds) } else { Some("") };
+        let optional = fields.bool("optional").unwrap_or(false);
+        (fields.required("target"), fields.required("patch"), kind, optional)
+    });
+    let (target, patch, kind) = (target?, patch?, kind?);
     let (mut scope, steps) = match path::target(target.as_str().unwrap_or_default()) {
         Ok(found) => found,
         Err(wrong) => {
@@ -66,16 +60,10 @@ fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
         }
     };
     scope.pos = pos(target);
-    let optional = mapping.get("optional").and_then(Node::as_bool).unwrap_or(false);
     let header = Header { scope, steps, builder: None, optional, implicit: false, pos: pos(target) };
-    let Some(patch) = mapping.get("patch").filter(|patch| !patch.is_null()) else {
-        problems.push(node.problem("the entry has no `patch`").code("KP050"));
-        return None;
-    };
     let reading = Reading { file, lines: 0, columns: 0, layer: 0 };
     let val = reading.value(patch, problems);
     line::check_keys(&val, file, problems);
-    let kind = mapping.get("type").and_then(Node::as_str).unwrap_or_default();
     let body = match kind {
         "" => {
             let Some(fields) = patch.as_map() else {
@@ -99,18 +87,8 @@ fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
         }
         "strategic" => Body::Strategic(val),
         "merge" => Body::Merge(val),
-        "json6902" => Body::Json(val),
-        other => {
-            let place = mapping.get("type").unwrap_or(node);
-            let known = ["strategic", "merge", "json6902"];
-            problems.push(
-                place
-                    .problem(format!("unknown patch type `{other}`"))
-                    .code("KP050")
-                    .did_you_mean(other, known),
-            );
-            return None;
-        }
+        // The only one left.
+        _ => Body::Json(val),
     };
     if !matches!(body, Body::Statements(_)) && !header.steps.is_empty() {
         problems.push(

@@ -27,8 +27,9 @@ fn text(cursor: &mut Cursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Templa
             continue;
         }
         let rest = cursor.rest();
-        let end = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
-        let end = rest[..end].find("${").unwrap_or(end);
+        // Not beyond the next reference: a text of many would be searched through for each of them.
+        let ends = |&(at, c): &(usize, char)| !wanted(c) || (c == '$' && rest[at..].starts_with("${"));
+        let end = rest.char_indices().find(ends).map_or(rest.len(), |(at, _)| at);
         if end == 0 {
             break;
         }

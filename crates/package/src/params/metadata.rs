@@ -134,8 +134,8 @@ impl Metadata {
         };
         metadata.keywords = strings("keywords", problems);
         metadata.schemas = strings("schemas", problems);
-        for path in &metadata.schemas {
-            let place = node.get("schemas").unwrap_or(node);
+        for item in node.get("schemas").and_then(Node::as_seq).unwrap_or_default() {
+            let (place, path) = (item, item.scalar_text().unwrap_or_default());
             if path.contains("://") {
                 problems.push(
                     place

@@ -7,6 +7,8 @@ use serde_json::Value as Json;
 use slipway_manifest::schema::{Scalar, Shape};
 use slipway_manifest::{Schema, TypeRef};
 
+use super::well_known;
+
 /// Kinds a package knows besides the built-in ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
@@ -125,7 +127,7 @@ impl Kinds {
             Some(schema) => Source::CrdRoot(schema),
             None => match Schema::built_in().types().kind(api_version, kind) {
                 Some(shape) => Source::Built(shape),
-                None => Source::UnknownRoot,
+                None => well_known::schema(api_version, kind).map_or(Source::UnknownRoot, Source::CrdRoot),
             },
         };
         FieldType { source, owner: "", name: "", values: &[] }
@@ -136,7 +138,8 @@ impl Kinds {
         if let Some((namespaced, _)) = self.scopes.get(&(group.to_owned(), kind.to_owned())) {
             return Some(*namespaced);
         }
-        SCOPES.get(&(group, kind)).map(|(namespaced, _)| *namespaced)
+        let built_in = SCOPES.get(&(group, kind)).map(|(namespaced, _)| *namespaced);
+        built_in.or_else(|| well_known::kind(group, kind).map(|known| known.namespaced))
     }
 
     /// The plural of a kind, and whether the kind is built in.
@@ -148,6 +151,9 @@ impl Kinds {
             && !plural.is_empty()
         {
             return (plural.clone(), false);
+        }
+        if let Some(known) = well_known::kind(group, kind) {
+            return (known.plural.to_owned(), false);
         }
         let lower = kind.to_ascii_lowercase();
         let plural =

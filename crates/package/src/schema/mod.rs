@@ -6,6 +6,7 @@ mod infer;
 mod kinds;
 mod overlay;
 mod trace;
+mod well_known;
 
 pub(crate) use check::check_parameters;
 pub use generate::ParameterSchema;

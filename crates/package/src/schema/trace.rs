@@ -245,7 +245,8 @@ impl<'k> Tracer<'k, '_> {
                         Next::Known(ty) => ty,
                         _ => FieldType::unknown(),
                     };
-                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    let mut path = path.to_owned();
+                    lengthen(&mut path, key);
                     self.value(patch, kind, value, below, &path, usages);
                 }
             }
@@ -282,9 +283,19 @@ fn walk(ty: &mut FieldType<'_>, path: &mut String, steps: &[Step]) {
             Next::Known(below) => below,
             _ => FieldType::unknown(),
         };
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(&key);
+        lengthen(path, &key);
     }
+}
+
+/// Adds a step to a path that is shown; nobody reads beyond a few hundred characters, and every usage
+/// keeps a copy.
+fn lengthen(path: &mut String, key: &str) {
+    const LONGEST: usize = 400;
+    if path.len() > LONGEST {
+        return;
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.extend(key.chars().take(LONGEST));
 }

@@ -30,6 +30,49 @@ fn a47_the_report_is_the_golden_one() {
     assert_eq!(validation.report(&demo()).join("\n") + "\n", include_str!("demo_report.txt"));
 }
 
+/// The sample of the design: patches switched on, required and in conflict; three namespaces.
+#[test]
+fn a47_the_report_has_the_layout_of_the_design() {
+    let object = |kind: &str, api: &str, name: &str, namespace: &str, spec: &str| {
+        format!(
+            "apiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n{spec}---\n"
+        )
+    };
+    let namespaces: String = ["apps", "data", "edge"]
+        .map(|name| format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n---\n"))
+        .concat();
+    let services: String = ["apps", "data", "edge"]
+        .map(|at| object("Service", "v1", "api", at, "spec: {ports: [{port: 80}]}\n"))
+        .concat();
+    let ingress =
+        object("Ingress", "networking.k8s.io/v1", "api", "edge", "spec: {ingressClassName: nginx}\n");
+    let kit = |simple: bool| {
+        crate::support::Kit::bare(&format!(
+            "monitoring: {{enabled: true}}\ningress: {{enabled: true}}\nsimple: {{enabled: {simple}}}\nlater: {{enabled: false}}\n"
+        ))
+        .file("resources/namespaces.yaml", &namespaces)
+        .file("resources/services.yaml", &services)
+        .file("resources/ingress.yaml", &ingress)
+        .patch("00-base", "metadata.labels.managed: \"yes\"\n")
+        .patch("features/05-metrics-base", "[service.*]\nmetadata.labels.metrics: \"yes\"\n")
+        .sidecar("features/05-metrics-base", "enabled: false\n")
+        .patch("features/10-monitoring", "[service.*]\nmetadata.labels.monitored: \"yes\"\n")
+        .sidecar("features/10-monitoring", "enabled: \"${monitoring.enabled}\"\nrequires: [features/05-metrics-base.kpatch]\n")
+        .patch("features/20-ingress", "[ingress.api]\nmetadata.labels.ingress: \"yes\"\n")
+        .sidecar("features/20-ingress", "enabled: \"${ingress.enabled}\"\nconflicts: [features/25-simple-ingress.kpatch]\n")
+        .patch("features/25-simple-ingress", "[ingress.api]\nmetadata.labels.ingress: simple\n")
+        .sidecar("features/25-simple-ingress", "enabled: \"${simple.enabled}\"\nconflicts: [features/20-ingress.kpatch]\n")
+        .patch("features/30-later", "[service.*]\nmetadata.labels.later: \"yes\"\n")
+        .sidecar("features/30-later", "enabled: \"${later.enabled}\"\n")
+    };
+    let report = |kit: crate::support::Kit| {
+        let package = kit.package();
+        package.validate(&kit.inputs).report(&package).join("\n") + "\n"
+    };
+    assert_eq!(report(kit(false)), include_str!("layout_report.txt"));
+    assert_eq!(report(kit(true)), include_str!("conflict_report.txt"));
+}
+
 /// The example with one file changed, in memory.
 fn variant(path: &str, from: &str, to: &str) -> Package {
     use slipway_package::Files;

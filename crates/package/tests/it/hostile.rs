@@ -103,8 +103,13 @@ fn a42_large_patches_are_read_and_limited() {
         (0..count).map(|n| format!("metadata.annotations.key{n}: \"value {n}\"\n")).collect()
     };
     let mut problems = Problems::new();
-    let patch = parse("p.kpatch", &statements(10_000), &mut problems);
+    let (text, started) = (statements(10_000), std::time::Instant::now());
+    let patch = parse("p.kpatch", &text, &mut problems);
+    let took = started.elapsed();
     assert_eq!((patch.statements(), problems.len()), (10_000, 0));
+    // Without optimization everything takes ten times as long.
+    let allowed = std::time::Duration::from_millis(if cfg!(debug_assertions) { 6000 } else { 300 });
+    assert!(took < allowed, "10,000 statements took {took:?}");
     parse("p.kpatch", &statements(10_001), &mut problems);
     assert_eq!(errors(&problems), ["KP001"]);
     let mut problems = Problems::new();
@@ -114,6 +119,29 @@ fn a42_large_patches_are_read_and_limited() {
     assert_eq!(errors(&Kit::web("").patch("00", &deep).fails()), ["KP001"]);
     let nested = format!("[service.web]\nspec.x: {}{}\n", "[".repeat(5000), "]".repeat(5000));
     assert_eq!(errors(&Kit::web("").patch("00", &nested).fails()), ["KP020"]);
+}
+
+#[test]
+fn long_lines_take_as_long_as_they_are() {
+    let references = "${name}".repeat(20_000);
+    for statement in [
+        format!("spec.template.spec.containers[name={references}].image: x"),
+        format!("spec.template.spec.containers.name={references}.image: x"),
+        format!("\"{}\": \"{}\"", "k".repeat(100_000), references),
+        format!("\"{}\": [{}]", "k".repeat(100_000), "\"${name}\",".repeat(10_000)),
+        format!(
+            "spec.list: {{{}}}",
+            (0..10_000).map(|n| format!("k{n}: \"${{name}}\",")).collect::<String>()
+        ),
+        format!("spec.text: \"{}\"", "${nothing}".repeat(20_000)),
+    ] {
+        let started = std::time::Instant::now();
+        let kit = Kit::web("name: app\n").patch("00", &format!("[*]\n{statement}\n"));
+        let _ = kit.package().validate(&kit.inputs);
+        let _ = kit.package().schema();
+        let took = started.elapsed();
+        assert!(took < std::time::Duration::from_secs(30), "{took:?}: {statement:.60}");
+    }
 }
 
 #[test]
@@ -129,6 +157,22 @@ fn a42_odd_texts_are_read_or_refused_precisely() {
     ] {
         assert_eq!(Kit::web("").patch("00", text).stream(), expected, "{text:?}");
     }
+    let written = |mark: &str, newline: &str| {
+        let text = |text: &str| format!("{mark}{}", text.replace('\n', newline));
+        Kit::web("")
+            .file("parameters.yaml", &text(&format!("{}note: x\non: true\n", crate::support::IDENTITY)))
+            .file("resources/service.yaml", &text(crate::support::SERVICE))
+            .patch("00", &text("[service.web]\nmetadata.annotations.note: \"${note}\"\n"))
+            .sidecar("00", &text("enabled: \"${on}\"\n"))
+            .stream()
+    };
+    for (mark, newline) in [("", "\n"), ("\u{feff}", "\n"), ("", "\r\n"), ("\u{feff}", "\r\n")] {
+        assert_eq!(written(mark, newline), expected, "{mark:?} {newline:?}");
+    }
+    let named = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: größe, namespace: apps}\n";
+    let named = Kit::web("").file("resources/thing.yaml", named);
+    let named = named.patch("00", "[thing.\"größe\"]\nspec.x: \"✓\"\n").fails();
+    assert_eq!(errors(&named), ["KR023"], "found by its name, which no server would take: {named}");
     let value = Kit::web("").patch("00", "[service.web]\nmetadata.annotations[\"a/b\"]: \"größe ✓\"\n");
     assert!(value.stream().contains("größe ✓"));
     for (text, at) in [

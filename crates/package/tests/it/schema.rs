@@ -107,3 +107,31 @@ fn a30_an_exported_schema_can_grow_stale() {
     let changed = kit.patch("20", "metadata.labels.z: z\n");
     assert!(warnings(&changed.built().problems).contains(&"KS020"));
 }
+
+#[test]
+fn well_known_custom_kinds_need_no_definition() {
+    let certificate = "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: web, namespace: apps}\n\
+        spec: {secretName: tls, issuerRef: {name: ca}, dnsNames: [a.example], notListed: {x: 1}}\n";
+    let kit = Kit::web("issuer: ca\nnames: [a.example]\nsize: 2048\n")
+        .file("resources/certificate.yaml", certificate)
+        .patch("00", "[certificate.web.spec]\nissuerRef.name: \"${issuer}\"\ndnsNames: \"${names}\"\nprivateKey.size: \"${size}\"\n");
+    let build = kit.built();
+    assert!(
+        !build.problems.iter().any(|problem| problem.code.as_deref() == Some("KS006")),
+        "{}",
+        build.problems
+    );
+    let schema = kit.package().schema().unwrap().0.to_text();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    assert_eq!(schema["properties"]["size"]["type"], "integer");
+    assert_eq!(schema["properties"]["names"]["items"]["type"], "string");
+    assert_eq!(errors(&kit.clone().set("size=big").fails()), ["KS010", "KX033"]);
+    let wrong = kit.clone().patch("10", "[certificate.web]\nspec.privateKey.algorithm: DSA\n").fails();
+    assert!(said(&wrong, "KS003").contains("algorithm"), "{wrong}");
+    let incomplete = certificate.replace("secretName: tls, ", "");
+    let incomplete = kit.clone().file("resources/certificate.yaml", &incomplete).fails();
+    assert!(said(&incomplete, "KS002").contains("secretName"), "{incomplete}");
+    let other =
+        kit.file("resources/certificate.yaml", &certificate.replace("cert-manager.io", "certs.example.com"));
+    assert!(other.built().problems.iter().any(|problem| problem.code.as_deref() == Some("KS006")));
+}

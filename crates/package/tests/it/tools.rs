@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use slipway_package::{
-    Emit, Files, Inputs, LoadOptions, Local, Package, import, scaffold, template::parse_path,
+    Emit, Files, Inputs, Layout, LoadOptions, Local, Package, import, scaffold, template::parse_path,
 };
 
 use crate::support::{Kit, errors};
@@ -233,11 +233,46 @@ fn a48_directories_are_read_with_their_local_extension_and_nothing_outside() {
             Package::load(&package, &LoadOptions::default()).unwrap().build(&Inputs::default()).unwrap_err()
         };
         assert_eq!(errors(&problems()), ["KR010"]);
+        let said = crate::support::said(&problems(), "KR010");
+        assert!(said.starts_with("resources/link.yaml:1:1: the link leads out of the package"), "{said}");
         std::fs::remove_file(package.join("resources/link.yaml")).unwrap();
         std::os::unix::fs::symlink("..", package.join("resources/up")).unwrap();
         assert_eq!(errors(&problems()), ["KR010"]);
         std::fs::remove_file(package.join("resources/up")).unwrap();
         std::os::unix::fs::symlink("service.yaml", package.join("resources/same.yaml")).unwrap();
         assert_eq!(errors(&problems()), ["KR020"], "a link inside is read like a file");
+        std::fs::remove_file(package.join("resources/same.yaml")).unwrap();
+        for (link, target) in [("patches/out", "../.."), ("patches/gone.kpatch", "nowhere"), ("tests", "/")] {
+            std::os::unix::fs::symlink(target, package.join(link)).unwrap();
+            assert_eq!(errors(&problems()), ["KR010"], "{link}");
+            std::fs::remove_file(package.join(link)).unwrap();
+        }
+        write(r"p.kurel/patches/a\b.kpatch", "metadata.labels.b: c\n");
+        let said = crate::support::said(&problems(), "KR011");
+        assert!(said.starts_with(r"patches/a\b.kpatch:1:1: the file name has a backslash"), "{said}");
     }
+}
+
+#[test]
+fn a48_ids_and_output_have_forward_slashes_everywhere() {
+    let kit = layered()
+        .patch("features/deep/10-more", "[deployment.web]\nmetadata.labels.more: \"yes\"\n")
+        .sidecar("features/deep/10-more", "requires: [00-base]\n")
+        .local("patches/team/50-own.kpatch", "[service.web]\nmetadata.labels.own: \"yes\"\n");
+    let build = kit.built();
+    let ids: Vec<&str> = build.patches.iter().map(|patch| &*patch.id).collect();
+    assert_eq!(
+        ids,
+        ["00-base.kpatch", "30-production.kpatch", "features/deep/10-more.kpatch", "team/50-own.kpatch"]
+    );
+    let mut all = build.report().join("\n") + &build.stream(Emit::default());
+    for layout in [Layout::Flat, Layout::Phases, Layout::ByKind, Layout::ByResource] {
+        for file in build.files(layout, Emit::default()) {
+            all.push_str(&file.path);
+            all.push_str(&file.text);
+        }
+    }
+    all.push_str(&build.explain("Deployment/apps/web.metadata.labels.more").unwrap().to_string());
+    all.push_str(&kit.package().patch_graph_dot());
+    assert!(!all.contains('\\'), "{all}");
 }

@@ -1,0 +1,171 @@
+//! How values were written, where kustomize makes a difference of it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use slipway_problem::Problems;
+use slipway_yaml::{Emitter, Node, Reader, Style, Value as Written};
+
+/// A document objects were read from, kept to be asked how values were written.
+#[derive(Clone, Debug)]
+pub(crate) struct Document(pub(crate) Arc<Node>);
+
+impl Document {
+    /// Calls `visit` with the values of every field called `key`.
+    fn fields<'n>(&'n self, key: &str, visit: &mut dyn FnMut(&'n Node)) {
+        let mut open: Vec<&Node> = vec![&self.0];
+        while let Some(node) = open.pop() {
+            match &node.value {
+                Written::Map(map) => {
+                    for (name, value) in map.iter() {
+                        if name.as_str() == Some(key) {
+                            visit(value);
+                        }
+                        open.push(value);
+                    }
+                }
+                Written::Seq(list) => open.extend(list),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the fields called `key` are written in quotes: those that say `text`, or all if none does.
+    pub(crate) fn is_quoted(&self, key: &str, text: &str) -> bool {
+        let (mut same, mut all) = ((0, 0), (0, 0));
+        self.fields(key, &mut |value| {
+            let quoted = usize::from(value.is_quoted());
+            all = (all.0 + 1, all.1 + quoted);
+            if value.as_str() == Some(text) {
+                same = (same.0 + 1, same.1 + quoted);
+            }
+        });
+        let (count, quoted) = if same.0 > 0 { same } else { all };
+        count > 0 && count == quoted
+    }
+
+    /// The text of a number or boolean under `key`, as it was written.
+    pub(crate) fn text_of(&self, key: &str, wanted: &Value) -> Option<&str> {
+        let mut found = None;
+        self.fields(key, &mut |value| {
+            if !value.is_quoted() && value.to_json() == *wanted {
+                found = Some(value.raw());
+            }
+        });
+        found
+    }
+}
+
+/// The value a text stands for when it is written without quotes.
+pub(crate) fn unquoted(text: &str) -> Value {
+    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-._~".contains(letter));
+    if !plain || text.is_empty() {
+        return Value::String(text.to_owned());
+    }
+    match Reader::kustomize().read_one(text, "") {
+        Ok(node) if node.as_map().is_none() && node.as_seq().is_none() => node.to_json(),
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// Whether a text is in quotes, or a block, once it was written anew.
+pub(crate) fn needs_quotes(text: &str) -> bool {
+    Emitter::pretty().emit(text).is_ok_and(|written| written.starts_with(['"', '\'', '|', '>']))
+}
+
+/// Whether a text that stands for a number is written as one with a fraction or an exponent.
+pub(crate) fn is_float(text: &str) -> bool {
+    Reader::kustomize().read_one(text, "").is_ok_and(|node| matches!(node.value, Written::Float(_)))
+}
+
+/// An object's value as kustomize sees it once it has written and read it: what JSON has no word for is
+/// reported.
+pub(crate) fn object(node: &Node, problems: &mut Problems) -> Map<String, Value> {
+    let Some(map) = node.as_map() else { return Map::new() };
+    map.iter().map(|(key, value)| (key.key_text().into_owned(), value_of(value, problems))).collect()
+}
+
+/// Recursion is bounded by the depth the reader allows.
+fn value_of(node: &Node, problems: &mut Problems) -> Value {
+    match &node.value {
+        Written::Seq(list) => Value::Array(list.iter().map(|value| value_of(value, problems)).collect()),
+        Written::Map(map) => {
+            for key in map.keys().filter(|key| key.as_str().is_none()) {
+                let hint = format!("write it in quotes: \"{}\"", key.raw());
+                problems.push(key.problem(format!("a key is a string, not {}", key.kind())).hint(hint));
+            }
+            let entry =
+                |(key, value): (&Node, &Node)| (key.key_text().into_owned(), value_of(value, problems));
+            Value::Object(map.iter().map(entry).collect())
+        }
+        Written::Float(number) if !number.is_finite() => {
+            problems.push(node.problem(format!("`{}` is a number JSON does not have", node.raw())));
+            Value::Null
+        }
+        Written::String(text) if node.style() == Some(Style::Folded) => {
+            Value::String(refolded(text).into_owned())
+        }
+        _ => node.to_json(),
+    }
+}
+
+/// What becomes of a folded text (`>`) when kustomize writes it as such and reads it again: a line break
+/// before a deeper line, and those kept at the end, get one more.
+fn refolded(text: &str) -> Cow<'_, str> {
+    let is_blank = |text: &str| text.is_empty() || text.starts_with([' ', '\t']);
+    let in_quotes = text.ends_with(' ')
+        || text.contains(" \n")
+        || text.contains(|c: char| c < ' ' && c != '\n' && c != '\t');
+    if !text.contains('\n') || in_quotes || is_blank(text.trim_start_matches('\n')) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 4);
+    let mut rest = text;
+    while let Some(end) = rest.find('\n') {
+        let (line, after) = rest.split_at(end);
+        let next = after.trim_start_matches('\n');
+        let breaks = after.len() - next.len();
+        out.push_str(line);
+        out.push_str(&after[..breaks]);
+        let deeper = next.starts_with([' ', '\t']);
+        if !is_blank(line) && (deeper || (next.is_empty() && breaks > 1)) {
+            out.push('\n');
+        }
+        rest = next;
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folded_texts_change_when_written_again() {
+        for (text, expected) in [
+            ("a\n  b", "a\n\n  b"),
+            ("a b\n", "a b\n"),
+            ("a\n\n", "a\n\n\n"),
+            ("a\nb\n  c\nd\n  e\n\n  f\ng\n", "a\nb\n\n  c\nd\n\n  e\n\n  f\ng\n"),
+            ("\na\n  b\n", "\na\n\n  b\n"),
+            (" a\nb\n  c\n", " a\nb\n  c\n"),
+            ("a\n  b\n\n", "a\n\n  b\n\n"),
+            ("a\n \n  b\n", "a\n \n  b\n"),
+        ] {
+            assert_eq!(refolded(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn quotes_are_remembered_by_field() {
+        let read = Reader::kustomize().read_one("a: \"x\"\nb: x\nc: [{a: y, d: 7.50}]\n", "f").unwrap();
+        let document = Document(Arc::new(read));
+        assert!(document.is_quoted("a", "x"));
+        assert!(!document.is_quoted("a", "y"));
+        assert!(!document.is_quoted("a", "z"), "some are, some are not");
+        assert!(!document.is_quoted("b", "x"));
+        assert_eq!(document.text_of("d", &Value::from(7.5)), Some("7.50"));
+    }
+}
