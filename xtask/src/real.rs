@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{peers, shell};
 
+const API: &str = "kube-apiserver";
 /// How long a component may take to come up on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Who may do what: everyone here but `alice`, whose rights are left to the tests.
@@ -48,8 +50,10 @@ pub struct Real {
     directory: PathBuf,
     bin: PathBuf,
     server: String,
+    /// How the API server was started.
+    api: Vec<String>,
     /// In the order they started.
-    running: Vec<(&'static str, Child)>,
+    running: Mutex<Vec<(&'static str, Child)>>,
 }
 
 impl Real {
@@ -64,7 +68,8 @@ impl Real {
         fs::create_dir_all(directory)?;
         let [client, peer, api, controllers, scheduler, kubelet] = free_ports()?;
         let server = format!("https://127.0.0.1:{api}");
-        let mut real = Self { directory: directory.to_owned(), bin, server, running: Vec::new() };
+        let (directory, running) = (directory.to_owned(), Mutex::default());
+        let mut real = Self { directory, bin, server, api: Vec::new(), running };
         real.write_identities(parts)?;
 
         let (clients, peers) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
@@ -131,8 +136,8 @@ impl Real {
             format!("--port={kubelet}"),
             "--delay=0.5".into(),
         ];
-        real.spawn("kube-apiserver", Command::new(real.bin.join("kube-apiserver")).args(&api))?;
-        real.wait("the API server", |real| Ok(real.kubectl(&["get", "--raw", "/readyz"])? == "ok"))?;
+        real.api = api.to_vec();
+        real.start_api()?;
         if parts == Parts::Api {
             return Ok(real);
         }
@@ -159,6 +164,11 @@ impl Real {
         self.file("audit.log")
     }
 
+    /// The authority's certificate, and a certificate of its with its key for a server on loopback.
+    pub fn certificates(&self) -> [PathBuf; 3] {
+        ["authority.crt", "server.crt", "server.key"].map(|name| self.file(name))
+    }
+
     /// Where the API server listens.
     pub fn port(&self) -> u16 {
         self.server.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_default()
@@ -177,6 +187,27 @@ impl Real {
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         let mut kubectl = Command::new(self.bin.join("kubectl"));
         shell::output(kubectl.arg("--kubeconfig").arg(self.kubeconfig()).args(args))
+    }
+
+    fn start_api(&self) -> Result<()> {
+        self.spawn(API, Command::new(self.bin.join(API)).args(&self.api))?;
+        self.wait("the API server", |real| Ok(real.kubectl(&["get", "--raw", "/readyz"])? == "ok"))
+    }
+
+    /// Kills the API server, leaves it away for a while, and waits until it is back.
+    pub fn restart_api(&self, away: Duration) -> Result<()> {
+        let child = {
+            let mut running = self.running();
+            let position = running.iter().position(|(name, _)| *name == API).context("no API server runs")?;
+            running.remove(position).1
+        };
+        end(child);
+        thread::sleep(away);
+        self.start_api()
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<(&'static str, Child)>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -253,19 +284,19 @@ impl Real {
         Ok(fs::write(self.file("audit.yaml"), serde_json::to_vec(&audit)?)?)
     }
 
-    fn spawn(&mut self, name: &'static str, command: &mut Command) -> Result<()> {
-        let log = File::create(self.file(&format!("{name}.log")))?;
+    fn spawn(&self, name: &'static str, command: &mut Command) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.file(&format!("{name}.log")))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).env("NO_PROXY", "127.0.0.1");
         let child = command.spawn().with_context(|| format!("start {name}"))?;
-        self.running.push((name, child));
+        self.running().push((name, child));
         Ok(())
     }
 
     /// Asks until the answer is yes; fails when a component ends or patience does.
-    fn wait(&mut self, what: &str, ready: impl Fn(&Self) -> Result<bool>) -> Result<()> {
+    fn wait(&self, what: &str, ready: impl Fn(&Self) -> Result<bool>) -> Result<()> {
         let began = Instant::now();
         loop {
-            for (name, child) in &mut self.running {
+            for (name, child) in self.running().iter_mut() {
                 if let Some(status) = child.try_wait()? {
                     let log = fs::read_to_string(self.directory.join(format!("{name}.log")))?;
                     let tail: Vec<&str> = log.lines().rev().take(20).collect();
@@ -286,12 +317,16 @@ impl Real {
 
 impl Drop for Real {
     fn drop(&mut self) {
-        for (_, mut child) in self.running.drain(..).rev() {
-            // Nothing here is worth a graceful end: the directory is wiped on the next start.
-            let _ = child.kill();
-            let _ = child.wait();
+        for (_, child) in self.running().drain(..).rev() {
+            end(child);
         }
     }
+}
+
+fn end(mut child: Child) {
+    // Nothing here is worth a graceful end: the directory is wiped on the next start.
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// Ports nobody listens on at the moment.

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Counters, Verb};
 use crate::error::{Error, ErrorClass};
+use crate::gate::Gate;
 use crate::kinds::{self, Kind, Kinds};
 use crate::request::{Call, Retry};
 use crate::watch::Watches;
@@ -56,7 +57,7 @@ pub(crate) type Reconnect =
 
 /// A Kubernetes cluster; cheap to clone.
 #[derive(Clone)]
-pub struct Cluster(pub(crate) Arc<Inner>);
+pub struct Cluster(pub(crate) Arc<Inner>, pub(crate) Option<Gate>);
 
 pub(crate) struct Inner {
     /// The client and how often it was made.
@@ -93,7 +94,7 @@ impl Cluster {
         calls: Arc<Counters>,
     ) -> Cluster {
         let namespace = client.default_namespace().to_owned();
-        Cluster(Arc::new(Inner {
+        let inner = Inner {
             client: RwLock::new((client, 0)),
             reconnect,
             namespace,
@@ -105,11 +106,13 @@ impl Cluster {
             served: tokio::sync::Mutex::default(),
             warnings: Mutex::default(),
             watches: Watches::default(),
-        }))
+        };
+        Cluster(Arc::new(inner), None)
     }
 
     fn rebuild(&self, limits: Limits, retry: Retry, reconnect: Option<Reconnect>) -> Cluster {
-        Cluster::build(self.client(), reconnect, limits, retry, self.0.calls.clone())
+        let built = Cluster::build(self.client(), reconnect, limits, retry, self.0.calls.clone());
+        Cluster(built.0, self.1.clone())
     }
 
     /// The same cluster with other limits.
@@ -120,6 +123,21 @@ impl Cluster {
     /// The same cluster with more or less patience.
     pub fn with_retry(self, retry: Retry) -> Cluster {
         self.rebuild(self.0.limits, retry, self.0.reconnect.clone())
+    }
+
+    /// The same cluster with a queue of its own: its requests never wait behind those of other handles.
+    pub(crate) fn apart(&self) -> Cluster {
+        self.unguarded().rebuild(self.0.limits, self.0.retry, self.0.reconnect.clone())
+    }
+
+    /// The same cluster whose writes are sent only while a lock is surely held.
+    pub fn guarded(&self, gate: Gate) -> Cluster {
+        Cluster(self.0.clone(), Some(gate))
+    }
+
+    /// The same cluster whose writes depend on no lock.
+    pub fn unguarded(&self) -> Cluster {
+        Cluster(self.0.clone(), None)
     }
 
     pub(crate) fn with_reconnect(self, reconnect: Reconnect) -> Cluster {

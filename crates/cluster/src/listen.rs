@@ -9,8 +9,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use crate::error::{Error, ErrorClass};
+use crate::kinds::Kind;
 use crate::logs::{self, Line, Source};
-use crate::watch::Past;
+use crate::watch::{Interest, Past};
 use crate::{At, Cluster, ListOptions};
 
 /// One line of one container.
@@ -25,6 +26,15 @@ pub struct Heard {
 /// Tells whether a container is to be heard, by the pod and its makers.
 pub type Wanted<'w> = dyn Fn(&[At], &str) -> bool + Send + Sync + 'w;
 
+/// Whose words are given out, and to whom.
+pub struct Listener<'l> {
+    pub cluster: &'l Cluster,
+    pub namespace: &'l str,
+    pub wanted: &'l Wanted<'l>,
+    pub options: &'l logs::Options,
+    pub take: &'l mut (dyn FnMut(Heard) + Send),
+}
+
 /// Whether to go on when everything was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
@@ -32,22 +42,6 @@ pub enum Follow {
     No,
     /// Until every pod is over, which pods of most workloads never are.
     Yes,
-}
-
-/// Gives out what the wanted containers of a namespace say.
-pub async fn listen(
-    cluster: &Cluster,
-    namespace: &str,
-    wanted: &Wanted<'_>,
-    options: &logs::Options,
-    follow: Follow,
-    take: &mut (dyn FnMut(Heard) + Send),
-) -> Result<(), Error> {
-    let mut makers = Makers { cluster, known: BTreeMap::new() };
-    match follow {
-        Follow::No => read(cluster, namespace, wanted, options, &mut makers, take).await,
-        Follow::Yes => go_on(cluster, namespace, wanted, options, &mut makers, take).await,
-    }
 }
 
 /// Finds out what made pods; each maker is read once.
@@ -113,95 +107,97 @@ fn source(pod: &Value, container: &str) -> Source {
     }
 }
 
-async fn read(
-    cluster: &Cluster,
-    namespace: &str,
-    wanted: &Wanted<'_>,
-    options: &logs::Options,
-    makers: &mut Makers<'_>,
-    take: &mut (dyn FnMut(Heard) + Send),
-) -> Result<(), Error> {
-    let kind = cluster.served(&Gvk::new("", "v1", "Pod"), "listen to pods").await?;
-    for pod in cluster.list(&kind, Some(namespace), &ListOptions::default()).await?.items {
-        let chain = makers.of(&pod).await?;
-        for container in containers(&pod) {
-            if !wanted(&chain, &container) {
-                continue;
-            }
-            let source = source(&pod, &container);
-            match logs::read(cluster, &source, options).await {
-                Ok(lines) => {
-                    for line in lines {
-                        take(Heard { source: source.clone(), makers: Arc::clone(&chain), line });
-                    }
-                }
-                // Gone meanwhile, or never started before.
-                Err(e) if e.is_absent() || e.class == ErrorClass::Invalid => {}
-                Err(e) => return Err(e),
-            }
+impl Listener<'_> {
+    /// Gives out what the wanted containers of a namespace say.
+    pub async fn listen(mut self, follow: Follow) -> Result<(), Error> {
+        let mut makers = Makers { cluster: self.cluster, known: BTreeMap::new() };
+        match follow {
+            Follow::No => self.read(&mut makers).await,
+            Follow::Yes => self.go_on(&mut makers).await,
         }
     }
-    Ok(())
-}
 
-async fn go_on(
-    cluster: &Cluster,
-    namespace: &str,
-    wanted: &Wanted<'_>,
-    options: &logs::Options,
-    makers: &mut Makers<'_>,
-    take: &mut (dyn FnMut(Heard) + Send),
-) -> Result<(), Error> {
-    let kind = cluster.served(&Gvk::new("", "v1", "Pod"), "listen to pods").await?;
-    let wake = Arc::new(Notify::new());
-    let watched = cluster.watch(&kind, Some(namespace), Past::Known, &wake, Box::new(|_| true));
-    let (send, mut receive) = mpsc::unbounded_channel();
-    let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
-    let mut followed: BTreeSet<(String, String)> = BTreeSet::new();
-    loop {
-        if let Some(error) = watched.denied() {
-            return Err(error);
-        }
-        let (mut speakers, mut is_over) = (0, true);
-        for pod in watched.find(|_| true) {
+    async fn pods(&self) -> Result<Arc<Kind>, Error> {
+        self.cluster.served(&Gvk::new("", "v1", "Pod"), "listen to pods").await
+    }
+
+    async fn read(&mut self, makers: &mut Makers<'_>) -> Result<(), Error> {
+        let kind = self.pods().await?;
+        let listed = self.cluster.list(&kind, Some(self.namespace), &ListOptions::default()).await?;
+        for pod in listed.items {
             let chain = makers.of(&pod).await?;
-            let names = containers(&pod);
-            let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-            for container in names {
-                if !wanted(&chain, &container) {
+            for container in containers(&pod) {
+                if !(self.wanted)(&chain, &container) {
                     continue;
                 }
-                speakers += 1;
-                is_over &= ended;
-                let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-                if !followed.insert((uid, container.clone())) {
-                    continue;
+                let source = source(&pod, &container);
+                match logs::read(self.cluster, &source, self.options).await {
+                    Ok(lines) => {
+                        for line in lines {
+                            (self.take)(Heard { source: source.clone(), makers: Arc::clone(&chain), line });
+                        }
+                    }
+                    // Gone meanwhile, or never started before.
+                    Err(e) if e.is_absent() || e.class == ErrorClass::Invalid => {}
+                    Err(e) => return Err(e),
                 }
-                let (cluster, options, send) = (cluster.clone(), options.clone(), send.clone());
-                let (source, makers) = (source(&pod, &container), Arc::clone(&chain));
-                tasks.spawn(async move {
-                    let mut pass = |line| {
-                        // Nobody listens any more: this task ends with the rest.
-                        let _ =
-                            send.send(Heard { source: source.clone(), makers: Arc::clone(&makers), line });
-                    };
-                    logs::follow(&cluster, &source, &options, &mut pass).await
-                });
             }
         }
-        if tasks.is_empty() && speakers > 0 && is_over {
-            while let Ok(heard) = receive.try_recv() {
-                take(heard);
+        Ok(())
+    }
+
+    async fn go_on(&mut self, makers: &mut Makers<'_>) -> Result<(), Error> {
+        let kind = self.pods().await?;
+        let wake = Arc::new(Notify::new());
+        let everything = Interest::fitting(|_| true);
+        let watched = self.cluster.watch(&kind, Some(self.namespace), Past::Known, &wake, everything);
+        let (send, mut receive) = mpsc::unbounded_channel();
+        let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
+        let mut followed: BTreeSet<(String, String)> = BTreeSet::new();
+        loop {
+            if let Some(error) = watched.denied() {
+                return Err(error);
             }
-            return Ok(());
-        }
-        tokio::select! {
-            Some(heard) = receive.recv() => take(heard),
-            () = wake.notified() => {}
-            Some(ended) = tasks.join_next(), if !tasks.is_empty() => match ended {
-                Ok(Err(e)) if !e.is_absent() => return Err(e),
-                _ => {}
-            },
+            let (mut speakers, mut is_over) = (0, true);
+            for pod in watched.find(|_| true) {
+                let chain = makers.of(&pod).await?;
+                let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+                for container in containers(&pod) {
+                    if !(self.wanted)(&chain, &container) {
+                        continue;
+                    }
+                    speakers += 1;
+                    is_over &= ended;
+                    let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                    if !followed.insert((uid, container.clone())) {
+                        continue;
+                    }
+                    let (cluster, options) = (self.cluster.clone(), self.options.clone());
+                    let (source, makers, send) = (source(&pod, &container), Arc::clone(&chain), send.clone());
+                    tasks.spawn(async move {
+                        let mut pass = |line| {
+                            let heard = Heard { source: source.clone(), makers: Arc::clone(&makers), line };
+                            // Nobody listens any more: this task ends with the rest.
+                            let _ = send.send(heard);
+                        };
+                        logs::follow(&cluster, &source, &options, &mut pass).await
+                    });
+                }
+            }
+            if tasks.is_empty() && speakers > 0 && is_over {
+                while let Ok(heard) = receive.try_recv() {
+                    (self.take)(heard);
+                }
+                return Ok(());
+            }
+            tokio::select! {
+                Some(heard) = receive.recv() => (self.take)(heard),
+                () = wake.notified() => {}
+                Some(ended) = tasks.join_next(), if !tasks.is_empty() => match ended {
+                    Ok(Err(e)) if !e.is_absent() => return Err(e),
+                    _ => {}
+                },
+            }
         }
     }
 }

@@ -4,6 +4,10 @@
 //! three, taken over when it expired. Every write carries the `resourceVersion` it was read with.
 //! Unlike its models a lost lease is not merely logged: [`Held::lost`] fires and the run must stop,
 //! and [`Held::check_fence`] tells before a last word is written whether it still counts.
+//!
+//! A server that does not answer for a while takes the lock from nobody: whoever wants it has to ask the same
+//! server. Renewal goes on then, and as long as it is in doubt whose the lock is, [`Held::gate`] holds back
+//! what would be written under it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +16,22 @@ use serde_json::{Map, Value, json};
 use sha3::{Digest, Sha3_224};
 use slipway_event::{Event, Events};
 use slipway_manifest::object;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorClass};
+use crate::gate::{Gate, Until};
 use crate::{Apply, At, Cluster, WriteOptions};
 
 /// The ConfigMap every lock of a namespace lives in.
 pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
 
-/// How long a renewal that comes too late may take.
-const LATE: Duration = Duration::from_secs(4);
+/// How long one try to renew may take before the next.
+const TRY: Duration = Duration::from_secs(3);
+/// How long after its end a lease that nobody can be asked about is still hoped for.
+const DOUBT: Duration = Duration::from_secs(120);
 
 /// How to take a lock.
 #[derive(Clone, Debug)]
@@ -106,7 +114,8 @@ impl Lock {
         events: &Events,
     ) -> Result<Held, Error> {
         let lock = Arc::new(Lock {
-            cluster: cluster.clone(),
+            // Thousands of requests of the run may be queued; a renewal behind them would come too late.
+            cluster: cluster.apart(),
             at: At::core("ConfigMap", Some(namespace), CONFIG_MAP),
             name: name.to_owned(),
             key: annotation(name),
@@ -117,7 +126,7 @@ impl Lock {
         let mut is_told = false;
         loop {
             let pause = match lock.try_take().await {
-                Ok(Ok(uuid)) => return Ok(Held::start(lock, uuid)),
+                Ok(Ok((uuid, until))) => return Ok(Held::start(lock, uuid, until)),
                 Ok(Err(lease)) => {
                     if !is_told {
                         let message = format!("waiting for {name}: another run holds it");
@@ -189,7 +198,7 @@ impl Lock {
     }
 
     /// Takes the lock, or says who holds it.
-    async fn try_take(&self) -> Result<Result<String, Lease>, Error> {
+    async fn try_take(&self) -> Result<Result<(String, Until), Lease>, Error> {
         let (live, lease) = self.read().await?;
         if let Some(lease) = lease
             && lease.expires >= self.now()
@@ -197,20 +206,28 @@ impl Lock {
             return Ok(Err(lease));
         }
         let uuid = uuid::Uuid::new_v4().to_string();
-        self.write(live, Some(&self.fresh_lease(uuid.clone()))).await?;
-        Ok(Ok(uuid))
+        let until = self.extend(live, &uuid).await?;
+        Ok(Ok((uuid, until)))
     }
 
-    /// Whether the lease is still ours; renewed if so.
-    async fn renew(&self, uuid: &str) -> Result<bool, Error> {
+    /// Writes a fresh lease of ours and says how long it holds, counted from before it was sent.
+    async fn extend(&self, live: Value, uuid: &str) -> Result<Until, Error> {
+        let instant = Instant::now() + self.options.lease;
+        let lease = self.fresh_lease(uuid.to_owned());
+        self.write(live, Some(&lease)).await?;
+        Ok(Until { instant, second: lease.expires })
+    }
+
+    /// Renews the lease if it is still ours.
+    async fn renew(&self, uuid: &str) -> Result<Option<Until>, Error> {
         loop {
             let (live, lease) = self.read().await?;
             match lease {
                 Some(lease) if lease.uuid == uuid => {}
-                _ => return Ok(false),
+                _ => return Ok(None),
             }
-            match self.write(live, Some(&self.fresh_lease(uuid.to_owned()))).await {
-                Ok(()) => return Ok(true),
+            match self.extend(live, uuid).await {
+                Ok(until) => return Ok(Some(until)),
                 // Another lock of the namespace was written: read again.
                 Err(e) if e.class == ErrorClass::Conflict => {}
                 Err(e) => return Err(e),
@@ -223,31 +240,37 @@ impl Lock {
 pub struct Held {
     lock: Arc<Lock>,
     uuid: String,
-    lost: CancellationToken,
+    gate: Gate,
     keeper: JoinHandle<()>,
 }
 
 impl Held {
-    fn start(lock: Arc<Lock>, uuid: String) -> Held {
-        let lost = CancellationToken::new();
-        let keeper = tokio::spawn(keep(lock.clone(), uuid.clone(), lost.clone()));
-        Held { lock, uuid, lost, keeper }
+    fn start(lock: Arc<Lock>, uuid: String, until: Until) -> Held {
+        let (renewed, until) = watch::channel(until);
+        let gate = Gate { until, lost: CancellationToken::new(), events: lock.events.clone() };
+        let keeper = tokio::spawn(keep(lock.clone(), uuid.clone(), renewed, gate.lost.clone()));
+        Held { lock, uuid, gate, keeper }
+    }
+
+    /// Lets writes through only while the lock is surely ours: see [`Cluster::guarded`].
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
     }
 
     /// Fires when the lock is no longer ours: stop everything.
     pub fn lost(&self) -> CancellationToken {
-        self.lost.clone()
+        self.gate.lost.clone()
     }
 
     /// Tells whether the lock is still ours, by asking the cluster.
     pub async fn check_fence(&self) -> Result<bool, Error> {
-        if self.lost.is_cancelled() {
+        if self.gate.lost.is_cancelled() {
             return Ok(false);
         }
         let (_, lease) = self.lock.read().await?;
         let is_ours = lease.is_some_and(|lease| lease.uuid == self.uuid);
         if !is_ours {
-            self.lost.cancel();
+            self.gate.lost.cancel();
         }
         Ok(is_ours)
     }
@@ -275,27 +298,33 @@ impl Drop for Held {
 }
 
 /// Renews the lease until it is lost.
-async fn keep(lock: Arc<Lock>, uuid: String, lost: CancellationToken) {
-    let mut renewed = Instant::now();
+async fn keep(lock: Arc<Lock>, uuid: String, renewed: watch::Sender<Until>, lost: CancellationToken) {
     loop {
-        tokio::time::sleep_until(renewed + lock.options.renew).await;
-        let started = Instant::now();
-        // After this moment somebody else may have taken it, whatever an answer says later. Who overslept
-        // it on a busy machine asks first: as long as the lease bears our mark, nobody has.
-        let deadline = (renewed + lock.options.lease).max(started + LATE);
+        let until = *renewed.borrow();
+        tokio::time::sleep_until(until.instant - lock.options.lease + lock.options.renew).await;
+        // Who overslept the end on a busy machine asks all the same: as long as the lease bears our mark,
+        // nobody has taken it.
+        let end = until.instant.max(Instant::now() + TRY);
         let mut pause = Duration::from_millis(250);
-        let is_kept = loop {
-            match tokio::time::timeout_at(deadline, lock.renew(&uuid)).await {
-                Ok(Ok(is_ours)) => break is_ours,
-                Ok(Err(_)) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
-                Ok(Err(_)) | Err(_) => break false,
+        loop {
+            let tried = tokio::time::timeout(TRY, lock.renew(&uuid)).await;
+            let last = match tried {
+                Ok(Ok(Some(until))) => {
+                    renewed.send_replace(until);
+                    break;
+                }
+                Ok(Ok(None)) => return lost.cancel(),
+                // Nobody answers us, and nobody else either as far as we know.
+                Err(_) => end + DOUBT,
+                Ok(Err(e)) if e.is_transient() => end + DOUBT,
+                Ok(Err(_)) => end,
+            };
+            if Instant::now() + pause >= last {
+                return lost.cancel();
             }
-            pause *= 2;
-        };
-        if !is_kept {
-            return lost.cancel();
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
         }
-        renewed = started;
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::kinds::Kind;
-use crate::watch::{Past, Watched};
+use crate::watch::{Interest, Past, Watched};
 use crate::{At, Cluster};
 
 /// How often to read where watching is not allowed.
@@ -98,9 +98,8 @@ impl Observer {
     /// Waits until there may be something new.
     pub(crate) async fn changed(&mut self) -> Result<(), Error> {
         if self.watched.is_none() {
-            let name = self.at.name.clone();
             let namespace = self.at.namespace.as_deref();
-            let interest = Box::new(move |value: &Value| value["metadata"]["name"] == name.as_str());
+            let interest = Interest::Named(self.at.name.clone());
             let watched = self.cluster.watch(&self.kind, namespace, Past::Known, &self.wake, interest);
             self.watched = Some(watched);
             self.next_read = Instant::now() + CATCH_UP;

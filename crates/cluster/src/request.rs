@@ -194,6 +194,12 @@ impl Cluster {
                 let is_write = call.verb.is_write() && !call.dry_run;
                 let slots = if is_write { &self.0.writes } else { &self.0.reads };
                 let _slot = slots.acquire().await;
+                if let Some(gate) = self.1.as_ref().filter(|_| is_write)
+                    && !gate.pass().await
+                {
+                    let error = call.error(ErrorClass::Other, "the lock was lost to another run");
+                    return Sent { answer: Err(error), was_ambiguous };
+                }
                 match tokio::time::timeout(retry.answer, self.exchange(call, &client)).await {
                     Ok(answer) => answer,
                     Err(_) => Err(call.error(

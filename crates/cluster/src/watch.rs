@@ -58,15 +58,60 @@ struct State {
     objects: BTreeMap<(String, String), Arc<Value>>,
     is_synced: bool,
     denied: Option<Error>,
-    readers: Vec<Weak<Reader>>,
+    readers: Readers,
 }
 
 /// Which objects wake a reader.
-pub(crate) type Interest = Box<dyn Fn(&Value) -> bool + Send + Sync>;
+pub(crate) enum Interest {
+    /// Those of a name.
+    Named(String),
+    Fitting(Box<dyn Fn(&Value) -> bool + Send + Sync>),
+}
+
+impl Interest {
+    pub(crate) fn fitting(fits: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Interest {
+        Interest::Fitting(Box::new(fits))
+    }
+}
 
 struct Reader {
     interest: Interest,
     wake: Arc<Notify>,
+}
+
+/// Who reads along. Thousands of objects have a reader each: what happens to one of them must not ask all.
+#[derive(Default)]
+struct Readers {
+    named: HashMap<String, Vec<Weak<Reader>>>,
+    others: Vec<Weak<Reader>>,
+}
+
+impl Readers {
+    fn add(&mut self, reader: &Arc<Reader>) {
+        let place = match &reader.interest {
+            Interest::Named(name) => self.named.entry(name.clone()).or_default(),
+            Interest::Fitting(_) => &mut self.others,
+        };
+        place.retain(|reader| reader.strong_count() > 0);
+        place.push(Arc::downgrade(reader));
+    }
+
+    fn wake_all(&self) {
+        for reader in self.named.values().flatten().chain(&self.others).filter_map(Weak::upgrade) {
+            reader.wake.notify_one();
+        }
+    }
+
+    /// Wakes whom an object interests. The permit is kept until the reader looks: nothing is lost in between.
+    fn wake(&self, about: &Value) {
+        let named = object::name(about).and_then(|name| self.named.get(name));
+        for reader in named.into_iter().flatten().chain(&self.others).filter_map(Weak::upgrade) {
+            match &reader.interest {
+                Interest::Fitting(fits) if !fits(about) => {}
+                _ => reader.wake.notify_one(),
+            }
+        }
+    }
 }
 
 /// What a reader sees of a watch. It reads states, never a queue: however late it looks, it sees what
@@ -108,10 +153,7 @@ impl Cluster {
         });
         drop(all);
         let reader = Arc::new(Reader { interest, wake: wake.clone() });
-        let mut state = lock(&running.shared.state);
-        state.readers.retain(|reader| reader.strong_count() > 0);
-        state.readers.push(Arc::downgrade(&reader));
-        drop(state);
+        lock(&running.shared.state).readers.add(&reader);
         Watched { running, _reader: reader }
     }
 }
@@ -144,15 +186,6 @@ fn key_of(value: &Value) -> (String, String) {
 }
 
 impl Shared {
-    fn wake(state: &State, about: Option<&Value>) {
-        for reader in state.readers.iter().filter_map(Weak::upgrade) {
-            if about.is_none_or(|value| (reader.interest)(value)) {
-                // The permit is kept until the reader looks: nothing is lost in between.
-                reader.wake.notify_one();
-            }
-        }
-    }
-
     fn replace(&self, items: Vec<Value>) {
         let mut state = lock(&self.state);
         let fresh: BTreeMap<_, _> = items.into_iter().map(|item| (key_of(&item), Arc::new(item))).collect();
@@ -160,17 +193,17 @@ impl Shared {
         let was_synced = std::mem::replace(&mut state.is_synced, true);
         state.denied = None;
         if !was_synced {
-            return Self::wake(&state, None);
+            return state.readers.wake_all();
         }
         let version = |value: &Value| value["metadata"]["resourceVersion"].clone();
         for (key, value) in &state.objects {
             if old.get(key).is_none_or(|old| version(old) != version(value)) {
-                Self::wake(&state, Some(value));
+                state.readers.wake(value);
             }
         }
         for (key, value) in &old {
             if !state.objects.contains_key(key) {
-                Self::wake(&state, Some(value));
+                state.readers.wake(value);
             }
         }
     }
@@ -183,13 +216,13 @@ impl Shared {
         } else {
             state.objects.insert(key_of(&value), value.clone());
         }
-        Self::wake(&state, Some(&value));
+        state.readers.wake(&value);
     }
 
     fn deny(&self, error: Error) {
         let mut state = lock(&self.state);
         state.denied = Some(error);
-        Self::wake(&state, None);
+        state.readers.wake_all();
     }
 }
 

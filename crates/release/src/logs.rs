@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use regex::Regex;
 use serde::Serialize;
 use slipway_cluster::helm::Driver;
-use slipway_cluster::listen::{self, Follow, Heard};
+use slipway_cluster::listen::{Follow, Heard, Listener};
 use slipway_cluster::track::LogRules;
 use slipway_cluster::{At, Cluster, logs};
 use slipway_manifest::object;
@@ -113,7 +113,8 @@ pub async fn logs(
                     });
                 }
             };
-            listen::listen(cluster, namespace, &wanted, asked, follow, &mut hear).await
+            let listener = Listener { cluster, namespace, wanted: &wanted, options: asked, take: &mut hear };
+            listener.listen(follow).await
         }
     });
     tokio::select! {

@@ -168,7 +168,7 @@ pub fn resources(
 /// Problems between the resources of a release: duplicates, its own namespace.
 pub fn check_together(resources: &[Resource], release_namespace: &str) -> Problems {
     let mut problems = Problems::new();
-    let mut seen: BTreeMap<&ObjectId, &Resource> = BTreeMap::new();
+    let mut seen: BTreeMap<&ObjectId, Vec<&Resource>> = BTreeMap::new();
     for resource in resources {
         if crate::resource::is_namespace(&resource.gvk) && resource.id.name == release_namespace {
             let problem =
@@ -179,13 +179,16 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
         if is_webhook_configuration(&resource.gvk) {
             continue;
         }
-        if let Some(first) = seen.insert(&resource.id, resource) {
+        let same = seen.entry(&resource.id).or_default();
+        if let Some(first) = same.first() {
             let mut problem = Problem::error(format!("{} is there twice", resource.human()));
             if !first.origin.path.is_empty() {
                 problem = problem.hint(format!("the other is at {}", first.origin.locate(&first.object, "")));
             }
-            problems.push(resource.origin.blame(&resource.object, "", problem));
+            let earlier = same.iter().filter(|other| other.origin.path == resource.origin.path).count();
+            problems.push(resource.origin.blame_nth(&resource.object, "", earlier, problem));
         }
+        same.push(resource);
     }
     problems
 }
@@ -272,6 +275,13 @@ pub fn reason(previous: Option<&Release>, new: &Release) -> Option<&'static str>
     };
     if chart(previous) != chart(new) {
         return Some("the chart's version changed");
+    }
+    let told = |release: &Release| -> Vec<(String, String)> {
+        release.hooks.iter().map(|hook| (hook.path.clone(), hook.manifest.clone())).collect()
+    };
+    if previous.manifest == new.manifest && told(previous) == told(new) {
+        // The same text is the same content; there is no need to read it all twice.
+        return None;
     }
     let (old, new) = (content_hashes(previous), content_hashes(new));
     let hooks = |hashes: &BTreeMap<String, String>| -> Vec<(String, String)> {

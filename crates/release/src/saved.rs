@@ -2,8 +2,10 @@
 //!
 //! The file holds the release record and the state of every object it was planned against. Applying it plans
 //! again from that record and goes on only if the same operations on the same objects come out. With a key it is encrypted and
-//! signed; without one it has a checksum and cannot hold a release with Secrets.
+//! signed; without one it has a checksum, holds values and objects in clear, and is refused for a release with
+//! anything secret in it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,6 +15,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use slipway_chart::secret::Key;
 use slipway_cluster::helm::Release;
+use slipway_event::Redactor;
+use slipway_manifest::diff::Sensitivity;
+use slipway_manifest::diff::redact::sensitivity;
 use slipway_problem::{Problem, Problems};
 
 use crate::failure::Failure;
@@ -110,16 +115,31 @@ fn bad_key(error: &slipway_chart::Error) -> Problem {
     Problem::error(format!("the key cannot be used: {error}"))
 }
 
-/// Writes a plan down. `key` is 32, 48 or 64 hexadecimal digits.
-pub fn save(plan: &Plan, key: Option<&str>) -> Result<Vec<u8>, Failure> {
+/// What of a plan must not be written in clear: objects with something sensitive in them, and values that are
+/// known to be secret (`known`) wherever they turn up.
+fn secrets(plan: &Plan, text: &str, known: &Redactor) -> Problems {
+    let sensitive = plan.items.iter().map(|item| &item.resource).filter(|resource| {
+        let is_secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
+        is_secret || !matches!(sensitivity(&resource.object), Sensitivity::None)
+    });
+    let mut problems: Problems = sensitive
+        .map(|resource| {
+            let problem =
+                Problem::error(format!("{} is secret and would be written in clear", resource.human()));
+            resource.origin.blame(&resource.object, "", problem)
+        })
+        .collect();
+    if problems.is_empty() && matches!(known.redact(text), Cow::Owned(_)) {
+        problems.push(Problem::error("a secret value is part of the plan and would be written in clear"));
+    }
+    problems
+}
+
+/// Writes a plan down. `key` is 32, 48 or 64 hexadecimal digits; without one nothing that `known` masks may be
+/// part of the plan.
+pub fn save(plan: &Plan, key: Option<&str>, known: &Redactor) -> Result<Vec<u8>, Failure> {
     if matches!(plan.moment, Moment::Delete | Moment::Test) {
         return Err(Problem::error("only a plan that makes a revision can be saved").into());
-    }
-    let has_secrets =
-        plan.items.iter().any(|item| item.resource.id.kind == "Secret" && item.resource.id.group.is_empty());
-    if key.is_none() && has_secrets {
-        let problem = Problem::error("the plan holds Secrets and would be written in clear");
-        return Err(problem.hint("give a key to encrypt it with").into());
     }
     let aside = plan.aside.iter().map(|document| (document.origin.path.to_string(), document.object.clone()));
     let inside = Inside {
@@ -136,7 +156,14 @@ pub fn save(plan: &Plan, key: Option<&str>) -> Result<Vec<u8>, Failure> {
             let key = Key::parse(key).map_err(|error| bad_key(&error))?;
             key.encrypt(text.as_bytes()).map_err(|error| bad_key(&error))?
         }
-        None => text,
+        None => {
+            let secrets = secrets(plan, &text, known);
+            if !secrets.is_empty() {
+                let hint = |problem: Problem| problem.hint("give a key to encrypt the plan with");
+                return Err(Failure::Problems(secrets.into_iter().map(hint).collect()));
+            }
+            text
+        }
     };
     let mut file = File {
         format: FORMAT.to_owned(),

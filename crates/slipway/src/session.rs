@@ -51,8 +51,10 @@ impl Session {
         Events::new(RunId::generate(&SystemClock), Arc::new(SystemClock), self.redactor.clone(), sink)
     }
 
-    /// Runs asynchronous work on a runtime of its own.
+    /// Runs asynchronous work on a runtime of its own. The work itself runs on this thread; what it left to
+    /// tasks (connections, watches, the renewal of a lock, signals) runs on another, so that a long
+    /// computation does not keep them waiting.
     pub fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?.block_on(work)
     }
 }

@@ -18,7 +18,7 @@ use super::{FailMode, ReadyRules, TrackError, Tracker, digest, generic};
 use crate::At;
 use crate::logs::{self, Source};
 use crate::observe::{Observer, Seen};
-use crate::watch::{Past, Watched};
+use crate::watch::{Interest, Past, Watched};
 
 /// How long an object that was just written may be missing before it counts as deleted.
 const APPEARANCE: Duration = Duration::from_secs(10);
@@ -325,7 +325,7 @@ impl<'t> Session<'t> {
         if namespace.is_some()
             && let Ok(Some(kind)) = cluster.kind(&core("Event")).await
         {
-            let interest = Box::new(move |event: &Value| {
+            let interest = Interest::fitting(move |event| {
                 let about = text(event, "/involvedObject/name");
                 about == name || about.starts_with(&prefix)
             });
@@ -337,14 +337,14 @@ impl<'t> Session<'t> {
         }
         if let Ok(Some(kind)) = cluster.kind(&core("Pod")).await {
             let interest =
-                Box::new(move |pod: &Value| selector.as_ref().is_none_or(|s| s.matches_object(pod)));
+                Interest::fitting(move |pod| selector.as_ref().is_none_or(|s| s.matches_object(pod)));
             self.pods = Some(cluster.watch(&kind, namespace, Past::Known, &wake, interest));
         }
         if self.workload == Workload::Deployment
             && let Ok(Some(kind)) = cluster.kind(&Gvk::new("apps", "v1", "ReplicaSet")).await
         {
             let uid = text(object, "/metadata/uid").to_owned();
-            let interest = Box::new(move |set: &Value| is_owned_by(set, &uid));
+            let interest = Interest::fitting(move |set| is_owned_by(set, &uid));
             self.sets = Some(cluster.watch(&kind, namespace, Past::Known, &wake, interest));
         }
         // What was there already is news to us.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_cluster::lock::{Held, Lock, LockOptions, annotation};
-use slipway_cluster::{At, Cluster, Error, ErrorClass, Missing, Namespace, Patch, Retry, WriteOptions};
+use slipway_cluster::{At, Cluster, Error, ErrorClass, Limits, Missing, Namespace, Patch, WriteOptions};
 use slipway_event::{Events, Memory, Redactor, RunId, SystemClock};
 use slipway_manifest::Gvk;
 use slipway_sandbox::{Fault, FaultLayer, Rule};
 
-use crate::world::{at, bare, troubled};
+use crate::world::{at, bare, config_map, helm, troubled};
 
 async fn take(cluster: &Cluster, options: &LockOptions) -> Result<Held, Error> {
     Lock::acquire(cluster, "default", "release/web", options, &Events::silent()).await
@@ -67,18 +67,101 @@ async fn an_expired_lease_is_taken_over() {
     assert!(live["metadata"]["annotations"].get(annotation("release/web")).is_none());
 }
 
+/// Takes the lock for another run, as if the lease had expired.
+async fn steal(cluster: &Cluster) {
+    let theirs = json!({"uuid": "theirs", "lockName": "release/web", "ExpireAtTimestamp": i64::MAX,
+        "SharedHoldersCount": 1, "IsShared": false, "QueueMembers": {}})
+    .to_string();
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation("release/web"): theirs}}}));
+    let place = at("v1", "ConfigMap", "werf-synchronization");
+    cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_stops_the_run() {
-    let (sandbox, _) = bare();
-    let faults = FaultLayer::new(1);
-    let cluster = troubled(&sandbox, &faults).with_retry(Retry::never());
+    let (_sandbox, cluster) = bare();
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(!held.lost().is_cancelled(), "it is renewed");
+    let guarded = cluster.guarded(held.gate());
+    guarded.apply(&at("v1", "ConfigMap", "a"), &config_map("a", "1"), &helm()).await.unwrap();
+    steal(&cluster).await;
+    let started = tokio::time::Instant::now();
+    held.lost().cancelled().await;
+    assert!(started.elapsed() <= Duration::from_secs(3), "{:?}", started.elapsed());
+    let refused = guarded.apply(&at("v1", "ConfigMap", "a"), &config_map("a", "2"), &helm()).await;
+    assert!(refused.unwrap_err().message.contains("lock was lost"));
+}
+
+/// A server that does not answer gives the lock to nobody else: what is written waits until it is known whose
+/// the lock is.
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_leaves_the_lock_in_doubt() {
+    for stolen in [false, true] {
+        let (sandbox, direct) = bare();
+        let faults = FaultLayer::new(1);
+        let cluster = troubled(&sandbox, &faults);
+        let held = take(&cluster, &LockOptions::default()).await.unwrap();
+        let guarded = cluster.guarded(held.gate());
+        faults.add(Rule::new(Fault::Reset));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!held.lost().is_cancelled(), "six leases long");
+        if stolen {
+            steal(&direct).await;
+        }
+        let started = tokio::time::Instant::now();
+        let back = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            // Everything but the lock is served at once: a write must not slip through before it is known.
+            faults.clear();
+            faults.add(Rule::new(Fault::Delay(Duration::from_secs(1))).name("werf-synchronization"));
+        };
+        let place = at("v1", "ConfigMap", "a");
+        let (manifest, options) = (config_map("a", "1"), helm());
+        let (written, ()) = tokio::join!(guarded.apply(&place, &manifest, &options), back);
+        assert!(started.elapsed() >= Duration::from_secs(6), "{:?}", started.elapsed());
+        assert_eq!(written.is_err(), stolen, "{written:?}");
+        assert_eq!(held.lost().is_cancelled(), stolen);
+        assert_eq!(direct.get(&place).await.unwrap().is_some(), !stolen);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hope_for_a_silent_server_ends() {
+    let (sandbox, _) = bare();
+    let faults = FaultLayer::new(1);
+    let cluster = troubled(&sandbox, &faults);
+    let held = take(&cluster, &LockOptions::default()).await.unwrap();
     faults.add(Rule::new(Fault::Reset));
     let started = tokio::time::Instant::now();
     held.lost().cancelled().await;
-    assert!(started.elapsed() <= Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!((100..=140).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+}
+
+/// Requests that wait for their turn by the thousand do not keep the lease from being renewed.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_does_not_queue_behind_the_run() {
+    let (sandbox, _) = bare();
+    let faults = FaultLayer::new(1);
+    let slow = || Rule::new(Fault::Delay(Duration::from_secs(1)));
+    faults.add(slow().path_contains("/configmaps/m"));
+    let cluster = troubled(&sandbox, &faults).with_limits(Limits { reads: 1, writes: 1 });
+    let held = take(&cluster, &LockOptions::default()).await.unwrap();
+    let names: Vec<String> = (0..60).map(|number| format!("m{number}")).collect();
+    // A minute of reads and a minute of writes, all asked for at once.
+    let work = futures::future::join_all(names.iter().map(|name| async {
+        let (place, cluster) = (at("v1", "ConfigMap", name), cluster.guarded(held.gate()));
+        let manifest = config_map(name, "1");
+        let options = helm();
+        let (read, written) = tokio::join!(cluster.get(&place), cluster.apply(&place, &manifest, &options));
+        read.unwrap();
+        written.unwrap();
+    }));
+    let started = tokio::time::Instant::now();
+    work.await;
+    assert!(started.elapsed() >= Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(!held.lost().is_cancelled());
+    assert!(held.check_fence().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +209,7 @@ async fn a_definition_is_waited_for() {
         None,
         "things.example.com",
     );
-    cluster.apply(&place, &definition, &crate::world::helm()).await.unwrap();
+    cluster.apply(&place, &definition, &helm()).await.unwrap();
     slipway_cluster::crd::wait_served(&cluster, &definition, Duration::from_secs(10)).await.unwrap();
     assert!(cluster.kind(&thing).await.unwrap().is_some());
 }

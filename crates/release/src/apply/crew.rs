@@ -1,6 +1,6 @@
 //! Doing the operations of one plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
 use slipway_cluster::lock::Held;
 use slipway_cluster::track::TrackOptions;
-use slipway_cluster::{Apply, At, Cluster, Delete, ErrorClass, Patch, WriteOptions};
+use slipway_cluster::{Apply, At, Cluster, Delete, Deleted, ErrorClass, Patch, WriteOptions};
 use slipway_event::{Event, Events, ObjectState};
 use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
 
@@ -66,6 +66,8 @@ impl From<crate::wait::NotReady> for OpError {
 pub(super) struct Crew<'p> {
     cluster: Cluster,
     storage: Storage,
+    /// Where a failure is recorded, of a run that lost its lock too: the entry is its own.
+    last_words: Storage,
     waiter: Waiter,
     events: Events,
     pub(super) plan: &'p Plan,
@@ -75,6 +77,8 @@ pub(super) struct Crew<'p> {
     failure: Mutex<String>,
     /// When hooks ran, by item.
     hooks: Mutex<BTreeMap<usize, HookRun>>,
+    /// What the server said is gone when it was deleted: nobody has to look for it.
+    gone: Mutex<HashSet<At>>,
 }
 
 impl<'g> Worker<'g, Op> for Crew<'_> {
@@ -108,9 +112,11 @@ impl<'p> Crew<'p> {
         held: &'p Held,
     ) -> Self {
         let track = TrackOptions { logs: options.logs, ..TrackOptions::default() };
+        let storage = |cluster| Storage::new(cluster, plan.options.driver, &plan.namespace);
         Self {
             cluster: cluster.clone(),
-            storage: Storage::new(cluster.clone(), plan.options.driver, &plan.namespace),
+            storage: storage(cluster.clone()),
+            last_words: storage(cluster.unguarded()),
             waiter: Waiter::with_options(cluster.clone(), events.clone(), track),
             events: events.clone(),
             plan,
@@ -118,6 +124,7 @@ impl<'p> Crew<'p> {
             held,
             failure: Mutex::default(),
             hooks: Mutex::default(),
+            gone: Mutex::default(),
         }
     }
 
@@ -141,7 +148,7 @@ impl<'p> Crew<'p> {
             Act::CleanedUp { item, .. } => {
                 let facts = &self.plan.facts[*item];
                 if !is_crd(&facts.at.gvk) {
-                    self.waiter.absent(&facts.at, None, self.options.deletion_timeout).await?;
+                    self.absent(&facts.at, None).await?;
                 }
             }
             Act::Remove { removal } => {
@@ -151,7 +158,7 @@ impl<'p> Crew<'p> {
             }
             Act::Removed { removal } => {
                 let doomed = &self.plan.doomed[*removal];
-                self.waiter.absent(&doomed.at, uid(&doomed.live), self.options.deletion_timeout).await?;
+                self.absent(&doomed.at, uid(&doomed.live)).await?;
             }
             Act::Present { awaited } => {
                 let awaited = &self.plan.awaited[*awaited];
@@ -190,7 +197,7 @@ impl<'p> Crew<'p> {
                 }
                 release.info.description = description;
                 self.record_hooks(&mut release);
-                self.storage.update(&release).await?;
+                self.last_words.update(&release).await?;
             }
             Act::Supersede { revision } => self.mark(*revision, Status::Superseded, None).await?,
             Act::BeginDelete { revision } => {
@@ -256,9 +263,19 @@ impl<'p> Crew<'p> {
             Propagation::Orphan => slipway_cluster::Propagation::Orphan,
         };
         let options = Delete { propagation, uid: uid.map(str::to_owned), ..Delete::default() };
-        self.cluster.delete(at, &options).await?;
+        if self.cluster.delete(at, &options).await? == Deleted::Gone {
+            self.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(at.clone());
+        }
         self.tell(at, ObjectState::Deleted, None);
         Ok(())
+    }
+
+    /// Waits until what was deleted is gone.
+    async fn absent(&self, at: &At, uid: Option<&str>) -> Result<(), OpError> {
+        if self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(at) {
+            return Ok(());
+        }
+        Ok(self.waiter.absent(at, uid, self.options.deletion_timeout).await?)
     }
 
     fn tell(&self, at: &At, state: ObjectState, node: Option<&str>) {
@@ -294,7 +311,7 @@ impl<'p> Crew<'p> {
                 if let Some(live) = live {
                     let old = uid(&live);
                     self.delete(at, resource.settings.propagation, old).await?;
-                    self.waiter.absent(at, old, self.options.deletion_timeout).await?;
+                    self.absent(at, old).await?;
                 }
                 ObjectState::Recreated
             }

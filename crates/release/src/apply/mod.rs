@@ -226,6 +226,7 @@ async fn locked(
     check: impl FnOnce(&Plan) -> Result<(), Failure>,
 ) -> Result<Report, Failure> {
     let before = early.before;
+    let cluster = &cluster.guarded(held.gate());
     let plan = match early.plan {
         Some(plan) if is_current(cluster, &plan).await? => plan,
         _ => plan::plan(cluster, request, events).await?,

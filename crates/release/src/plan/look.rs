@@ -78,10 +78,8 @@ impl Look<'_> {
             .previous
             .iter()
             .map(|document| {
-                let mut object = document.object.clone();
-                let gvk = object::gvk(&object);
-                let id = crate::resource::normalise(&mut object, namespace, self.scopes.of(&gvk));
-                (id, &document.object)
+                let scope = self.scopes.of(&object::gvk(&document.object));
+                (crate::resource::identify(&document.object, namespace, scope), &document.object)
             })
             .collect();
         // Boxed and collected: of a lazy iterator the compiler cannot tell that the future may move
@@ -275,7 +273,22 @@ fn refused(resource: &Resource, refusal: &Refusal) -> Problem {
         }
         Refusal::Rejected(why) => Problem::error(format!("{}: {why}", resource.human())),
     };
-    resource.origin.blame(&resource.object, "", problem)
+    let (Refusal::Immutable(why) | Refusal::Rejected(why)) = refusal;
+    let word = field_of(why).map(|field| format!("{field}:")).unwrap_or_default();
+    resource.origin.blame(&resource.object, &word, problem)
+}
+
+/// The last name of the first field a server complains about: `.spec.nonsense: field not declared in schema`,
+/// `Pod "x" is invalid: spec.containers[0].image: Required value`.
+fn field_of(message: &str) -> Option<&str> {
+    let is_path = |word: &&str| {
+        let path = word.trim_start_matches('.');
+        path.starts_with(|first: char| first.is_ascii_lowercase())
+            && path.contains(['.', '['])
+            && path.chars().all(|c| c.is_ascii_alphanumeric() || ".[]_-".contains(c))
+    };
+    let path = message.split_whitespace().filter_map(|word| word.strip_suffix(':')).find(is_path)?;
+    path.rsplit(['.', '[', ']']).find(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
 /// What somebody may not do to an object, told about the object; all other trouble ends the plan.
@@ -285,4 +298,27 @@ pub(super) fn denied(resource: &Resource, what: &str, error: Error) -> Result<Pr
     }
     let problem = Problem::error(format!("{} cannot {what}: {}", resource.human(), error.message));
     Ok(resource.origin.blame(&resource.object, "", problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_field_of_a_refusal_is_found() {
+        for (message, field) in [
+            (
+                "failed to create typed patch object (t1/web; apps/v1, Kind=Deployment): .spec.nonsense: field not declared in schema",
+                Some("nonsense"),
+            ),
+            (
+                "Deployment.apps \"x\" is invalid: spec.template.spec.containers[0].image: Required value",
+                Some("image"),
+            ),
+            ("Service \"x\" is invalid: spec.ports[0]: Duplicate value", Some("ports")),
+            ("services \"x\" is forbidden: User \"jo\" cannot patch resource", None),
+        ] {
+            assert_eq!(field_of(message), field, "{message}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use serde::Serialize;
 use serde_json::Value;
 use slipway_cluster::{At, Delete, ErrorClass};
-use slipway_manifest::ObjectId;
+use slipway_manifest::{ObjectId, object};
 use slipway_problem::Problems;
 
 use super::look::{Look, denied, uid};
@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::ops::Removed;
 use crate::record;
 use crate::resource::settings::Reading;
+use crate::resource::transform::Document;
 use crate::resource::{Ownership, Resource, is_crd, is_namespace, is_webhook_configuration};
 use crate::stage::Stage;
 
@@ -45,12 +46,17 @@ impl Look<'_> {
         problems: &mut Problems,
     ) -> Result<(Vec<Removed>, Vec<Doomed>, Vec<Remaining>), Failure> {
         let (name, namespace, scopes) = (&self.request.name, &self.request.namespace, self.scopes);
-        let documents = self.previous.to_vec();
+        // Of thousands most are still there: only what is not is looked at closely.
+        let is_deployed = |document: &Document| {
+            let gvk = object::gvk(&document.object);
+            deployed.contains(&crate::resource::identify(&document.object, namespace, scopes.of(&gvk)))
+        };
+        let documents = self.previous.iter().filter(|document| !is_deployed(document)).cloned().collect();
         let (resources, _) = record::resources(documents, namespace, |gvk| scopes.of(gvk), Reading::Lenient);
         let mut candidates: Vec<Resource> = Vec::new();
         let mut remaining = Vec::new();
         for resource in resources {
-            if deployed.contains(&resource.id) || resource.settings.ownership == Ownership::Anyone {
+            if resource.settings.ownership == Ownership::Anyone {
                 continue;
             }
             if resource.settings.skip_delete {

@@ -182,68 +182,77 @@ pub fn references(resource: &Resource, bindings: &Bindings, release_namespace: &
     found.references
 }
 
-/// Finds what must be gone before a resource is deleted.
-pub fn delete_references(
-    resource: &Resource,
-    others: &[&Resource],
-    release_namespace: &str,
-) -> Vec<Reference> {
-    let mut found = Vec::new();
-    let mut add =
-        |selector: Selector, field: &str| found.push(Reference { selector, field: field.to_owned() });
-    let id = &resource.id;
-    if is_crd(&resource.gvk) {
-        let text = |path: &str| resource.object.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        if let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) {
-            add(Selector { group: Some(group), kind: Some(kind), ..Selector::default() }, "spec.names");
+/// Who uses what, by the kind, namespace and name of what is used: users go first.
+#[derive(Debug, Default)]
+pub struct Users(HashMap<(String, String, String), Vec<Reference>>);
+
+impl Users {
+    pub fn of<'a>(resources: impl Iterator<Item = &'a Resource>, release_namespace: &str) -> Users {
+        let mut users = Users::default();
+        for user in resources {
+            users.add_all(user, release_namespace);
         }
-        return found;
+        users
     }
-    let is_role = resource.gvk.group == RBAC && matches!(resource.gvk.kind.as_str(), "Role" | "ClusterRole");
-    let is_account = resource.gvk.group.is_empty() && resource.gvk.kind == "ServiceAccount";
-    let is_service = resource.gvk.group.is_empty() && resource.gvk.kind == "Service";
-    if !(is_role || is_account || is_service) {
-        return found;
-    }
-    for other in others {
-        let exactly = || {
-            Selector::exactly(&other.gvk.group, &other.gvk.kind, Some(&other.id.namespace), &other.id.name)
+
+    fn add_all(&mut self, user: &Resource, release_namespace: &str) {
+        let Resource { gvk, id, object, .. } = user;
+        let mut add = |kind: &str, namespace: &str, name: &str, field: &str| {
+            let selector = Selector::exactly(&gvk.group, &gvk.kind, Some(&id.namespace), &id.name);
+            let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
+            self.0.entry(key).or_default().push(Reference { selector, field: field.to_owned() });
         };
-        if is_role && is_binding(&other.gvk) {
-            let role = other.object.get("roleRef");
-            let is = |field: &str, wanted: &str| role.and_then(|role| text(role, field)) == Some(wanted);
-            let near = resource.gvk.kind == "ClusterRole" || other.id.namespace == id.namespace;
-            if is("kind", &resource.gvk.kind) && is("name", &id.name) && near {
-                add(exactly(), "roleRef");
+        if is_binding(gvk) {
+            let role = object.get("roleRef");
+            let of = |field: &str| role.and_then(|role| text(role, field));
+            if let (Some(kind), Some(name)) = (of("kind"), of("name")) {
+                let namespace = if kind == "ClusterRole" { "" } else { &id.namespace };
+                add(kind, namespace, name, "roleRef");
+            }
+            for (namespace, name) in subjects(object, id, release_namespace) {
+                add("ServiceAccount", &namespace, &name, "subjects");
+            }
+            return;
+        }
+        if let Some(spec) = pod_template(gvk, object).and_then(|template| template.get("spec")) {
+            let mut names: Vec<&str> = ["serviceAccountName", "serviceAccount"]
+                .iter()
+                .filter_map(|field| text(spec, field))
+                .collect();
+            names.dedup();
+            for name in names {
+                add("ServiceAccount", &id.namespace, name, "serviceAccountName");
             }
         }
-        if is_account {
-            if is_binding(&other.gvk) {
-                let names = subjects(&other.object, &other.id, release_namespace);
-                if names.iter().any(|(namespace, name)| *namespace == id.namespace && *name == id.name) {
-                    add(exactly(), "subjects");
+        if gvk.group == "admissionregistration.k8s.io" || gvk.kind == "APIService" {
+            for reference in references(user, &Bindings::default(), release_namespace) {
+                let Selector { kind, namespace, name, .. } = &reference.selector;
+                if let (Some("Service"), Some(namespace), Some(name)) = (kind.as_deref(), namespace, name) {
+                    add("Service", namespace, name, "service");
                 }
-            } else if other.id.namespace == id.namespace
-                && let Some(spec) =
-                    pod_template(&other.gvk, &other.object).and_then(|template| template.get("spec"))
-                && ["serviceAccountName", "serviceAccount"]
-                    .iter()
-                    .any(|field| text(spec, field) == Some(&id.name))
-            {
-                add(exactly(), "serviceAccountName");
-            }
-        }
-        if is_service && (other.gvk.group == "admissionregistration.k8s.io" || other.gvk.kind == "APIService")
-        {
-            let bare = Bindings::default();
-            let named = Selector::exactly("", "Service", Some(&id.namespace), &id.name);
-            if references(other, &bare, release_namespace).iter().any(|reference| reference.selector == named)
-            {
-                add(exactly(), "service");
             }
         }
     }
-    found
+}
+
+/// Finds what must be gone before a resource is deleted.
+pub fn delete_references(resource: &Resource, users: &Users) -> Vec<Reference> {
+    let Resource { gvk, id, object, .. } = resource;
+    if is_crd(gvk) {
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else {
+            return Vec::new();
+        };
+        let selector = Selector { group: Some(group), kind: Some(kind), ..Selector::default() };
+        return vec![Reference { selector, field: "spec.names".to_owned() }];
+    }
+    let is_used = match gvk.kind.as_str() {
+        "Role" | "ClusterRole" => gvk.group == RBAC,
+        "ServiceAccount" | "Service" => gvk.group.is_empty(),
+        _ => false,
+    };
+    let key = (gvk.kind.clone(), id.namespace.clone(), id.name.clone());
+    if is_used { users.0.get(&key).cloned().unwrap_or_default() } else { Vec::new() }
 }
 
 fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {

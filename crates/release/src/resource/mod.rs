@@ -8,7 +8,7 @@ pub mod text;
 pub mod transform;
 
 use serde_json::Value;
-use slipway_manifest::{Gvk, ObjectId, object};
+use slipway_manifest::{Gvk, ObjectId};
 
 pub use origin::Origin;
 pub use settings::{
@@ -103,13 +103,20 @@ pub fn is_webhook_configuration(gvk: &Gvk) -> bool {
 /// Settles where an object lives: takes out a namespace that is the release's own or means nothing, and
 /// gives the identity.
 pub fn normalise(object: &mut Value, release_namespace: &str, scope: Scope) -> ObjectId {
-    let strip = match (object::namespace(object), scope) {
-        (_, Scope::Cluster) => true,
-        (Some(namespace), _) => namespace == release_namespace,
-        (None, _) => true,
-    };
-    if strip && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+    let id = identify(object, release_namespace, scope);
+    if id.namespace.is_empty()
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
         metadata.shift_remove("namespace");
     }
-    ObjectId::of(object)
+    id
+}
+
+/// What an object is called in a release: without a namespace in the release's own, or if its kind has none.
+pub fn identify(object: &Value, release_namespace: &str, scope: Scope) -> ObjectId {
+    let mut id = ObjectId::of(object);
+    if scope == Scope::Cluster || id.namespace == release_namespace {
+        id.namespace.clear();
+    }
+    id
 }

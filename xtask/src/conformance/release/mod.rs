@@ -9,11 +9,12 @@ mod failures;
 mod helm;
 mod lifecycle;
 mod order;
+mod relay;
 mod stage;
 
 use std::fs;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -50,30 +51,14 @@ pub fn run() -> Result<()> {
         fs::remove_dir_all(&stage.work)?;
     }
     let all = [changes::CASES, order::CASES, failures::CASES, lifecycle::CASES, helm::CASES].concat();
-    let cases: Vec<&Case> =
-        all.into_iter().filter(|case| only.is_empty() || only.contains(&case.number)).collect();
-    let next = AtomicUsize::new(0);
-    let failed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let began = Instant::now();
-                    let result = play(&stage, case);
-                    let seconds = began.elapsed().as_secs_f64();
-                    match result {
-                        Ok(()) => println!("  ok     {:>2} {} ({seconds:.1} s)", case.number, case.name),
-                        Err(error) => {
-                            println!("  FAILED {:>2} {} ({seconds:.1} s)\n{error:#}", case.number, case.name);
-                            let mut failed = failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                            failed.push(format!("{} {}", case.number, case.name));
-                        }
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let chosen = |cases: &[&'static Case]| -> Vec<&'static Case> {
+        let is_chosen = |case: &&&Case| only.is_empty() || only.contains(&case.number);
+        cases.iter().filter(is_chosen).copied().collect()
+    };
+    let (together, alone) = (chosen(&all), chosen(failures::ALONE));
+    let mut failed = play_all(&stage, &together, AT_ONCE);
+    failed.extend(play_all(&stage, &alone, 1));
+    let cases = [together, alone].concat();
     let mut numbers: Vec<u32> = cases.iter().map(|case| case.number).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -87,6 +72,32 @@ pub fn run() -> Result<()> {
         bail!("these failed: {}", failed.join("; "));
     }
     Ok(())
+}
+
+/// Plays cases, so many at once; gives those that failed.
+fn play_all(stage: &Stage, cases: &[&Case], at_once: usize) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let began = Instant::now();
+                    let result = play(stage, case);
+                    let seconds = began.elapsed().as_secs_f64();
+                    match result {
+                        Ok(()) => println!("  ok     {:>2} {} ({seconds:.1} s)", case.number, case.name),
+                        Err(error) => {
+                            println!("  FAILED {:>2} {} ({seconds:.1} s)\n{error:#}", case.number, case.name);
+                            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                            failed.push(format!("{} {}", case.number, case.name));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn play(stage: &Stage, case: &Case) -> Result<()> {

@@ -79,8 +79,13 @@ impl Scene<'_> {
 
     /// Our binary in this namespace.
     pub fn command(&self, words: &[&str]) -> Command {
+        self.command_with(words, &self.stage.real.kubeconfig())
+    }
+
+    /// Our binary in this namespace, connecting as a kubeconfig says.
+    pub fn command_with(&self, words: &[&str], kubeconfig: &Path) -> Command {
         let mut command = Command::new(&self.stage.slipway);
-        command.args(words).args(["-n", &self.namespace, "--kubeconfig"]).arg(self.stage.real.kubeconfig());
+        command.args(words).args(["-n", &self.namespace, "--kubeconfig"]).arg(kubeconfig);
         command.current_dir(&self.directory).env("HOME", &self.directory).env_remove("KUBECONFIG");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -29,8 +29,9 @@ async fn s40_saved_plans() {
     world.deployed(&[config_map("a", "1")]).await;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "hunter2"}});
     let plan = world.plan(&[config_map("a", "2"), secret]).await.expect("plans");
-    assert!(saved::save(&plan, None).is_err(), "secrets are not written in clear");
-    let bytes = saved::save(&plan, Some(KEY)).expect("saves");
+    let refused = saved::save(&plan, None, world.events.redactor()).expect_err("is not written in clear");
+    assert!(refused.to_string().contains("Secret/s is secret"), "{refused}");
+    let bytes = saved::save(&plan, Some(KEY), world.events.redactor()).expect("saves");
     let text_of = String::from_utf8_lossy(&bytes);
     assert!(!text_of.contains("hunter2") && !text_of.contains("aHVudGVyMg"), "{text_of}");
     assert!(saved::load(&bytes, None).is_err());
@@ -58,11 +59,44 @@ async fn s40_saved_plans() {
     // What is deployed is what was saved, whatever the source says by now; a rollback stays one.
     let request = world.with(Content::Revision(Some(1)));
     let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
-    let bytes = saved::save(&plan, Some(KEY)).expect("saves");
+    let bytes = saved::save(&plan, Some(KEY), world.events.redactor()).expect("saves");
     carry_out(&world, &saved::load(&bytes, Some(KEY)).expect("loads"), false).await.expect("runs");
     let history = world.history().await;
     assert_eq!(history.releases[2].info.description, "Rollback to 1");
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
+}
+
+/// Without a key a plan is only saved if nothing in it is known to be secret.
+#[tokio::test]
+async fn plans_in_clear_hold_no_secret() {
+    let world = World::new();
+    let known = slipway_event::Redactor::new();
+    known.register("tok-12345678");
+    let note = |key: &str, value: &str| json!({key: value});
+    let open = config_map("a", "1");
+    for (what, object, says) in [
+        ("marked", annotated(open.clone(), note("werf.io/sensitive", "true")), "ConfigMap/a is secret"),
+        (
+            "partly",
+            annotated(open.clone(), note("werf.io/sensitive-paths", "$.data.key")),
+            "ConfigMap/a is secret",
+        ),
+        ("known", config_map("a", "it says tok-12345678"), "a secret value is part of the plan"),
+        ("encoded", config_map("a", "dG9rLTEyMzQ1Njc4"), "a secret value is part of the plan"),
+    ] {
+        let plan = world.plan(&[object]).await.expect("plans");
+        let refused = saved::save(&plan, None, &known).expect_err(what).to_string();
+        assert!(refused.contains(says) && refused.contains("give a key"), "{what}: {refused}");
+        assert!(saved::save(&plan, Some(KEY), &known).is_ok(), "{what}");
+    }
+    let mut world = world;
+    world.values = json!({"token": "tok-12345678"});
+    let plan = world.plan(std::slice::from_ref(&open)).await.expect("plans");
+    assert!(saved::save(&plan, None, &known).is_err(), "in the values");
+    world.values = json!({});
+    let plan = world.plan(&[open]).await.expect("plans");
+    let bytes = saved::save(&plan, None, &known).expect("holds nothing secret");
+    assert!(saved::load(&bytes, None).is_ok());
 }
 
 /// Scenario 41: what Helm needs to read our records, byte by byte. (Helm itself runs in

@@ -194,9 +194,14 @@ async fn s20_contradictions() {
     let mut web = deployment("web", "nginx");
     web["spec"]["template"]["spec"]["containers"][0]["envFrom"] =
         json!([{"configMapRef": {"name": "late", "optional": false}}]);
+    let web = annotated(web, json!({"werf.io/track-termination-mode": "NonBlocking"}));
     let late = annotated(config_map("late", "1"), json!({"werf.io/weight": "10"}));
-    let plan = world.plan(&[web, late]).await.expect("plans");
+    let plan = world.plan(&[web.clone(), late.clone()]).await.expect("plans");
     assert!(plan.warnings.to_string().contains("does not wait for"), "{}", plan.warnings);
+    let (world, tap) = world.tapped();
+    assert_eq!(world.deployed(&[web, late]).await.status, "deployed");
+    assert!(tap.position("/deployments/web") < tap.position("/configmaps/late"), "the weight counts");
+    assert!(world.said().contains("does not wait for"), "a run tells it too");
     let needs = |name: &str, other: &str| {
         let note =
             json!({"werf.io/deploy-dependency-x": format!("state=present,kind=ConfigMap,name={other}")});

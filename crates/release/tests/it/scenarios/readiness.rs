@@ -108,7 +108,14 @@ async fn s46_hooks_and_claims_on_a_cluster() {
         "accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": {"requests": {"storage": "1Gi"}}}});
     let hook = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "once", "annotations": {"helm.sh/hook": "post-install"}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}});
-    world.deployed(&[class, claim, hook]).await;
+    let mut consumer = deployment("web", "nginx");
+    consumer["spec"]["template"]["spec"]["volumes"] =
+        json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let (world, tap) = world.tapped();
+    // The claim comes before its consumer and is not waited for: without a consumer it is never bound.
+    let consumer = annotated(consumer, json!({"werf.io/track-termination-mode": "NonBlocking"}));
+    world.deployed(&[class, claim, consumer, hook]).await;
+    assert!(tap.position("/persistentvolumeclaims/data") < tap.position("/deployments/web"));
     let pod = world.get("Pod", "once").await.expect("is there");
     assert_eq!(pod["status"]["phase"], "Succeeded");
 }
@@ -150,8 +157,11 @@ async fn s46_custom_objects_in_time() {
 /// Scenario 47: failures count once each, and as many as allowed are borne.
 #[tokio::test]
 async fn s47_failure_counting() {
-    let flapping = |name: &str, failures: &str, allowed: Option<&str>| {
-        let fate = json!({"sim/fail": "crashloop", "sim/fail-count": failures});
+    let flapping = |name: &str, failures: Option<&str>, allowed: Option<&str>| {
+        let mut fate = json!({"sim/fail": "crashloop"});
+        if let Some(failures) = failures {
+            fate["sim/fail-count"] = failures.into();
+        }
         let web = fated(deployment(name, "nginx"), fate);
         match allowed {
             Some(allowed) => annotated(web, json!({"werf.io/failures-allowed-per-replica": allowed})),
@@ -159,11 +169,13 @@ async fn s47_failure_counting() {
         }
     };
     // One container that crashes once is one failure, however often its pod is updated.
-    World::new().deployed(&[flapping("once", "1", None)]).await;
-    World::new().deployed(&[flapping("thrice", "3", Some("3"))]).await;
-    let failure = World::new().failed(&[flapping("thrice", "3", None)]).await.to_string();
-    assert!(failure.contains("2 failures, 1 allowed"), "{failure}");
-    World::new().failed(&[flapping("none", "1", Some("0"))]).await;
+    World::new().deployed(&[flapping("once", Some("1"), None)]).await;
+    World::new().deployed(&[flapping("thrice", Some("3"), Some("3"))]).await;
+    // For ever, or it might be over before anybody looks.
+    let failure = World::new().failed(&[flapping("ever", None, None)]).await.to_string();
+    assert!(failure.contains("failures, 1 allowed"), "{failure}");
+    let failure = World::new().failed(&[flapping("none", None, Some("0"))]).await.to_string();
+    assert!(failure.contains("CrashLoopBackOff"), "{failure}");
     let mut never = fated(job("never", "busybox"), json!({"sim/fail": "imagepull"}));
     never["metadata"]["annotations"] = json!({"werf.io/failures-allowed-per-replica": "5"});
     World::new().failed(&[never]).await;
@@ -213,6 +225,62 @@ async fn s48_log_filters() {
     let pods: std::collections::BTreeSet<&str> =
         lines.iter().filter(|(pod, ..)| pod.starts_with("many-")).map(|(pod, ..)| pod.as_str()).collect();
     assert!((1..=2).contains(&pods.len()), "{pods:?}");
+}
+
+/// Events of the cluster are shown where an annotation asks for them, and only there.
+#[tokio::test(start_paused = true)]
+async fn events_of_the_cluster_are_told_when_asked_for() {
+    let (world, tap) = World::bare().tapped();
+    world.settle_in().await;
+    world.deployed(&[boats()]).await;
+    world.heard.drain();
+    let rule = |shown: &str| json!({"slipway.dev/ready-when": "{.status.phase}==Afloat", "werf.io/show-service-messages": shown});
+    let objects = [boats(), annotated(boat("loud"), rule("true")), annotated(boat("quiet"), rule("false"))];
+    let harbour = async {
+        // An event is news to whoever watches already: written once both are followed, it cannot be missed.
+        let watches = || {
+            let seen = tap.seen();
+            seen.iter()
+                .filter(|seen| seen.path.ends_with("/events") && seen.query.contains("watch=true"))
+                .count()
+        };
+        while watches() == 0
+            || world.get("Boat", "loud").await.is_none()
+            || world.get("Boat", "quiet").await.is_none()
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        for name in ["loud", "quiet"] {
+            let uid = world.get("Boat", name).await.expect("is there")["metadata"]["uid"].clone();
+            let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{name}.1")},
+                "involvedObject": {"apiVersion": "example.com/v1", "kind": "Boat", "name": name, "namespace": "t1", "uid": uid},
+                "reason": "Leaking", "message": format!("water in {name}"), "type": "Normal"});
+            world.create("harbour", &event).await;
+        }
+        let mut told = String::new();
+        while !told.contains("Leaking: water in loud") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            told.push_str(&world.said());
+        }
+        for name in ["quiet", "loud"] {
+            let (patch, options) =
+                (Patch::Merge(json!({"status": {"phase": "Afloat"}})), WriteOptions::manager("harbour"));
+            world
+                .cluster
+                .patch(&place("Boat", name), &patch, &options, Some("status"))
+                .await
+                .expect("writes");
+        }
+        told
+    };
+    let (report, told) = tokio::time::timeout(Duration::from_secs(600), async {
+        tokio::join!(world.deployed(&objects), harbour)
+    })
+    .await
+    .expect("the event is told");
+    assert_eq!(report.status, "deployed");
+    let told = told + &world.said();
+    assert!(!told.contains("water in quiet"), "{told}");
 }
 
 /// What a terminal needs to show: operations, objects and their pods as they go.

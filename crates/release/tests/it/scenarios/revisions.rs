@@ -34,18 +34,24 @@ async fn s01_fresh_install() {
     assert_eq!(world.history().await.releases[0].info.description, "Install complete");
 }
 
-/// Scenario 2: a second run without changes writes nothing but its lock.
+/// Scenario 2: a second run without changes writes nothing, not even a lock.
 #[tokio::test]
 async fn s02_second_run_is_skipped() {
     let (world, tap) = World::new().tapped();
     let objects = [config_map("a", "1"), deployment("web", "nginx")];
     world.deployed(&objects).await;
     let before = tap.written().len();
+    let versions = || async {
+        let live = [world.get("ConfigMap", "a").await, world.get("Deployment", "web").await];
+        live.map(|live| text(&live, "/metadata/resourceVersion").to_owned())
+    };
+    let known = versions().await;
     let report = world.deployed(&objects).await;
     assert_eq!((report.status.as_str(), report.revision), ("skipped", 1));
     assert_eq!(world.statuses().await, [(1, Status::Deployed)]);
     let written = tap.written().split_off(before);
-    assert!(written.iter().all(|path| path.ends_with("/werf-synchronization")), "{written:?}");
+    assert!(written.is_empty(), "{written:?}");
+    assert_eq!(versions().await, known);
     assert!(world.plan(&objects).await.expect("plans").is_empty());
 }
 

@@ -51,8 +51,16 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
         let plan = engine::plan(&cluster, &request, &session.events()).await.map_err(fail)?;
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();
-            let bytes = saved::save(&plan, key.as_deref().map(str::trim)).map_err(fail)?;
-            crate::files::replace(path, &bytes).with_context(|| format!("write {}", path.display()))?;
+            let key = key.as_deref().map(str::trim);
+            let bytes = saved::save(&plan, key, session.redactor()).map_err(fail)?;
+            crate::files::replace_private(path, &bytes)
+                .with_context(|| format!("write {}", path.display()))?;
+            if key.is_none() && !session.is_quiet() {
+                anstream::eprintln!(
+                    "{} holds the values and objects of the release in clear; --secret-key encrypts it",
+                    path.display()
+                );
+            }
         }
         match args.graph {
             Some(GraphForm::Dot) => show::print(&plan.to_dot())?,
