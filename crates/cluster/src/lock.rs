@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use serde_json::{Map, Value, json};
 use sha3::{Digest, Sha3_224};
 use slipway_event::{Event, Events};
@@ -137,7 +138,10 @@ impl Lock {
                     let left = lease.expires + 1 - events.clock().now().as_second();
                     lock.options.poll.min(Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1)))
                 }
-                Err(e) if e.class == ErrorClass::Conflict => Duration::from_millis(100),
+                // Another lock of the namespace was written meanwhile: soon again, and not all in step.
+                Err(e) if e.class == ErrorClass::Conflict => {
+                    Duration::from_millis(rand::rng().random_range(2..40))
+                }
                 Err(e) => return Err(e),
             };
             if options.patience.is_some_and(|patience| started.elapsed() + pause > patience) {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::kinds::Kind;
-use crate::watch::{Interest, Past, Watched};
+use crate::watch::{Interest, Past, Watched, version};
 use crate::{At, Cluster};
 
 /// How often to read where watching is not allowed.
@@ -36,10 +36,6 @@ pub(crate) struct Observer {
     /// Wakes whoever follows the object.
     pub(crate) wake: Arc<Notify>,
     next_read: Instant,
-}
-
-fn version(value: &Value) -> Option<u64> {
-    value["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
 impl Observer {
@@ -74,8 +70,12 @@ impl Observer {
 
     /// The newest state known.
     pub(crate) fn seen(&mut self) -> Seen {
-        let shown = match &self.watched {
-            Some(watched) if self.is_usable() => watched.get(self.at.namespace.as_deref(), &self.at.name),
+        let (shown, watched) = match &self.watched {
+            Some(watched) if self.is_usable() => {
+                // First how far the watch is: what it shows then is of that version or a later one.
+                let until = watched.version();
+                (watched.get(self.at.namespace.as_deref(), &self.at.name), until)
+            }
             _ => return self.own(),
         };
         match (&shown, &self.read) {
@@ -86,6 +86,10 @@ impl Observer {
                 _ => self.is_caught_up = true,
             },
             (None, None) => self.is_caught_up = true,
+            // It went between our read and the watch.
+            (None, Some(read)) if version(read).is_some_and(|read| read <= watched) => {
+                self.is_caught_up = true;
+            }
             (Some(_), None) | (None, Some(_)) => return self.own(),
         }
         shown.map_or(Seen::Absent, Seen::Present)

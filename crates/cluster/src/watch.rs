@@ -56,6 +56,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     objects: BTreeMap<(String, String), Arc<Value>>,
+    /// The version of the cluster this is known to be the state of.
+    version: u64,
     is_synced: bool,
     denied: Option<Error>,
     readers: Readers,
@@ -164,6 +166,11 @@ impl Watched {
         lock(&self.running.shared.state).is_synced
     }
 
+    /// The version of the cluster the objects are known to be the state of.
+    pub(crate) fn version(&self) -> u64 {
+        lock(&self.running.shared.state).version
+    }
+
     /// Why nothing can be read, if so.
     pub(crate) fn denied(&self) -> Option<Error> {
         lock(&self.running.shared.state).denied.clone()
@@ -180,14 +187,20 @@ impl Watched {
     }
 }
 
+/// The version an object was last written in.
+pub(crate) fn version(value: &Value) -> Option<u64> {
+    value["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
 fn key_of(value: &Value) -> (String, String) {
     let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
     (text(object::namespace(value)), text(object::name(value)))
 }
 
 impl Shared {
-    fn replace(&self, items: Vec<Value>) {
+    fn replace(&self, items: Vec<Value>, version: &str) {
         let mut state = lock(&self.state);
+        state.version = version.parse().unwrap_or(0);
         let fresh: BTreeMap<_, _> = items.into_iter().map(|item| (key_of(&item), Arc::new(item))).collect();
         let old = std::mem::replace(&mut state.objects, fresh);
         let was_synced = std::mem::replace(&mut state.is_synced, true);
@@ -210,6 +223,7 @@ impl Shared {
 
     fn change(&self, kind: &str, value: Value) {
         let mut state = lock(&self.state);
+        state.version = version(&value).unwrap_or(0).max(state.version);
         let value = Arc::new(value);
         if kind == "DELETED" {
             state.objects.remove(&key_of(&value));
@@ -251,7 +265,7 @@ async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
             };
             let mut version = match listed {
                 Ok(listed) => {
-                    shared.replace(listed.items);
+                    shared.replace(listed.items, &listed.resource_version);
                     listed.resource_version
                 }
                 Err(e) if e.is_transient() => {
