@@ -156,6 +156,8 @@ pub struct Parts<'a> {
     pub release_namespace: &'a str,
     /// Drop waits nothing comes after.
     pub no_final_tracking: bool,
+    /// But not those for hooks.
+    pub track_hooks: bool,
 }
 
 /// A graph and what could not be honoured in it.
@@ -295,7 +297,7 @@ pub fn build(parts: &Parts<'_>) -> Result<Built, Problems> {
         );
     }
     let graph = builder.graph.try_build().map_err(|defects| cycles(parts, defects))?;
-    let graph = if parts.no_final_tracking { without_final_tracking(graph) } else { graph };
+    let graph = if parts.no_final_tracking { without_final_tracking(graph, parts) } else { graph };
     Ok(Built { graph: graph.reduced(), warnings, references })
 }
 
@@ -627,7 +629,11 @@ fn hook_order(parts: &Parts<'_>, visited: &[Vec<Ids>], wishes: &mut Vec<(Id, Id)
 }
 
 /// Takes out waits that no change comes after.
-fn without_final_tracking(graph: Graph<Op>) -> Graph<Op> {
+fn without_final_tracking(graph: Graph<Op>, parts: &Parts<'_>) -> Graph<Op> {
+    let is_hook = |op: &Op| match op.act {
+        Act::Ready { item, .. } => parts.items[item].resource.stored == Stored::Hook,
+        _ => false,
+    };
     let mut leads: Vec<bool> = vec![false; graph.len()];
     for node in graph.nodes().rev() {
         leads[node.position()] = node
@@ -637,6 +643,7 @@ fn without_final_tracking(graph: Graph<Op>) -> Graph<Op> {
     let drop: BTreeSet<Id> = graph
         .nodes()
         .filter(|node| node.value().category() == Category::Track && !leads[node.position()])
+        .filter(|node| !(parts.track_hooks && is_hook(node.value())))
         .map(|node| node.id().clone())
         .collect();
     graph.select(Edges::Contracted, |node| !drop.contains(node.id()))

@@ -76,6 +76,7 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
             since: args.since.map(|since| jiff::Timestamp::now() - since),
             tail: args.tail,
             previous: args.previous,
+            bytes: None,
         };
         if !args.follow {
             for source in &sources {
