@@ -33,6 +33,8 @@ pub struct Options {
     pub tail: Option<u32>,
     /// Of the container before its last restart.
     pub previous: bool,
+    /// At most so many bytes.
+    pub bytes: Option<u32>,
 }
 
 /// One line and when it was written.
@@ -129,6 +131,7 @@ fn request(source: &Source, options: &Options, follow: bool) -> Call {
         .with("follow", if follow { "true" } else { "" })
         .with("sinceTime", &since)
         .with("tailLines", &options.tail.map(|tail| tail.to_string()).unwrap_or_default())
+        .with("limitBytes", &options.bytes.map(|bytes| bytes.to_string()).unwrap_or_default())
         .with("previous", if options.previous { "true" } else { "" })
         .on(&format!("/api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod));
     Call::get(Verb::Log, path, format!("read logs of {}/{}", source.pod, source.container))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipway_manifest::jsonpath::JsonPath;
+use slipway_manifest::jsonpath::{JsonPath, Missing};
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorClass};
@@ -147,8 +147,10 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
         return Err(invalid("invalid jsonpath: `range` and `end` cannot be waited for", None));
     }
     let normal = if inner.starts_with(['.', '[']) { format!("{{{inner}}}") } else { format!("{{.{inner}}}") };
+    // What is not there, or not of the right type, may be so a moment later.
     let parsed = JsonPath::parse(&escape_keys(&normal))
-        .map_err(|e| invalid(format!("invalid jsonpath: {e}"), None))?;
+        .map_err(|e| invalid(format!("invalid jsonpath: {e}"), None))?
+        .missing(Missing::Lenient);
     let value = value.map(value_of).transpose()?;
     Ok(Condition::JsonPath { path: Box::new(parsed), text: normal, value })
 }

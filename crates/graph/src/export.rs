@@ -32,6 +32,16 @@ impl EdgeStyle {
 type Label<'g, N> = Box<dyn Fn(NodeRef<'g, N>) -> String + 'g>;
 type Group<'g, N> = Box<dyn Fn(NodeRef<'g, N>) -> Option<String> + 'g>;
 type Style<'g, N> = Box<dyn Fn(NodeRef<'g, N>, NodeRef<'g, N>) -> EdgeStyle + 'g>;
+type Test<'g, N> = Box<dyn Fn(NodeRef<'g, N>) -> bool + 'g>;
+type Rank<'g, N> = Box<dyn Fn(NodeRef<'g, N>) -> usize + 'g>;
+
+/// Which way the arrows of a picture lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    #[default]
+    Right,
+    Down,
+}
 
 /// A picture of a graph in the making. Arrows lead from a need to its dependent: the way of the work.
 pub struct Drawing<'g, N> {
@@ -39,12 +49,25 @@ pub struct Drawing<'g, N> {
     label: Option<Label<'g, N>>,
     group: Option<Group<'g, N>>,
     style: Option<Style<'g, N>>,
+    title: Option<String>,
+    direction: Direction,
+    faded: Option<Test<'g, N>>,
+    rank: Option<Rank<'g, N>>,
 }
 
 impl<N> Graph<N> {
     /// Starts a picture of the graph.
     pub fn draw(&self) -> Drawing<'_, N> {
-        Drawing { graph: self, label: None, group: None, style: None }
+        Drawing {
+            graph: self,
+            label: None,
+            group: None,
+            style: None,
+            title: None,
+            direction: Direction::default(),
+            faded: None,
+            rank: None,
+        }
     }
 }
 
@@ -70,14 +93,60 @@ impl<'g, N> Drawing<'g, N> {
         self
     }
 
+    /// Names the picture, where its form has a place for that.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Lets the arrows lead another way than to the right.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+
+    /// Draws nodes that take no part dashed and grey.
+    #[must_use]
+    pub fn faded(mut self, faded: impl Fn(NodeRef<'g, N>) -> bool + 'g) -> Self {
+        self.faded = Some(Box::new(faded));
+        self
+    }
+
+    /// Lists the nodes of text drawings by this number instead of in the stable order.
+    #[must_use]
+    pub fn ranked(mut self, rank: impl Fn(NodeRef<'g, N>) -> usize + 'g) -> Self {
+        self.rank = Some(Box::new(rank));
+        self
+    }
+
+    fn is_faded(&self, node: NodeRef<'g, N>) -> bool {
+        self.faded.as_ref().is_some_and(|faded| faded(node))
+    }
+
+    /// The nodes as they are listed.
+    fn listed(&self) -> Vec<NodeRef<'g, N>> {
+        let mut nodes: Vec<NodeRef<'g, N>> = self.graph.nodes().collect();
+        if let Some(rank) = &self.rank {
+            nodes.sort_by_key(|node| rank(*node));
+        }
+        nodes
+    }
+
     /// Draws for Graphviz.
     pub fn dot(&self) -> String {
-        let mut text = String::from("digraph {\n  rankdir=LR;\n  node [shape=box];\n");
+        let name = self.title.as_ref().map(|title| dot_quoted(title) + " ").unwrap_or_default();
+        let direction = if self.direction == Direction::Down { "TB" } else { "LR" };
+        let mut text = format!("digraph {name}{{\n  rankdir={direction};\n  node [shape=box];\n");
         let (groups, loose) = self.groups();
         let node = |text: &mut String, indent: &str, node: NodeRef<'g, N>| {
             let _ = write!(text, "{indent}{}", dot_quoted(node.id()));
-            if let Some(label) = &self.label {
-                let _ = write!(text, " [label={}]", dot_quoted(&label(node)));
+            let mut marks = Vec::new();
+            marks.extend(self.label.as_ref().map(|label| format!("label={}", dot_quoted(&label(node)))));
+            marks.extend(self.is_faded(node).then(|| "style=dashed, color=gray".to_owned()));
+            if !marks.is_empty() {
+                let _ = write!(text, " [{}]", marks.join(", "));
             }
             text.push_str(";\n");
         };
@@ -101,13 +170,20 @@ impl<'g, N> Drawing<'g, N> {
         text
     }
 
-    /// Draws for Mermaid. Nodes are numbered in the stable order, so no two ids can collide.
+    /// Draws for Mermaid. Nodes are numbered as they are listed, so no two ids can collide.
     pub fn mermaid(&self) -> String {
-        let mut text = String::from("flowchart LR\n");
+        let direction = if self.direction == Direction::Down { "TD" } else { "LR" };
+        let mut text = format!("flowchart {direction}\n");
         let (groups, loose) = self.groups();
+        let mut numbers = vec![0; self.graph.len()];
+        for (number, node) in self.listed().into_iter().enumerate() {
+            numbers[node.position()] = number;
+        }
+        let number = |node: NodeRef<'g, N>| numbers[node.position()];
         let node = |text: &mut String, indent: &str, node: NodeRef<'g, N>| {
             let label = self.label.as_ref().map_or_else(|| node.id().to_string(), |label| label(node));
-            let _ = writeln!(text, "{indent}n{}[\"{}\"]", node.position(), mermaid_escaped(&label));
+            let class = if self.is_faded(node) { ":::skipped" } else { "" };
+            let _ = writeln!(text, "{indent}n{}[\"{}\"]{class}", number(node), mermaid_escaped(&label));
         };
         for (index, (name, members)) in groups.into_iter().enumerate() {
             let _ = writeln!(text, "  subgraph g{index}[\"{}\"]", mermaid_escaped(&name));
@@ -121,7 +197,10 @@ impl<'g, N> Drawing<'g, N> {
                 EdgeStyle::Solid => "-->",
                 EdgeStyle::Dashed | EdgeStyle::Dotted => "-.->",
             };
-            let _ = writeln!(text, "  n{} {arrow} n{}", need.position(), dependent.position());
+            let _ = writeln!(text, "  n{} {arrow} n{}", number(need), number(dependent));
+        }
+        if self.graph.nodes().any(|node| self.is_faded(node)) {
+            text.push_str("  classDef skipped stroke-dasharray: 4 4,color:gray\n");
         }
         text
     }
@@ -165,7 +244,7 @@ impl<'g, N> Drawing<'g, N> {
     fn groups(&self) -> (BTreeMap<String, Vec<NodeRef<'g, N>>>, Vec<NodeRef<'g, N>>) {
         let mut groups: BTreeMap<String, Vec<NodeRef<'g, N>>> = BTreeMap::new();
         let mut loose = Vec::new();
-        for node in self.graph.nodes() {
+        for node in self.listed() {
             match self.group.as_ref().and_then(|group| group(node)) {
                 Some(name) => groups.entry(name).or_default().push(node),
                 None => loose.push(node),

@@ -20,7 +20,7 @@ mod reduce;
 mod run;
 
 pub use build::{Defect, GraphBuilder, Refused};
-pub use export::{Drawing, EdgeStyle};
+pub use export::{Direction, Drawing, EdgeStyle};
 pub use fingerprint::Fingerprint;
 pub use graph::{Graph, NodeRef};
 pub use id::Id;

@@ -86,7 +86,8 @@ pub async fn logs(
         None => None,
     };
     let speakers = speakers(cluster, request, options).await?;
-    let asked = logs::Options { since: options.since, tail: options.tail, previous: options.previous };
+    let asked =
+        logs::Options { since: options.since, tail: options.tail, previous: options.previous, bytes: None };
     let follow = if options.follow { Follow::Yes } else { Follow::No };
     let take = Mutex::new(take);
     let listening = speakers.iter().map(|(namespace, speakers)| {

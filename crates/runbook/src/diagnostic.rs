@@ -96,7 +96,7 @@ impl<'t> Findings<'t> {
             if self.text.is_unknown(offset..offset + 1) {
                 continue;
             }
-            let problem = self.text.relocate(problem, offset);
+            let problem = self.text.relocate(problem, offset..offset + 1);
             self.found.borrow_mut().push(Diagnostic { problem, path: String::new(), step: None });
         }
     }
@@ -107,14 +107,13 @@ impl<'t> Findings<'t> {
         let scalar = node.as_map().is_none() && node.as_seq().is_none();
         // Of a collection only its first character is the finding's place.
         let extent = if scalar { span.start..span.end } else { span.start..span.start + 1 };
-        if self.text.is_unknown(extent) {
+        if self.text.is_unknown(extent.clone()) {
             return;
         }
-        let mut problem = problem.code(code);
+        let mut problem = self.text.relocate(problem.code(code), extent);
         if let Some(step) = at.step {
             problem.message = format!("step \"{step}\": {}", problem.message);
         }
-        let problem = self.text.relocate(problem, span.start);
         let step = at.step.map(str::to_owned);
         self.found.borrow_mut().push(Diagnostic { problem, path: at.path.clone(), step });
     }

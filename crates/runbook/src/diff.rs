@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use slipway_cluster::helm::History;
 use slipway_cluster::{At, ErrorClass, WriteOptions};
 use slipway_event::Redactor;
 use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider, diff};
@@ -147,12 +148,12 @@ pub(crate) async fn of_patch(attempt: &Attempt<'_>, own: &Patch, at: &At, live: 
 }
 
 /// What the release engine would change.
-pub(crate) async fn of_release(attempt: &Attempt<'_>, own: &Helm) -> Difference {
+pub(crate) async fn of_release(attempt: &Attempt<'_>, own: &Helm, history: &History) -> Difference {
     let content = match helm::content(&attempt.world.place, own).await {
         Ok(content) => content,
         Err(error) => return Difference::unavailable(error.message),
     };
-    let request = helm::request(own, content);
+    let request = helm::request(own, content, history);
     let planned =
         slipway_release::plan::plan(attempt.cluster(), &request, &slipway_event::Events::silent()).await;
     let plan = match planned {

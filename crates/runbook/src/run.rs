@@ -450,11 +450,10 @@ async fn run(
         match ended {
             Ok(Ok(done)) => {
                 written = done;
-                if let Some(why) = ledger.failure() {
-                    let message =
-                        format!("the record could not be written while the run was under way: {why}");
-                    place.events.send(Event::Warning { problem: Problem::warning(message) });
-                }
+                // A run that was killed then would have lost what it did, so it is no success.
+                error = ledger
+                    .failure()
+                    .map(|why| format!("the record could not be written while the run was under way: {why}"));
             }
             Ok(Err(why)) => error = Some(why.to_string()),
             Err(_) => error = Some(format!("writing the record {} took too long", store.place())),
@@ -632,7 +631,7 @@ struct Ledger<'a> {
     store: Option<&'a Store>,
     record: Mutex<Option<Record>>,
     destroys: bool,
-    /// Why the last write failed, until one succeeds.
+    /// Why a write failed.
     failed: Mutex<Option<String>>,
 }
 
@@ -752,8 +751,10 @@ impl Journal for StepJournal<'_> {
         }
         if changed {
             // A record that cannot be written now may be written later; the run goes on.
-            let failed = self.ledger.write().await.err().map(|error| error.to_string());
-            *self.ledger.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+            if let Err(error) = self.ledger.write().await {
+                let mut failed = self.ledger.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.get_or_insert(error.to_string());
+            }
         }
         Ok(())
     }

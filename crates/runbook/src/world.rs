@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::{
-    At, Cluster, Delete, Deleted, ErrorClass, Kind, ListOptions, Propagation, WriteOptions,
+    At, Cluster, Delete, Deleted, Error, ErrorClass, Kind, ListOptions, Propagation, WriteOptions,
 };
 use slipway_event::{Event, Events};
 use slipway_manifest::{Gvk, object};
@@ -72,16 +72,16 @@ impl<'a> World<'a> {
     }
 
     /// How the cluster serves a kind now; what an earlier step brought is seen.
-    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Option<Arc<Kind>>, StepError> {
+    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Option<Arc<Kind>>, Error> {
         if let Some(kind) = self.cluster().kind(gvk).await? {
             return Ok(Some(kind));
         }
         self.cluster().invalidate_kinds().await;
-        Ok(self.cluster().kind(gvk).await?)
+        self.cluster().kind(gvk).await
     }
 
     /// What a person calls `deploy`, `pods` or `certificates.cert-manager.io`.
-    pub(crate) async fn named(&self, name: &str) -> Result<Option<Arc<Kind>>, StepError> {
+    pub(crate) async fn named(&self, name: &str) -> Result<Option<Arc<Kind>>, Error> {
         let lower = name.to_ascii_lowercase();
         let find = |kinds: &slipway_cluster::Kinds| {
             kinds.by_name(name).or_else(|| kinds.by_name(&lower)).map(Arc::clone)
@@ -311,7 +311,7 @@ impl<'a> Attempt<'a> {
         &self,
         selection: &Selection,
         last: &mut Option<Instant>,
-    ) -> Result<Found, StepError> {
+    ) -> Result<Found, Error> {
         let fresh = last.is_none_or(|last| last.elapsed() >= REFRESH.min(self.world.place.poll * 5));
         let kinds = self.cluster().kinds().await?;
         let kind = match kinds.by_name(&selection.kind) {
@@ -330,7 +330,7 @@ impl<'a> Attempt<'a> {
             return match self.cluster().get(&at).await {
                 Ok(found) => Ok(Found::Objects(kind, found.into_iter().collect())),
                 Err(error) if error.is_absent() => Ok(Found::Objects(kind, Vec::new())),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             };
         }
         let options = ListOptions {
@@ -341,7 +341,7 @@ impl<'a> Attempt<'a> {
         match self.cluster().list(&kind, namespace, &options).await {
             Ok(listed) => Ok(Found::Objects(kind, listed.items)),
             Err(error) if error.is_absent() => Ok(Found::Objects(kind, Vec::new())),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }

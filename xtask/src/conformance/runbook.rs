@@ -1,5 +1,5 @@
 //! The runbooks of `conformance/runbooks.py` on a real API server: the scenarios of the specification that are
-//! marked for one.
+//! marked for one, the calls every kind of step makes as the server's audit log tells them, missing rights.
 //!
 //! Runs only when named: it builds Kubernetes from its modules the first time.
 
@@ -19,6 +19,6 @@ pub fn run() -> Result<()> {
     let real = Real::start(&work.join("real"), Parts::All)?;
     let mut suite = Command::new("python3");
     suite.arg(shell::root().join("conformance/runbooks.py"));
-    suite.arg(slipway).arg(real.kubeconfig()).arg(work.join("files"));
+    suite.arg(slipway).arg(real.kubeconfig()).arg(real.audit()).arg(work.join("files"));
     shell::run(suite.env("PATH", real.path()?))
 }

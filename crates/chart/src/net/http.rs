@@ -49,6 +49,11 @@ impl Client {
 
     /// Fetches a file; the error is Helm's.
     pub async fn get(&self, url: &str, login: Option<&Login>) -> Result<Vec<u8>, Error> {
+        self.get_up_to(url, login, LARGEST_BODY).await
+    }
+
+    /// Fetches a file of at most so many bytes.
+    pub async fn get_up_to(&self, url: &str, login: Option<&Login>, most: usize) -> Result<Vec<u8>, Error> {
         let mut headers = HeaderMap::new();
         if let Some(login) = login {
             headers.insert(AUTHORIZATION, basic(login)?);
@@ -62,7 +67,7 @@ impl Client {
                 status.canonical_reason().unwrap_or_default()
             )));
         }
-        body(response, LARGEST_BODY).await
+        body(response, most).await
     }
 
     pub(super) async fn send(
@@ -96,13 +101,15 @@ pub(super) fn header(text: &str) -> Result<reqwest::header::HeaderValue, Error> 
 
 /// The content, up to a limit.
 pub(super) async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, Error> {
+    let too_large = |url: &url::Url| Error::Publish(format!("{url} is larger than {most} bytes"));
+    if response.content_length().is_some_and(|length| length > most as u64) {
+        return Err(too_large(response.url()));
+    }
     let mut content = Vec::new();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) if content.len() + chunk.len() <= most => content.extend_from_slice(&chunk),
-            Ok(Some(_)) => {
-                return Err(Error::Publish(format!("{} is larger than {most} bytes", response.url())));
-            }
+            Ok(Some(_)) => return Err(too_large(response.url())),
             Ok(None) => return Ok(content),
             Err(error) => return Err(Error::Publish(describe(&error))),
         }

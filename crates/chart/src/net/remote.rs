@@ -76,8 +76,16 @@ impl fmt::Debug for Remote {
 
 /// What to fetch and from whom.
 enum Target {
-    Http { url: String, repository: Repository, digest: String },
-    Oci(Reference),
+    Http {
+        url: String,
+        repository: Repository,
+        digest: String,
+    },
+    /// A registry, and whether the login that was given is for it.
+    Oci {
+        reference: Reference,
+        login: bool,
+    },
 }
 
 fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
@@ -136,8 +144,9 @@ impl Remote {
                 let file_name = path.rsplit('/').next().unwrap_or_default().to_owned();
                 (file_name, chart, signature)
             }
-            Target::Oci(reference) => {
-                let credentials = self.credentials(&reference.host)?;
+            Target::Oci { reference, login } => {
+                let credentials =
+                    if login { self.credentials(&reference.host)? } else { self.known(&reference.host)? };
                 let client = self.client(&Repository::default())?;
                 let pulled = oci::pull(&client, &credentials, &reference).await?;
                 notes.push(format!("Pulled: {reference}"));
@@ -173,6 +182,19 @@ impl Remote {
             None => None,
         };
         Ok(Downloaded { path, provenance, notes })
+    }
+
+    /// Every version of a chart in the repository or registry it is named with, newest first.
+    pub async fn versions(&self, name: &str) -> Result<Vec<String>, Error> {
+        if name.starts_with("oci://") {
+            let reference = Reference::parse(name)?;
+            let credentials = self.credentials(&reference.host)?;
+            return oci::tags(&self.client(&Repository::default())?, &credentials, &reference).await;
+        }
+        let repository = self.over(Repository { url: self.access.repo.clone(), ..Repository::default() });
+        let (index, _) = fetch_index(&self.client(&repository)?, &repository).await?;
+        let entries = index.entries.get(name).into_iter().flatten();
+        Ok(entries.map(|entry| entry.metadata.version.clone()).collect())
     }
 
     /// Tells what a name means.
@@ -218,7 +240,12 @@ impl Remote {
             let wanted = if version.is_empty() { String::new() } else { format!(" version {version:?}") };
             return fail(format!("chart {name:?}{wanted} not found in {address} repository"));
         };
-        Ok(Target::Http { url: entry.url(address)?, repository, digest: entry.digest.clone() })
+        let url = entry.url(address)?;
+        if url.starts_with("oci://") {
+            // Its registry is another party: the repository's login is not for it.
+            return Ok(Target::Oci { reference: Reference::parse(&url)?, login: false });
+        }
+        Ok(Target::Http { url, repository, digest: entry.digest.clone() })
     }
 
     async fn resolve_oci(&self, name: &str) -> Result<Target, Error> {
@@ -231,15 +258,15 @@ impl Remote {
                     tag.replace('_', "+")
                 ));
             }
-            return Ok(Target::Oci(reference));
+            return Ok(Target::Oci { reference, login: true });
         }
         if reference.digest.is_some() {
-            return Ok(Target::Oci(reference));
+            return Ok(Target::Oci { reference, login: true });
         }
         // A full version is a tag; asking for the list would need more rights.
         if slipway_gotmpl::semver::Version::parse_strict(version).is_ok() {
             reference.tag = Some(version.replace('+', "_"));
-            return Ok(Target::Oci(reference));
+            return Ok(Target::Oci { reference, login: true });
         }
         let credentials = self.credentials(&reference.host)?;
         let tags = oci::tags(&self.client(&Repository::default())?, &credentials, &reference).await?;
@@ -247,7 +274,7 @@ impl Remote {
             return fail(format!("Could not locate a version matching provided version string {version}"));
         };
         reference.tag = Some(tag.replace('+', "_"));
-        Ok(Target::Oci(reference))
+        Ok(Target::Oci { reference, login: true })
     }
 
     /// The known repository an address belongs to, for its login.
@@ -306,11 +333,19 @@ impl Remote {
 
     /// The login for a registry: the flag's, Helm's, Docker's, or what a helper program knows.
     pub fn credentials(&self, host: &str) -> Result<Credentials, Error> {
-        let mut found = Credentials::default();
-        if let Some(login) = &self.access.login {
-            found.insert(host, login);
-            return Ok(found);
+        match &self.access.login {
+            Some(login) => {
+                let mut found = Credentials::default();
+                found.insert(host, login);
+                Ok(found)
+            }
+            None => self.known(host),
         }
+    }
+
+    /// The login this machine knows for a registry.
+    fn known(&self, host: &str) -> Result<Credentials, Error> {
+        let mut found = Credentials::default();
         for known in self.home.credentials()? {
             let login = known.login(host).or_else(|| {
                 let helper = known.helper(host)?;

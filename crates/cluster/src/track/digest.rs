@@ -147,7 +147,7 @@ pub(super) async fn collect(cluster: &Cluster, at: &At, owner: &[String], pods: 
         })
         .collect();
     let words = join_all(speakers.iter().map(|(source, previous)| async move {
-        let options = logs::Options { tail: Some(LINES), previous: *previous, since: None };
+        let options = logs::Options { tail: Some(LINES), previous: *previous, ..logs::Options::default() };
         let lines = logs::read(cluster, source, &options).await.ok()?;
         let lines: Vec<String> = lines.into_iter().map(|line| line.text).collect();
         let words = LastWords { pod: source.pod.clone(), container: source.container.clone(), lines };

@@ -21,6 +21,10 @@ struct Run {
 }
 
 impl Run {
+    fn is_lenient(&self) -> bool {
+        self.missing == Missing::Lenient
+    }
+
     fn spend(&self, values: usize) -> Result<(), String> {
         let left = self.left.get().checked_sub(values + 1).ok_or("the template finds too much")?;
         self.left.set(left);
@@ -67,6 +71,7 @@ fn walk<'a>(steps: &[Step], mut values: Values<'a>, run: &Run) -> Result<Values<
             Step::Field(name) => field(values, name, run.missing)?,
             Step::Wildcard => values.iter().flat_map(children).collect(),
             Step::Recursive => descendants(values),
+            Step::Slice(params) if run.is_lenient() => clipped(values, params),
             Step::Slice(params) => slice(values, params)?,
             Step::Union(branches) => {
                 let mut united = Vec::new();
@@ -184,6 +189,30 @@ fn slice<'a>(values: Values<'a>, params: &Slice) -> Result<Values<'a>, String> {
     Ok(found)
 }
 
+/// What of a slice there is.
+fn clipped<'a>(values: Values<'a>, params: &Slice) -> Values<'a> {
+    let mut found = Vec::new();
+    for value in values.iter().filter(|value| value.is_array()) {
+        let items = children(value);
+        let length = items.len() as i64;
+        let from_end = |index: i64| if index < 0 { index + length } else { index };
+        let start = from_end(params.start.unwrap_or(0));
+        let end = match params.end {
+            // One element counted from the end: `[-1]` is `[-1:0]` inside.
+            Some(0) if params.derived => length,
+            end => from_end(end.unwrap_or(length)),
+        };
+        // An index means one element or none.
+        if params.derived && start < 0 {
+            continue;
+        }
+        let (start, end) = (start.clamp(0, length) as usize, end.clamp(0, length) as usize);
+        let step = usize::try_from(params.step.unwrap_or(1)).unwrap_or(1).max(1);
+        found.extend(items.into_iter().take(end).skip(start).step_by(step));
+    }
+    found
+}
+
 fn filter<'a>(
     values: Values<'a>,
     left: &[Step],
@@ -193,6 +222,9 @@ fn filter<'a>(
 ) -> Result<Values<'a>, String> {
     let mut found = Vec::new();
     for value in values {
+        if !value.is_array() && run.is_lenient() {
+            continue;
+        }
         if !value.is_array() {
             return Err(format!(
                 "{} is not array or slice and cannot be filtered",
@@ -207,19 +239,30 @@ fn filter<'a>(
                 }
                 continue;
             }
-            let lefts = lefts?;
-            let rights = walk(right, vec![item.clone()], run)?;
-            let (l, r) = match (lefts.as_slice(), rights.as_slice()) {
-                ([], _) | (_, []) => continue,
-                ([l], [r]) => (l, r),
-                _ => return Err("can only compare one element at a time".to_owned()),
-            };
-            if passes(l, operator, r)? {
-                found.push(item);
+            let rights = walk(right, vec![item.clone()], run);
+            let passes = lefts.and_then(|lefts| match (lefts.as_slice(), rights?.as_slice()) {
+                ([], _) | (_, []) => Ok(false),
+                ([l], [r]) if run.is_lenient() => passes(&widened(l, r), operator, &widened(r, l)),
+                ([l], [r]) => passes(l, operator, r),
+                _ => Err("can only compare one element at a time".to_owned()),
+            });
+            match passes {
+                Ok(true) => found.push(item),
+                Ok(false) => {}
+                Err(_) if run.is_lenient() => {}
+                Err(error) => return Err(error),
             }
         }
     }
     Ok(found)
+}
+
+/// A whole number beside a fraction, as a fraction.
+fn widened<'v>(value: &'v Value, other: &Value) -> Cow<'v, Value> {
+    match value.as_i64() {
+        Some(whole) if other.is_f64() => Cow::Owned((whole as f64).into()),
+        _ => Cow::Borrowed(value),
+    }
 }
 
 fn passes(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {

@@ -33,6 +33,9 @@ pub enum Missing {
     Ignore,
     /// `x is not found`, as in `kubectl wait --for=jsonpath`.
     Fail,
+    /// Nothing is found, and neither is anything where kubectl has an error: a path through a value of
+    /// another type, an index or slice beyond the end, a comparison of what cannot be compared.
+    Lenient,
 }
 
 /// A template, ready to be executed.

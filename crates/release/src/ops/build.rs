@@ -7,6 +7,7 @@ use slipway_problem::{Problem, Problems};
 
 use super::needs::{Found, Index};
 use super::{Act, Built, Category, Deployed, Op, Parts};
+use crate::resource::Stored;
 use crate::stage::Stage;
 
 /// The ids of the operations on one visit.
@@ -123,7 +124,7 @@ pub fn build(parts: &Parts<'_>) -> Result<Built, Problems> {
         );
     }
     let graph = builder.graph.try_build().map_err(|defects| cycles(parts, defects))?;
-    let graph = if parts.no_final_tracking { without_final_tracking(graph) } else { graph };
+    let graph = if parts.no_final_tracking { without_final_tracking(graph, parts) } else { graph };
     Ok(Built { graph: graph.reduced(), warnings, references })
 }
 
@@ -180,7 +181,11 @@ fn cycles(parts: &Parts<'_>, defects: Vec<Defect>) -> Problems {
 }
 
 /// Takes out waits that no change comes after.
-fn without_final_tracking(graph: Graph<Op>) -> Graph<Op> {
+fn without_final_tracking(graph: Graph<Op>, parts: &Parts<'_>) -> Graph<Op> {
+    let is_hook = |op: &Op| match op.act {
+        Act::Ready { item, .. } => parts.items[item].resource.stored == Stored::Hook,
+        _ => false,
+    };
     let mut leads: Vec<bool> = vec![false; graph.len()];
     for node in graph.nodes().rev() {
         leads[node.position()] = node
@@ -190,6 +195,7 @@ fn without_final_tracking(graph: Graph<Op>) -> Graph<Op> {
     let drop: BTreeSet<Id> = graph
         .nodes()
         .filter(|node| node.value().category() == Category::Track && !leads[node.position()])
+        .filter(|node| !(parts.track_hooks && is_hook(node.value())))
         .map(|node| node.id().clone())
         .collect();
     graph.select(Edges::Contracted, |node| !drop.contains(node.id()))

@@ -160,6 +160,8 @@ pub struct Parts<'a> {
     pub release_namespace: &'a str,
     /// Drop waits nothing comes after.
     pub no_final_tracking: bool,
+    /// But not those for hooks.
+    pub track_hooks: bool,
 }
 
 /// A graph and what could not be honoured in it.

@@ -84,6 +84,7 @@ pub(super) async fn compile(
         records,
         release_namespace: namespace,
         no_final_tracking: options.no_final_tracking && reading == Reading::Strict,
+        track_hooks: options.track_hooks,
     });
     let Some(built) = problems.take(built).filter(|_| problems.is_empty()) else {
         return Err(Failure::Problems(problems));

@@ -31,6 +31,8 @@ pub struct Options {
     /// Leave fields changed with `kubectl edit` alone.
     pub keep_manual_changes: bool,
     pub no_final_tracking: bool,
+    /// Waits for hooks even so.
+    pub track_hooks: bool,
     /// Added to all objects and kept in the release.
     pub extra: Extra,
     /// Added to all objects when they are applied.

@@ -29,11 +29,9 @@ static ENVIRONMENT: LazyLock<Env> =
 /// Reads `when` and says whether it holds. Nothing is decided about an expression with mistakes.
 pub(super) fn read(block: &Block<'_, '_>, variables: &Variables) -> Option<When> {
     let (node, text) = block.filled("when")?;
-    if block.findings.text().references.iter().any(|reference| {
-        let origin = block.findings.text().origin(node.span.start).offset;
-        let end = block.findings.text().origin(node.span.end).offset;
-        (origin..end).contains(&reference.span.start)
-    }) {
+    let source = block.findings.text();
+    let written = source.origin(node.span.start).offset..source.origin(node.span.end).offset;
+    if source.references.iter().any(|reference| written.contains(&reference.span.start)) {
         let problem = Problem::warning("a reference inside `when` becomes part of the expression");
         block.report(node, "when", "W005", problem.hint("write `vars.NAME` instead of `${NAME}`"));
     }

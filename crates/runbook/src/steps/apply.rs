@@ -196,7 +196,7 @@ pub(super) async fn undo(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, St
             Err(error) => return Err(error.into()),
         };
         if let Some(live) = live {
-            attempt.delete(&at, &live, Propagation::Foreground).await?;
+            attempt.delete(&at, &live, Propagation::Background).await?;
             deleted += 1;
         }
         if gvk.kind == "CustomResourceDefinition" {

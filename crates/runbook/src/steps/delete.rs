@@ -5,7 +5,8 @@ use std::time::Duration;
 use slipway_cluster::helm::{Driver, Status, Storage};
 use slipway_cluster::{At, Propagation};
 use slipway_manifest::object;
-use slipway_release::{Content, Request, apply as engine, plan};
+use slipway_release::decide::Kept;
+use slipway_release::{Content, Plan, Request, apply as engine, plan};
 
 use super::{Did, helm};
 use crate::error::{ErrorKind, StepError};
@@ -150,7 +151,17 @@ pub(super) async fn remove(
     };
     let stop = helm::stop_at(attempt, timeout);
     let events = helm::quiet(attempt);
-    let applied = engine::apply(attempt.cluster(), &request, &options, &events, stop.token.clone()).await;
+    let told = |plan: &Plan| {
+        for left in &plan.remaining {
+            match &left.why {
+                Kept::Owner(owner) => attempt.warn(format!("{} stays: it belongs to {owner}", left.object)),
+                Kept::Policy => attempt.note(format!("{} stays: its policy says so", left.object)),
+            }
+        }
+        Ok(())
+    };
+    let token = stop.token.clone();
+    let applied = engine::apply_checked(attempt.cluster(), &request, &options, &events, token, told).await;
     match applied {
         Ok(_) => Ok(()),
         Err(failure) => Err(helm::told(attempt, failure)),

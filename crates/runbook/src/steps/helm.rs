@@ -69,7 +69,7 @@ pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, S
         within(attempt, attempt.ensure_namespace(&helm.namespace)).await?;
     }
     let content = within(attempt, content(&attempt.world.place, helm)).await?;
-    let request = request(helm, content);
+    let request = request(helm, content, &history);
     let timeout = attempt.left().max(Duration::from_millis(1));
     let options = engine::Options {
         timeout: Some(timeout),
@@ -157,14 +157,16 @@ async fn undo_install(attempt: &Attempt<'_>, helm: &Helm, storage: &Storage) -> 
     Ok(())
 }
 
-/// What the release engine is asked for.
-pub(crate) fn request(helm: &Helm, content: Content) -> Request {
+/// What the release engine is asked for. Definitions beside the templates are for the first install.
+pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Request {
     Request {
         name: helm.release.clone(),
         namespace: helm.namespace.clone(),
         content,
         options: plan::Options {
+            no_install_crds: history.releases.iter().any(is_good),
             no_final_tracking: !helm.wait,
+            track_hooks: true,
             new_revision: true,
             ..plan::Options::default()
         },

@@ -12,7 +12,7 @@ use crate::world::{Attempt, MANAGER, OWNER_LABEL, describe, last_warning, pods, 
 /// How many of the last lines a failure shows.
 const TAIL: u32 = 20;
 /// How much of the last lines is shown.
-const TAIL_BYTES: usize = 64 * 1024;
+const TAIL_BYTES: u32 = 64 * 1024;
 
 pub(crate) fn place(job: &Job, name: &str) -> At {
     At::new(Gvk::new("batch", "v1", "Job"), Some(&job.namespace), name)
@@ -109,22 +109,14 @@ pub(crate) async fn last_words(cluster: &Cluster, namespace: &str, name: &str) -
         pod: object::name(&pod).unwrap_or_default().to_owned(),
         container: name.to_owned(),
     };
-    let mut options = logs::Options { tail: Some(TAIL), ..logs::Options::default() };
+    let mut options = logs::Options { tail: Some(TAIL), bytes: Some(TAIL_BYTES), ..logs::Options::default() };
     let mut written = logs::read(cluster, &source, &options).await.unwrap_or_default();
     if written.is_empty() {
         options.previous = true;
         written = logs::read(cluster, &source, &options).await.unwrap_or_default();
     }
-    let mut size = 0;
-    let mut tail: Vec<String> = Vec::new();
-    for line in written.iter().rev().take(TAIL as usize) {
-        size += line.text.len();
-        if size > TAIL_BYTES {
-            break;
-        }
-        tail.push(format!("| {}", line.text));
-    }
-    lines.extend(tail.into_iter().rev());
+    let first = written.len().saturating_sub(TAIL as usize);
+    lines.extend(written[first..].iter().map(|line| format!("| {}", line.text)));
     lines
 }
 

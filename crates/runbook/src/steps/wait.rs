@@ -25,10 +25,8 @@ pub(super) async fn run(attempt: &Attempt<'_>, wait: &Wait) -> Result<Did, StepE
                 Verdict::Waits(what, unmet) => attempt.awaits(what, unmet),
             },
             // A passing trouble of the server is not what is waited for.
-            Err(error) if error.kind == ErrorKind::Api || error.kind == ErrorKind::Timeout => {
-                attempt.note(error.to_string());
-            }
-            Err(error) => return Err(error),
+            Err(error) if error.is_transient() => attempt.note(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
         attempt.pause(&mut turn).await;
     }

@@ -45,6 +45,17 @@ impl Segments {
         })
     }
 
+    /// Where values stand that a span of the output touches, and for which references.
+    pub(super) fn values_in(&self, span: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+        let first = self.0.partition_point(|segment| segment.out.end <= span.start);
+        let end = span.end.max(span.start + 1);
+        let inside = self.0[first..].iter().take_while(move |segment| segment.out.start < end);
+        inside.filter_map(|segment| match segment.kind {
+            Kind::Value(number) => Some((segment.out.clone(), number)),
+            _ => None,
+        })
+    }
+
     pub(super) fn origin(&self, offset: usize) -> Origin {
         let index = self.0.partition_point(|segment| segment.out.end <= offset);
         match self.0.get(index) {

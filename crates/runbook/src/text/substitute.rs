@@ -24,6 +24,8 @@ pub struct Substituted {
     /// What pipelines made of secret values: as secret as those.
     pub derived_secrets: Vec<String>,
     segments: Segments,
+    /// Where the lines of the source start.
+    lines: Vec<usize>,
 }
 
 impl Substituted {
@@ -40,7 +42,19 @@ impl Substituted {
 
     /// The place in the source of a place in the text.
     pub fn locate(&self, offset: usize) -> Location {
-        Location::in_text(self.file.as_str(), &self.source, self.origin(offset).offset)
+        self.location(self.origin(offset).offset)
+    }
+
+    /// The line and column of a byte of the source. A document has many places, so they are looked up.
+    fn location(&self, offset: usize) -> Location {
+        let line = self.lines.partition_point(|start| *start <= offset).max(1);
+        let mut end = offset.min(self.source.len());
+        while !self.source.is_char_boundary(end) {
+            end -= 1;
+        }
+        let start = self.lines.get(line - 1).copied().unwrap_or_default().min(end);
+        let column = self.source[start..end].chars().count() + 1;
+        Location::new(self.file.as_str(), line as u32, column as u32)
     }
 
     /// The places in the text that hold values, with the numbers of their references.
@@ -62,15 +76,57 @@ impl Substituted {
     }
 
     /// Moves a problem found in the text to where the user wrote it. The excerpt comes from the source, so
-    /// it cannot show a value.
-    pub fn relocate(&self, mut problem: Problem, offset: usize) -> Problem {
-        let origin = self.origin(offset);
-        let location = Location::in_text(self.file.as_str(), &self.source, origin.offset);
-        if let Some(reference) = origin.reference.and_then(|index| self.references.get(index)) {
-            problem.message.push_str(&format!(" (the value of `{}`)", reference.name));
+    /// it cannot show a value, and what the message quotes of a value is left out.
+    pub fn relocate(&self, mut problem: Problem, span: Range<usize>) -> Problem {
+        let location = self.locate(span.start);
+        let mut names: Vec<&str> = Vec::new();
+        for (place, reference) in self.segments.values_in(&span) {
+            let value = &self.text[place];
+            problem.message = without(&problem.message, value);
+            problem.hint = problem.hint.map(|hint| without(&hint, value));
+            names.extend(self.references.get(reference).map(|reference| reference.name.as_str()));
+        }
+        names.dedup();
+        if let Some(first) = names.first() {
+            let more = if names.len() > 1 { " and others" } else { "" };
+            problem.message.push_str(&format!(" (the value of `{first}`{more})"));
         }
         problem.in_text(location, &self.source)
     }
+}
+
+/// A message without what it says of a value: the value itself, and pieces of it in quotes.
+fn without(message: &str, value: &str) -> String {
+    let value = value.trim();
+    if value.is_empty() {
+        return message.to_owned();
+    }
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(first) = rest.chars().next() {
+        let after_word = is_word(out.chars().next_back());
+        if let Some(after) = rest.strip_prefix(value)
+            && !(after_word || is_word(after.chars().next()))
+        {
+            out.push('…');
+            rest = after;
+            continue;
+        }
+        if matches!(first, '`' | '"' | '\'')
+            && !after_word
+            && let Some(end) = rest[1..].find(first)
+            && end > 0
+            && value.contains(&rest[1..=end])
+        {
+            out.extend([first, '…', first]);
+            rest = &rest[end + 2..];
+            continue;
+        }
+        out.push(first);
+        rest = &rest[first.len_utf8()..];
+    }
+    out
 }
 
 /// Replaces every reference. What has no value is a problem and leaves a placeholder, so that the rest
@@ -89,6 +145,7 @@ pub fn substitute(
         references: Vec::new(),
         derived_secrets: Vec::new(),
         segments: Segments::default(),
+        lines: std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect(),
     };
     let mut missing: BTreeMap<String, Vec<Reference>> = BTreeMap::new();
     for piece in scan(source, escape_dollar) {

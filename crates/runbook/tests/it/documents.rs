@@ -184,6 +184,21 @@ fn mistakes_by_code() {
         ("  - {name: a, patch: {target: a/b, type: json, patch: [{op: x}]}}\n", "E344"),
         ("  - {name: a, wait: {for: delete}}\n", "E360"),
         ("  - {name: a, wait: {on: pods}}\n", "E361"),
+        ("  - {name: a, wait: {for: delete, on: pods, namespace: x, allNamespaces: true}}\n", "E362"),
+        ("  - {name: a, wait: {for: delete, on: pod/x, selector: a=b}}\n", "E363"),
+        ("  - {name: a, wait: {for: delete, on: pod/x, fieldSelector: a=b}}\n", "E363"),
+        ("  - {name: a, wait: {for: delete, on: pod/x, allNamespaces: true}}\n", "E364"),
+        ("  - {name: a, wait: {for: delete, on: a/b/c}}\n", "E365"),
+        ("  - {name: a, wait: {for: delete, on: pods, selector: 'a in'}}\n", "E366"),
+        ("  - {name: a, wait: {for: delete, on: pods, namespace: A}}\n", "E308"),
+        ("  - {name: a, apply: {manifests: [{file: x}], namespace: A}}\n", "E308"),
+        ("  - {name: a, helm: {chart: ./x, skipIf: exists}}\n", "E215"),
+        ("  - {name: a, job: {}}\n", "E400"),
+        ("  - {name: a, job: {image: '${X}'}}\n", "E100"),
+        ("  - {name: a, job: {image: '${X:-y|}'}}\n", "E101"),
+        ("  - {name: a, job: {image: '${X:-y|nope}'}}\n", "E102"),
+        ("  - {name: a, job: {image: '${X:-y|splitList \",\"}'}}\n", "E103"),
+        ("  - {name: a, rollout: {restart: deployment/x, status: deployment/x, namespace: x}}\n", "E380"),
         ("  - {name: a, rollout: {namespace: x}}\n", "E380"),
         ("  - {name: a, rollout: {restart: deployment/x}}\n", "E381"),
         ("  - {name: a, rollout: {restart: deploy/x, namespace: x}}\n", "E382"),
@@ -249,8 +264,9 @@ fn files_that_are_no_document() {
             "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {name: a}\nsteps: [{name: a, job: {image: x}}]\n---\na: 1\n",
             "E004",
         ),
+        (&format!("# {}\n", "x".repeat(8 << 20)), "E002"),
     ] {
-        let found = read(source).expect_err(source);
+        let found = read(source).expect_err("no document");
         let codes: Vec<_> = found.errors().filter_map(|found| found.problem.code.clone()).collect();
         assert_eq!(codes, [expected], "{source}");
     }

@@ -36,6 +36,49 @@ fn files_as_they_are_written() {
 }
 
 #[test]
+fn s14_examples_and_references() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/runbooks");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).expect("there are examples").flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "yaml") {
+            let source = std::fs::read_to_string(entry.path()).expect("can be read");
+            assert_eq!(accepts(&source), Ok(()), "{}", entry.path().display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 2, "{seen} examples");
+    for value in ["retries: ${N:-2}", "timeout: ${T}", "onError: ${E:-fail}", "retryDelay: ${D|lower}"] {
+        let step = format!("  - name: a\n    {value}\n    job: {{image: i}}\n");
+        assert_eq!(accepts(&steps(&step)), Ok(()), "{value}");
+    }
+    for value in ["retries: many", "timeout: soon", "onError: maybe", "retryDelay: 5"] {
+        let step = format!("  - name: a\n    {value}\n    job: {{image: i}}\n");
+        assert!(accepts(&steps(&step)).is_err(), "{value}");
+    }
+    // The mistakes of scenarios 2, 9 and 13 a schema can express.
+    for step in [
+        "  - {name: a, helm: }\n",
+        "  - {name: a, job: {image: i, colour: red}}\n",
+        "  - {name: a, helm: {repo: 'https://x'}}\n",
+        "  - {name: a, helm: {chart: ./x, version: '1'}}\n",
+        "  - {name: a, helm: {chart: ./x, auth: {username: u, password: p}}}\n",
+        "  - {name: a, helm: {chart: 'x:1', repo: 'https://x', auth: {password: p}}}\n",
+        "  - {name: a, helm: {chart: ./x, valuesFrom: [{}]}}\n",
+        "  - {name: a, helm: {chart: ./x, skipIf: exists}}\n",
+        "  - {name: a, rollout: {restart: deployment/x}}\n",
+        "  - {name: a, wait: {on: pods}}\n",
+    ] {
+        assert!(accepts(&steps(step)).is_err(), "{step}");
+    }
+    // What is published is what is built.
+    let published =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/runbook.schema.json");
+    let published = std::fs::read_to_string(published).expect("it is published");
+    let published: serde_json::Value = serde_json::from_str(&published).expect("is JSON");
+    assert_eq!(published, slipway_runbook::schema());
+}
+
+#[test]
 fn mistakes_an_editor_can_see() {
     for step in [
         "  - {name: a}\n",

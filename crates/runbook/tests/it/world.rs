@@ -19,8 +19,9 @@ use slipway_runbook::{
     ChartSource, Document, FetchError, Inputs, LoadOptions, Place, Remote, RunError, RunOptions, RunReport,
     Variables, load,
 };
-use slipway_sandbox::{ApiService, Body, Sandbox, User};
+use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
 use tokio_util::sync::CancellationToken;
+use tower::Layer as _;
 
 /// What happens to requests on their way.
 #[derive(Clone)]
@@ -42,6 +43,44 @@ pub(crate) struct WireState {
     pub(crate) broken: CancellationToken,
     /// Annotations for the pods of jobs that are created.
     pub(crate) pods: Mutex<BTreeMap<String, String>>,
+    /// Whether somebody puts a second container into the pods of jobs, before the first.
+    pub(crate) sidecar: std::sync::atomic::AtomicBool,
+    /// What happens when a request is sent, before it is served.
+    pub(crate) react: Mutex<Option<Reaction>>,
+    /// Requests that are served only once this many of them came, and a part of their lines.
+    pub(crate) together: Mutex<Option<(&'static str, Arc<tokio::sync::Barrier>)>>,
+    /// What was sent in the words of the specification's table of calls.
+    calls: Mutex<Vec<String>>,
+}
+
+type Reaction = Box<dyn Fn(&str) + Send + Sync>;
+
+/// A request with the parts that matter: the query without what every request has, how a patch is made,
+/// how a deletion is passed on.
+fn call(parts: &http::request::Parts, body: &[u8]) -> String {
+    let query = parts.uri.query().unwrap_or_default();
+    let mut words: Vec<String> = query
+        .split('&')
+        .filter(|pair| {
+            let key = pair.split('=').next().unwrap_or_default();
+            !["", "fieldValidation", "limit", "timestamps"].contains(&key)
+        })
+        .map(|pair| pair.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/"))
+        .collect();
+    words.sort();
+    let mut line = format!("{} {}", parts.method, parts.uri.path());
+    if !words.is_empty() {
+        line.push_str(&format!("?{}", words.join("&")));
+    }
+    if parts.method == "PATCH" {
+        let how = parts.headers.get("content-type").and_then(|how| how.to_str().ok()).unwrap_or_default();
+        line.push_str(&format!(" {}", how.trim_start_matches("application/")));
+    }
+    if parts.method == "DELETE" {
+        let options: Value = serde_json::from_slice(body).unwrap_or_default();
+        line.push_str(&format!(" {}", options["propagationPolicy"].as_str().unwrap_or("as it likes")));
+    }
+    line
 }
 
 impl tower::Service<Request<kube::client::Body>> for Wire {
@@ -58,7 +97,15 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-            state.sent.lock().unwrap().push(format!("{} {path}", parts.method));
+            let line = format!("{} {path}", parts.method);
+            state.sent.lock().unwrap().push(line.clone());
+            if let Some(react) = &*state.react.lock().unwrap() {
+                react(&line);
+            }
+            let barrier = state.together.lock().unwrap().clone().filter(|(part, _)| line.contains(part));
+            if let Some((_, barrier)) = barrier {
+                barrier.wait().await;
+            }
             let number = state.count.fetch_add(1, Ordering::SeqCst) + 1;
             let breaks = state.break_at.load(Ordering::SeqCst);
             // A process that is killed sends nothing afterwards either.
@@ -69,6 +116,13 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
                 return std::future::pending().await;
             }
             let mut bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            state.calls.lock().unwrap().push(call(&parts, &bytes));
+            if state.sidecar.load(Ordering::SeqCst) && parts.method == "POST" && path.contains("/jobs") {
+                let mut job: Value = serde_json::from_slice(&bytes).unwrap();
+                let containers = job["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap();
+                containers.insert(0, json!({"name": "proxy", "image": "proxy"}));
+                bytes = Bytes::from(job.to_string());
+            }
             let pods = state.pods.lock().unwrap().clone();
             if !pods.is_empty() && parts.method == "POST" && path.contains("/jobs") {
                 let mut job: Value = serde_json::from_slice(&bytes).unwrap();
@@ -107,6 +161,8 @@ impl Remote for Shelf {
 
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
+    /// Trouble on the run's way to the cluster.
+    pub(crate) faults: FaultLayer,
     pub(crate) cluster: Cluster,
     pub(crate) wire: Arc<WireState>,
     pub(crate) dir: tempfile::TempDir,
@@ -128,13 +184,15 @@ impl World {
 
     pub(crate) fn on(sandbox: Sandbox, user: User) -> Self {
         let wire = Arc::new(WireState::default());
-        let cluster = wired(&sandbox, &wire, user);
+        let faults = FaultLayer::new(1);
+        let cluster = wired(&sandbox, &wire, &faults, user);
         let heard = Arc::new(Memory::default());
         let redactor = Redactor::new();
         let clock = Arc::new(ManualClock::at(jiff::Timestamp::now()));
         let events = Events::new(RunId::generate(&*clock), clock.clone(), redactor.clone(), heard.clone());
         Self {
             sandbox,
+            faults,
             cluster,
             wire,
             dir: tempfile::tempdir().expect("a directory"),
@@ -153,7 +211,7 @@ impl World {
     /// The same cluster over a new connection, as another process has it.
     pub(crate) fn reconnect(&mut self) {
         self.wire = Arc::new(WireState::default());
-        self.cluster = wired(&self.sandbox, &self.wire, User::admin());
+        self.cluster = wired(&self.sandbox, &self.wire, &self.faults, User::admin());
         self.cancel = CancellationToken::new();
     }
 
@@ -265,12 +323,16 @@ impl World {
     /// Requests sent so far, without what only asks what is served.
     pub(crate) fn sent(&self) -> Vec<String> {
         let sent = self.wire.sent.lock().unwrap().clone();
-        let is_discovery = |line: &String| {
-            let path = line.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
-            ["/api", "/apis", "/version", "/api/v1"].contains(&path)
-                || path.matches('/').count() == 3 && path.starts_with("/apis/")
-        };
         sent.into_iter().filter(|line| !is_discovery(line)).collect()
+    }
+
+    /// Calls since the last time this was asked, without what only asks what is served; a call that is
+    /// repeated until something happens counts once.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let mut calls = std::mem::take(&mut *self.wire.calls.lock().unwrap());
+        calls.retain(|line| !is_discovery(line));
+        calls.dedup();
+        calls
     }
 
     /// Everything said so far, as text.
@@ -279,9 +341,15 @@ impl World {
     }
 }
 
-fn wired(sandbox: &Sandbox, state: &Arc<WireState>, user: User) -> Cluster {
+fn is_discovery(line: &str) -> bool {
+    let path = line.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default();
+    ["/api", "/apis", "/version", "/api/v1"].contains(&path)
+        || path.matches('/').count() == 3 && path.starts_with("/apis/")
+}
+
+fn wired(sandbox: &Sandbox, state: &Arc<WireState>, faults: &FaultLayer, user: User) -> Cluster {
     let wire = Wire { inner: sandbox.service_as(user), state: Arc::clone(state) };
-    Cluster::new(kube::Client::new(wire, "default"))
+    Cluster::new(kube::Client::new(faults.layer(wire), "default"))
 }
 
 pub(crate) fn write(path: &Path, text: &str) {

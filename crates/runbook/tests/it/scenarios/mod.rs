@@ -1,10 +1,12 @@
 //! The acceptance scenarios of the specification, in process on the sandbox; names carry their numbers.
 
 mod bad_input;
+mod calls;
 mod examples;
 mod killing;
 mod objects;
 mod previews;
+mod reading;
 mod releases;
 mod scheduling;
 mod states;

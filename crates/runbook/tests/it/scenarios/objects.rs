@@ -31,6 +31,17 @@ async fn s46_apply_creates_then_patches() {
     // What the manifest no longer says stays.
     assert_eq!(live["data"], json!({"x": "3", "z": "2"}));
     assert!(live["metadata"]["annotations"].is_null());
+    // A list is replaced as a whole.
+    let service = |ports: &str| {
+        format!(
+            "  - {{name: s, apply: {{manifests: [{{inline: '{{apiVersion: v1, kind: Service, metadata: {{name: s}}, spec: {{ports: {ports}}}}}'}}]}}}}\n"
+        )
+    };
+    assert!(world.apply(&service("[{name: a, port: 80}, {name: b, port: 81}]")).await.is_success());
+    assert!(world.apply(&service("[{name: c, port: 82}]")).await.is_success());
+    let ports = world.get("v1", "Service", "default", "s").await.unwrap()["spec"]["ports"].clone();
+    assert_eq!(ports.as_array().unwrap().len(), 1, "{ports}");
+    assert_eq!(ports[0]["port"], 82);
     let manager = |live: &serde_json::Value| live["metadata"]["managedFields"][0]["manager"].clone();
     assert_eq!(manager(&live), "khook");
 }
@@ -195,7 +206,7 @@ async fn s48_skip_if_exists() {
 async fn s49_a_condition_on_what_has_no_status() {
     let world = World::new();
     let steps = "  - name: a
-    timeout: 300ms
+    timeout: 1500ms
     apply:
       waitFor: condition=Available
       manifests:

@@ -45,7 +45,7 @@ async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
         let reads = line.starts_with("GET");
         assert!(reads || line.contains("dryRun=All"), "{line}");
     }
-    let verb = |name: &str| planned.step(name).unwrap().action.unwrap();
+    let verb = |name: &str| planned.step(name).unwrap().action().unwrap();
     for (name, expected) in [
         ("new", Verb::Create),
         ("old", Verb::Configure),
@@ -65,9 +65,9 @@ async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
         planned.summary(),
         "1 install, 1 create, 2 configure, 1 delete, 1 restart, 1 run, 2 skip, 2 no-op"
     );
-    assert_eq!(planned.step("old").unwrap().diff.as_ref().unwrap().status, DiffStatus::Changed);
+    assert_eq!(planned.step("old").unwrap().diff().unwrap().status, DiffStatus::Changed);
     assert!(
-        planned.step("old").unwrap().diff.as_ref().unwrap().text.as_ref().unwrap().contains("+  a: b"),
+        planned.step("old").unwrap().diff().unwrap().text.as_ref().unwrap().contains("+  a: b"),
         "{planned:#?}"
     );
     // What it said is what happens.
@@ -75,17 +75,34 @@ async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
     assert!(report.is_success(), "{report:#?}");
     for step in &report.steps {
         let said = planned.step(&step.name).unwrap();
-        assert_eq!(
-            said.when.as_ref().is_some_and(|when| !when.result),
-            step.skip_code == Some("when"),
-            "{}",
-            step.name
+        let left_out = said.when.as_ref().is_some_and(|when| !when.result);
+        assert_eq!(left_out, step.skip_code == Some("when"), "{}", step.name);
+        let did = step.note.as_deref().or(step.skip_reason.as_deref()).unwrap();
+        let words: &[&str] = match said.action().unwrap() {
+            Verb::Create => &["1 object applied"],
+            Verb::Configure => &["1 object applied", "patched"],
+            Verb::Skip => &["skipIf", "when condition is false"],
+            Verb::NoOp => &["is not there", "holds on"],
+            Verb::Delete => &["deleted"],
+            Verb::Run => &["the job succeeded"],
+            Verb::Install => &["installed revision 1"],
+            Verb::Restart => &["restarted"],
+            other => panic!("{other:?} of {}", step.name),
+        };
+        assert!(
+            words.iter().any(|word| did.contains(word)),
+            "{}: {:?} and then: {did}",
+            step.name,
+            said.seen
         );
+    }
+    for (name, exists) in [("new", true), ("old", true), ("doomed", false), ("off", false), ("app", true)] {
+        assert_eq!(world.config_map(name).await.is_some(), exists, "{name}");
     }
     // And then everything is known to be done.
     let planned = plan::plan(&document, world.place(), Show::Actions, None).await.unwrap();
     for step in planned.steps.iter().filter(|step| step.name != "off") {
-        assert!(step.resumed && step.detail.as_deref() == Some(RESUMED), "{step:?}");
+        assert!(step.resumed && step.detail() == Some(RESUMED), "{step:?}");
     }
 }
 
@@ -101,12 +118,12 @@ async fn s65_what_comes_later_is_unknown_and_never_an_error() {
     let planned =
         plan::plan(&world.document("", steps), world.place(), Show::Differences, None).await.unwrap();
     let step = |name: &str| planned.step(name).unwrap();
-    assert_eq!(step("cr").action, Some(Verb::Unknown));
-    assert!(step("cr").detail.as_ref().unwrap().contains("may arrive in an earlier step"));
-    assert!(step("cr").diff.as_ref().unwrap().text.as_ref().unwrap().contains("+kind: Thing"));
-    assert_eq!((step("p").action, step("w").action), (Some(Verb::Unknown), Some(Verb::Wait)));
+    assert_eq!(step("cr").action(), Some(Verb::Unknown));
+    assert!(step("cr").detail().unwrap().contains("may arrive in an earlier step"));
+    assert!(step("cr").diff().unwrap().text.as_ref().unwrap().contains("+kind: Thing"));
+    assert_eq!((step("p").action(), step("w").action()), (Some(Verb::Unknown), Some(Verb::Wait)));
     assert!(
-        step("ns").diff.as_ref().unwrap().reason.as_ref().unwrap().contains("created earlier in this run"),
+        step("ns").diff().unwrap().reason.as_ref().unwrap().contains("created earlier in this run"),
         "{planned:#?}"
     );
 }
@@ -153,10 +170,27 @@ async fn s67_status_tells_what_the_next_run_leaves_out() {
     assert!(plan::status(&world.document("", &steps), world.place()).await.unwrap().is_none());
     let none = plan::status(&document, world.place()).await.unwrap().unwrap();
     assert_eq!(serde_json::to_value(&none).unwrap(), json!({"found": false}));
+    // A run that died knows nothing of the steps it had not ended.
+    let dead = world.wire.clone();
+    *world.wire.react.lock().unwrap() = Some(Box::new(move |line| {
+        if line.starts_with("PUT") && line.contains("khook-state-demo") {
+            dead.broken.cancel();
+        }
+    }));
+    tokio::select! {
+        biased;
+        () = world.wire.broken.cancelled() => {}
+        _ = world.try_apply(&document) => panic!("it was to die"),
+    }
+    *world.wire.react.lock().unwrap() = None;
+    let crashed = plan::status(&document, world.place()).await.unwrap().unwrap().known.unwrap();
+    assert_eq!(serde_json::to_value(&crashed.record).unwrap()["runStatus"], "running");
+    assert_eq!(crashed.record.step("c").unwrap().status, None);
     world.try_apply(&document).await.unwrap();
     let status = plan::status(&document, world.place()).await.unwrap().unwrap();
-    assert_eq!((status.spec_changed, status.resumable_steps.clone().unwrap().len()), (Some(false), 2));
-    assert_eq!(status.record.as_ref().unwrap().step("c").unwrap().status, Some(StepStatus::Failed));
+    let known = status.known.unwrap();
+    assert_eq!((known.spec_changed, known.resumable_steps.len()), (false, 2));
+    assert_eq!(known.record.step("c").unwrap().status, Some(StepStatus::Failed));
     let changed = world.document(
         "state: {}",
         &steps
@@ -164,10 +198,9 @@ async fn s67_status_tells_what_the_next_run_leaves_out() {
             .replace("name: b,", "name: bb,")
             .replace("[a, b]", "[a, bb]"),
     );
-    let status = plan::status(&changed, world.place()).await.unwrap().unwrap();
-    assert_eq!(status.spec_changed, Some(true));
-    assert_eq!(status.changed_steps.unwrap(), ["a"]);
-    assert!(status.resumable_steps.unwrap().is_empty());
+    let known = plan::status(&changed, world.place()).await.unwrap().unwrap().known.unwrap();
+    assert!(known.spec_changed && known.resumable_steps.is_empty());
+    assert_eq!(known.changed_steps, ["a"]);
 }
 
 #[tokio::test]
@@ -230,6 +263,7 @@ async fn destroy_is_planned_in_the_opposite_order() {
     world.apply(&steps).await;
     world.remove("v1", "ConfigMap", "default", "a").await;
     let planned = plan::plan_destroy(&world.document("", &steps), world.place()).await.unwrap();
-    let told: Vec<_> = planned.steps.iter().map(|step| (step.name.as_str(), step.action.unwrap())).collect();
+    let told: Vec<_> =
+        planned.steps.iter().map(|step| (step.name.as_str(), step.action().unwrap())).collect();
     assert_eq!(told, [("w", Verb::Skip), ("b", Verb::Delete), ("a", Verb::NoOp)]);
 }

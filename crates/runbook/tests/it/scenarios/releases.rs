@@ -165,7 +165,19 @@ async fn s42_a_hook_that_fails_shows_its_last_lines() {
     let told = error(&report, "app");
     assert!(told.contains("hook") && told.contains("the hook broke"), "{told}");
     // The next run replaces the hook of the run before.
+    let uid =
+        async || world.get("batch/v1", "Job", "default", "hook").await.unwrap()["metadata"]["uid"].clone();
+    let before = uid().await;
     assert!(world.apply(&step(", values: {fail: ''}")).await.is_success());
+    assert_ne!(uid().await, before);
+    // A hook is waited for though nothing comes after it and the step does not wait.
+    let last = hook
+        .replace("pre-install", "post-upgrade")
+        .replace("name: hook", "name: last")
+        .replace("the hook", "the last");
+    world.chart("app", "fail: 'true'\n", &format!("{last}{MAP}"));
+    let report = world.apply(&step("")).await;
+    assert!(error(&report, "app").contains("the last broke"), "{report:?}");
 }
 
 #[tokio::test]
@@ -177,6 +189,14 @@ async fn s43_definitions_beside_templates() {
     let report = world.apply(&step("")).await;
     assert!(report.is_success(), "{report:?}");
     assert!(world.get("demo.io/v1", "Widget", "default", "w").await.is_some());
+    // An upgrade leaves definitions as they are.
+    world.file("app/crds/w.yaml", &crd.replace("singular: widget,", "singular: widget, shortNames: [wdg],"));
+    assert!(world.apply(&step("")).await.is_success());
+    let definition = world
+        .get("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.demo.io")
+        .await
+        .unwrap();
+    assert!(definition["spec"]["names"]["shortNames"].is_null(), "{definition}");
     let before = world.cluster.calls();
     let report = world.apply("  - {name: d, timeout: 30s, delete: {release: app}}\n").await;
     assert!(report.is_success(), "{report:?}");
@@ -189,7 +209,26 @@ async fn s43_definitions_beside_templates() {
             .is_some()
     );
     assert!(world.config_map("kept").await.is_some());
-    // 52: a second delete finds nothing, and may be told to mind.
+}
+
+#[tokio::test]
+async fn s52_a_release_is_deleted_once_and_only_what_is_its_own() {
+    let world = World::new();
+    world.chart("app", DEFAULTS, &format!("{MAP}---\n{}", MAP.replace("name: app", "name: taken")));
+    assert!(world.apply(&step("")).await.is_success());
+    // Somebody else's release has taken one of the objects over.
+    let mut taken = world.config_map("taken").await.unwrap();
+    taken["metadata"].as_object_mut().unwrap().remove("managedFields");
+    taken["metadata"]["annotations"]["meta.helm.sh/release-name"] = "other".into();
+    world.put(taken).await;
+    let report = world.apply("  - {name: d, timeout: 30s, delete: {release: app}}\n").await;
+    assert!(report.is_success(), "{report:?}");
+    assert!(world.config_map("app").await.is_none());
+    assert!(world.config_map("taken").await.is_some());
+    let told = world.said();
+    assert!(told.contains("taken") && told.contains("other"), "{told}");
+    assert!(revisions(&world).await.is_empty());
+    // A second delete finds nothing, and may be told to mind.
     let report = world.apply("  - {name: d, delete: {release: app}}\n").await;
     assert!(report.is_success() && report.step("d").unwrap().note.as_ref().unwrap().contains("not there"));
     assert!(

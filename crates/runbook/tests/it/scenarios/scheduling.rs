@@ -1,26 +1,35 @@
 //! Order, failure, retries, cancellation: scenarios 28 to 35.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_runbook::state::StepStatus;
+use slipway_sandbox::{Fault, Rule};
 
-use crate::world::{World, bad_step, error, map_step, statuses};
+use crate::world::{World, bad_step, error, inline, map_step, statuses};
 
 #[tokio::test]
 async fn s28_a_diamond_runs_level_by_level() {
     let world = World::new();
-    let steps = [
-        map_step("d", ", needs: [b, c]"),
-        map_step("b", ", needs: [a]"),
-        map_step("c", ", needs: [a]"),
-        map_step("a", ""),
-    ];
+    let middle = |name: &str| {
+        format!(
+            "  - {{name: {name}, needs: [a], apply: {{serverSide: true, manifests: [{}]}}}}\n",
+            inline(name, "1")
+        )
+    };
+    // Neither of the middle is answered before both have asked.
+    *world.wire.together.lock().unwrap() = Some(("/configmaps/mid-", Arc::new(tokio::sync::Barrier::new(2))));
+    let steps =
+        [map_step("d", ", needs: [mid-b, mid-c]"), middle("mid-c"), middle("mid-b"), map_step("a", "")];
     let report = world.apply(&steps.concat()).await;
-    assert_eq!(statuses(&report), ["a ok", "b ok", "c ok", "d ok"]);
-    let created: Vec<String> = world.sent().into_iter().filter(|line| line.starts_with("POST")).collect();
-    assert_eq!(created.len(), 4, "{created:?}");
-    // Both of the middle start before either ends: their requests stand side by side.
-    assert!(report.is_success() && !report.canceled);
+    // By level, then in the order of the document.
+    assert_eq!(statuses(&report), ["a ok", "mid-c ok", "mid-b ok", "d ok"]);
+    let made = world.calls();
+    let position = |part: &str| made.iter().position(|line| line.contains(part)).unwrap();
+    let posts: Vec<usize> = (0..made.len()).filter(|&at| made[at].starts_with("POST")).collect();
+    assert_eq!(posts.len(), 2, "{made:?}");
+    assert!(posts[0] < position("mid-b").min(position("mid-c")), "{made:?}");
+    assert!(posts[1] > position("mid-b").max(position("mid-c")), "{made:?}");
 }
 
 #[tokio::test]
@@ -82,8 +91,6 @@ async fn s31_what_is_skipped_by_when_or_record_satisfies_needs() {
 #[tokio::test]
 async fn s32_retries_count_and_timeouts_name_what_is_missing() {
     let world = World::new();
-    let faults = world.sandbox.faults();
-    let _ = faults;
     let report = world
         .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 60ms, wait: {for: condition=Ready, on: pods}}\n")
         .await;
@@ -104,22 +111,21 @@ async fn s32_retries_count_and_timeouts_name_what_is_missing() {
 #[tokio::test]
 async fn s32_an_attempt_that_fails_twice_and_then_works() {
     let world = World::new();
-    // The object appears while the step is being retried.
-    let watcher = async {
-        while world.wire.sent.lock().unwrap().iter().filter(|line| line.contains("/configmaps/late")).count()
-            < 2
-        {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        world
-            .put(serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}))
-            .await;
-    };
-    let steps = "  - {name: p, retries: 500, retryDelay: 5ms, patch: {target: configmap/late, patch: {data: {a: b}}}}\n";
-    let (report, ()) = tokio::join!(world.apply(steps), watcher);
-    let step = report.step("p").unwrap();
-    assert_eq!(step.status, StepStatus::Ok);
-    assert!(step.attempts.unwrap() >= 3, "{step:?}");
+    let refusal = Rule::new(Fault::ServerError(422)).method("POST").resource("configmaps");
+    world.faults.add(refusal.clone().times(2));
+    let step = |retries: u32| map_step("a", &format!(", retries: {retries}, retryDelay: 40ms"));
+    let began = std::time::Instant::now();
+    let report = world.apply(&step(2)).await;
+    let told = report.step("a").unwrap();
+    assert_eq!((told.status, told.attempts), (StepStatus::Ok, Some(3)), "{report:?}");
+    // Two pauses lie between three attempts, and all of it is the step's time.
+    assert!(began.elapsed() >= Duration::from_millis(80));
+    assert!(told.duration_ms.unwrap() >= 80, "{told:?}");
+    // One attempt fewer is not enough.
+    world.faults.clear();
+    world.faults.add(refusal.times(2));
+    let report = world.apply(&step(1)).await;
+    assert_eq!((report.is_success(), report.step("a").unwrap().attempts), (false, Some(2)), "{report:?}");
 }
 
 #[tokio::test]
@@ -150,6 +156,25 @@ async fn s33_a_canceled_run_is_never_a_success() {
         slipway_runbook::destroy(&document, world.place(), &world.options, cancel).await.expect("runs");
     assert!(report.canceled && !report.is_success());
     assert!(world.record().await.is_some());
+}
+
+#[tokio::test]
+async fn s33_a_run_stopped_between_levels_failed_although_no_step_did() {
+    let world = World::new();
+    let steps = [map_step("first", ""), map_step("second", ", needs: [first]")].concat();
+    let document = world.document("state: {}", &steps);
+    assert!(world.apply_with("state: {}", &map_step("first", "")).await.is_success());
+    // What is left to do has not begun when the interrupt comes.
+    world.cancel.cancel();
+    let report = world.try_apply(&document).await.unwrap();
+    assert_eq!(statuses(&report), ["first skipped", "second skipped"]);
+    let codes: Vec<_> = report.steps.iter().filter_map(|step| step.skip_code).collect();
+    assert_eq!(codes, ["resumed", "canceled"]);
+    assert!(report.canceled && !report.is_success());
+    let record = world.record().await.unwrap();
+    assert_eq!((&record["runStatus"], &record["steps"][0]["status"]), (&"failed".into(), &"ok".into()));
+    let value = serde_json::to_value(&report).unwrap();
+    assert_eq!((&value["status"], &value["canceled"]), (&"failed".into(), &true.into()));
 }
 
 #[tokio::test]

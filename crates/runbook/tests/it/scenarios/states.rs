@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_runbook::RESUMED;
-use slipway_sandbox::{Fault, FaultLayer, Rule};
-use tower::Layer as _;
+use slipway_sandbox::{Fault, Rule};
 
 use crate::world::{World, bad_step, error, map_step, statuses};
 
@@ -57,6 +56,21 @@ async fn s60_what_counts_as_a_change() {
     // How it is written, and what is not input, does not matter.
     let report = world.apply_with("state: {}", &steps(", timeout: 99s, retries: 3")).await;
     assert_eq!(statuses(&report), ["h skipped", "k skipped", "l skipped"], "{report:?}");
+    let report = world.apply_with("state: {}", &steps(", when: 'true', onError: continue")).await;
+    assert_eq!(statuses(&report), ["h skipped", "k skipped", "l skipped"], "{report:?}");
+    let report = world
+        .apply_with(
+            "state: {} # as before",
+            &steps("").replacen("}}\n  - {name: l", "}, needs: [h]}\n  - {name: l", 1),
+        )
+        .await;
+    assert_eq!(report.state.unwrap().resumed, 3);
+    // One that was left out by its condition runs when it is wanted again.
+    let off = steps("").replace("name: l,", "name: l, when: 'false',");
+    assert_eq!(world.apply_with("state: {}", &off).await.step("l").unwrap().skip_code, Some("when"));
+    assert!(world.record().await.unwrap()["steps"][2]["inputHash"].is_null());
+    let report = world.apply_with("state: {}", &steps("")).await;
+    assert_eq!(statuses(&report), ["h skipped", "k skipped", "l ok"], "{report:?}");
     for (file, text, runs) in [
         ("v.yaml", "a: 3\n", "h"),
         ("app/templates/all.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app2}\n", "h"),
@@ -98,6 +112,15 @@ async fn s61_the_record_holds_no_secret() {
     }
     assert!(!shown.contains("hunter2secret") && !shown.contains("aHVudGVyMnNlY3JldA"), "{shown}");
     assert!(shown.contains("configmap/***"), "{shown}");
+    // A long error is cut, and still holds no secret.
+    let long = format!(
+        "  - {{name: b, delete: {{resource: 'configmap/${{TOKEN}}{}', ignoreNotFound: false}}}}\n",
+        "ä".repeat(3000)
+    );
+    assert!(!world.apply_with("state: {}", &long).await.is_success());
+    let kept = world.record().await.unwrap()["steps"][0]["error"].as_str().unwrap().to_owned();
+    assert!(kept.ends_with("…(truncated)") && kept.len() <= 2048 + "…(truncated)".len(), "{}", kept.len());
+    assert!(!kept.contains("hunter2secret"));
     // The cluster got the value itself.
     let secret = world.get("v1", "Secret", "default", "s").await.unwrap();
     assert_eq!(secret["data"]["token"], "aHVudGVyMnNlY3JldA==");
@@ -186,10 +209,8 @@ async fn s62_records_that_cannot_be_used() {
 
 #[tokio::test]
 async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
-    let mut world = World::new();
-    let faults = FaultLayer::new(1);
-    let layered = faults.layer(world.sandbox.service());
-    world.cluster = slipway_cluster::Cluster::new(kube::Client::new(layered, "default"));
+    let world = World::new();
+    let faults = &world.faults;
     faults.add(Rule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo"));
     let steps = [map_step("a", ""), map_step("b", ", needs: [a]")].concat();
     let report = world.apply_with("state: {}", &steps).await;
@@ -198,6 +219,16 @@ async fn s63_a_journal_that_cannot_be_written_fails_the_run() {
         !report.is_success() && report.error.is_some() && !report.state.as_ref().unwrap().written,
         "{report:?}"
     );
+    faults.clear();
+    // One write that failed is enough, even if the last one tells everything.
+    faults.add(
+        Rule::new(Fault::ServerError(403)).method("PUT").path_contains("khook-state-demo").skip(1).times(1),
+    );
+    let changed = steps.replace("key: \"1\"", "key: \"2\"");
+    let report = world.apply_with("state: {}", &changed).await;
+    assert!(!report.is_success() && report.state.as_ref().unwrap().written, "{report:?}");
+    assert!(report.error.as_ref().unwrap().contains("while the run was under way"), "{report:?}");
+    assert_eq!(world.record().await.unwrap()["runStatus"], "ok");
     faults.clear();
     // Somebody else writes in between: ours wins.
     let meddle = async {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_cluster::Verb;
+use slipway_cluster::wait::Condition;
 
 use crate::world::{World, error};
 
@@ -42,6 +43,162 @@ async fn s54_what_is_not_there_yet_is_waited_for() {
         world.put(json!({"apiVersion": "demo.io/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"on": true}})).await;
     };
     let steps = "  - {name: w, timeout: 20s, wait: {for: 'jsonpath={.spec.on}=true', on: gadget/g}}\n";
+    let (report, ()) = tokio::join!(world.apply(steps), later);
+    assert!(report.is_success(), "{report:?}");
+}
+
+/// An object with everything paths can lead to.
+fn sample() -> serde_json::Value {
+    json!({
+        "metadata": {"annotations": {"a.b/c": "v"}},
+        "quoted": [{"s": "a\"b", "n": 7}],
+        "list": [{"n": 1, "s": "one", "t": {"deep": true}}, {"n": 2, "s": "two"}, {"n": 3, "s": "three", "flag": false}],
+        "mixed": [1, "1", null, {"n": 2}, 2.5],
+        "none": null, "empty": [], "hollow": {}, "text": "x", "blank": "", "zero": 0, "no": false, "half": 0.5,
+        "map": {"k1": "v1", "k2": "v2"},
+    })
+}
+
+#[test]
+fn s55_every_form_of_a_path() {
+    let (sample, mut wrong) = (sample(), Vec::new());
+    for (path, met) in [
+        // Keys: there, missing, null, of the wrong type.
+        ("{.text}=x", true),
+        ("{.nope}", false),
+        ("{.none}", false),
+        ("{.text.deeper}", false),
+        ("{.list.n}", false),
+        ("text=x", true),
+        (".text=x", true),
+        ("{text}=x", true),
+        ("{$.text}=x", true),
+        ("{@.text}=x", true),
+        ("{.text}='x'", true),
+        ("{.text}=\"x\"", true),
+        ("{.text}= x ", true),
+        (r"{.metadata.annotations.a\.b/c}=v", true),
+        ("{.metadata.annotations['a.b/c']}=v", true),
+        ("{.metadata.annotations[\"a.b/c\"]}=v", true),
+        ("{.metadata.annotations['nope']}", false),
+        ("{.text['k']}", false),
+        // Elements.
+        ("{.list[0].s}=one", true),
+        ("{.list[-1].s}=three", true),
+        ("{.list[7].s}", false),
+        ("{.list[-7].s}", false),
+        ("{.empty[0]}", false),
+        ("{.none[0]}", false),
+        ("{.text[0]}", false),
+        ("{.map[0]}", false),
+        // Slices.
+        ("{.list[0:2].s}=two", true),
+        ("{.list[0:2].s}=three", false),
+        ("{.list[1:].s}=three", true),
+        ("{.list[:1].s}=two", false),
+        ("{.list[0:9].s}=three", true),
+        ("{.list[::2].s}=two", false),
+        ("{.list[::2].s}=three", true),
+        ("{.empty[0:1]}", false),
+        ("{.none[0:1]}", false),
+        ("{.text[0:1]}", false),
+        // All of them.
+        ("{.list[*].n}=2", true),
+        ("{.list[*].n}=9", false),
+        ("{.map.*}=v2", true),
+        // Elements are those of a list, as in kubectl.
+        ("{.map[*]}=v1", false),
+        ("{.empty[*]}", false),
+        ("{.hollow.*}", false),
+        ("{.none[*]}", false),
+        // Several.
+        ("{.list[0,2].s}=three", true),
+        ("{.list[0,2].s}=two", false),
+        ("{.map['k1','k2']}=v2", true),
+        ("{.map['k1','nope']}=v1", true),
+        // At any depth.
+        ("{..deep}=true", true),
+        ("{..nope}", false),
+        ("{..s}=two", true),
+        // Filters: there, missing, null, of the wrong type.
+        ("{.list[?(@.flag)].s}=three", true),
+        ("{.list[?(@.t)].s}=one", true),
+        ("{.list[?(@.nope)].s}", false),
+        ("{.list[?(@.s==\"two\")].n}=2", true),
+        ("{.list[?(@.s=='two')].n}=2", true),
+        ("{.list[?(@.s == 'two')].n}=2", true),
+        ("{.list[?(@.s!='two')].n}=2", false),
+        ("{.list[?(@.n>1)].s}=one", false),
+        ("{.list[?(@.n>=3)].s}=three", true),
+        ("{.list[?(@.n<2)].s}=one", true),
+        ("{.list[?(@.n<=1)].s}=two", false),
+        ("{.list[?(@.flag==false)].s}=three", true),
+        ("{.list[?(@.t.deep==true)].s}=one", true),
+        ("{.list[?(@.n==\"1\")].s}", false),
+        ("{.list[?(@.nope>1)].s}", false),
+        (r#"{.quoted[?(@.s=="a\"b")].n}=7"#, true),
+        ("{.mixed[?(@>1)]}=2.5", true),
+        ("{.mixed[?(@.n==2)].n}=2", true),
+        ("{.empty[?(@.n==1)]}", false),
+        ("{.none[?(@.n==1)]}", false),
+        ("{.text[?(@.n==1)]}", false),
+        // What counts as a value.
+        ("{.empty}", false),
+        ("{.hollow}", false),
+        ("{.blank}", false),
+        ("{.zero}", true),
+        ("{.zero}=0", true),
+        ("{.no}", true),
+        ("{.no}=false", true),
+        ("{.half}=0.5", true),
+        ("{.list}", true),
+        ("{.list}=1", false),
+        ("{.map}=v1", false),
+    ] {
+        match Condition::parse(&format!("jsonpath={path}")) {
+            Ok(until) if until.is_met(Some(&sample)) == met && !until.is_met(None) => {}
+            Ok(_) => wrong.push(format!("{path} is {}", if met { "not met" } else { "met" })),
+            Err(error) => wrong.push(format!("{path}: {}", error.message)),
+        }
+    }
+    for path in [
+        "{range .list[*]}",
+        "{.list[?(@.n==1 && @.s=='one')]}",
+        "{.list[?(@.s=~'o.*')]}",
+        "{.a}{.b}",
+        "{.a}b",
+        "{.a",
+        "{}",
+        "",
+        "{.a}=",
+        "a{b}",
+        ".list[?(@.s==\"two\")].n=2",
+        "{.list[}",
+        "{.list[abc]}",
+    ] {
+        if Condition::parse(&format!("jsonpath={path}")).is_ok() {
+            wrong.push(format!("{path} is taken for a path"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn s55_a_path_that_leads_nowhere_yet_is_waited_for() {
+    let world = World::new();
+    let widget = |ingress: serde_json::Value| json!({"apiVersion": "demo.io/v1", "kind": "Gadget", "metadata": {"name": "g"}, "status": {"loadBalancer": {"ingress": ingress}}});
+    world.put(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.demo.io"},
+        "spec": {"group": "demo.io", "scope": "Namespaced", "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})).await;
+    world.sandbox.settle().await;
+    world.put(widget(json!([]))).await;
+    let steps = "  - {name: w, timeout: 20s, wait: {for: 'jsonpath={.status.loadBalancer.ingress[0].ip}', on: gadget/g}}\n";
+    let later = async {
+        while world.wire.sent.lock().unwrap().iter().filter(|line| line.contains("/gadgets/g")).count() < 3 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        world.put(widget(json!([{"ip": "10.0.0.1"}]))).await;
+    };
     let (report, ()) = tokio::join!(world.apply(steps), later);
     assert!(report.is_success(), "{report:?}");
 }
@@ -162,6 +319,14 @@ async fn s58_jobs_succeed_fail_and_tell_why() {
     let told = error(&report, "j");
     assert!(told.contains("job \"j\" failed") && told.contains("it broke badly"), "{told}");
     assert!(world.sent().iter().any(|line| line.contains("container=j") && line.contains("tailLines=20")));
+    // Somebody puts another container into the pod; of many lines the last 20 are told.
+    let lines: Vec<String> = (1..=30).map(|line| format!("line {line:02}")).collect();
+    world.wire.pods.lock().unwrap().insert("sim/logs".to_owned(), lines.join("\n"));
+    world.wire.sidecar.store(true, std::sync::atomic::Ordering::SeqCst);
+    let told = error(&world.apply(steps).await, "j");
+    let shown: Vec<&str> = told.lines().filter(|line| line.contains("| line")).collect();
+    assert_eq!((shown.len(), shown.first().map(|line| line.trim())), (20, Some("| line 11")), "{told}");
+    world.wire.sidecar.store(false, std::sync::atomic::Ordering::SeqCst);
     // skipIf does not spare one that failed.
     world.wire.pods.lock().unwrap().clear();
     assert!(

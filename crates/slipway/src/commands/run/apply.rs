@@ -172,7 +172,7 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
                 Output::Table => anstream::eprint!("{}", preview::text(&planned, None)),
                 output => show::show(output, &planned, |_| String::new())?,
             }
-            let takes = planned.steps.iter().any(|step| step.action == Some(Verb::Delete));
+            let takes = planned.steps.iter().any(|step| step.action() == Some(Verb::Delete));
             if args.dry_run || (asks && takes && !confirmed()?) {
                 return Ok(None);
             }

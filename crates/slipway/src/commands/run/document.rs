@@ -63,7 +63,10 @@ impl Flags {
 
     /// Reads the runbook.
     pub fn read(&self, session: &Session) -> anyhow::Result<Read> {
-        let text = files::read_text(&self.file).map_err(|problem| UsageError(problem.code("E001").into()))?;
+        let text = files::read_text(&self.file).map_err(|problem| {
+            let code = if problem.message.starts_with("cannot read") { "E001" } else { "E002" };
+            UsageError(problem.code(code).into())
+        })?;
         let mut problems = Problems::new();
         let mut var_files = Vec::new();
         for path in &self.var_file {

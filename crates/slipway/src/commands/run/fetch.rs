@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use slipway_chart::net::{Access, Client, ClientOptions, Login, Provenance, wait};
-use slipway_runbook::{Auth, ChartSource, FetchError, Remote, shown_url};
+use slipway_chart::net::{Access, Client, ClientOptions, Login, Provenance, Remote as Charts, wait};
+use slipway_gotmpl::semver::Version;
+use slipway_runbook::{Auth, ChartSource, FetchError, LARGEST_FILE, Remote, shown_url};
 use tempfile::TempDir;
 
 use crate::helm;
@@ -35,9 +36,8 @@ impl Remote for Network {
             }
             ChartSource::Oci { reference, version, auth } => {
                 let version = version.clone().unwrap_or_default();
-                let local =
-                    ["oci://localhost", "oci://127.0.0.1"].iter().any(|host| reference.starts_with(host));
-                let access = Access { version, login: login(auth), plain_http: local, ..Access::default() };
+                let plain_http = is_here(reference);
+                let access = Access { version, login: login(auth), plain_http, ..Access::default() };
                 (reference.clone(), access)
             }
             ChartSource::Path(path) => {
@@ -45,27 +45,17 @@ impl Remote for Network {
                 return Box::pin(async move { Ok(path) });
             }
         };
-        let sent = access.login.is_some();
-        let folder = self.folder.path().to_owned();
+        // Charts of one name come from several places, so each has a folder of its own.
+        let folder = tempfile::tempdir_in(self.folder.path()).map(TempDir::keep);
         Box::pin(async move {
+            let folder = folder.map_err(|error| FetchError::new(error.to_string()))?;
             let fetched = tokio::task::spawn_blocking(move || {
-                wait(helm::remote(access).download(&name, &folder, Provenance::No))
+                let remote = helm::remote(access);
+                wait(remote.download(&name, &folder, Provenance::No))
+                    .map(|found| found.path)
+                    .map_err(|error| explain(&remote, &name, &error.to_string()))
             });
-            match fetched.await {
-                Ok(Ok(found)) => Ok(found.path),
-                Ok(Err(error)) => {
-                    let text = error.to_string();
-                    let refused =
-                        ["401", "403", "unauthorized", "denied"].iter().any(|word| text.contains(word));
-                    let hint = match (refused, sent) {
-                        (false, _) => "",
-                        (true, true) => " (credentials were sent; have they expired?)",
-                        (true, false) => " (no credentials were sent: give auth:)",
-                    };
-                    Err(FetchError::new(format!("{text}{hint}")))
-                }
-                Err(error) => Err(FetchError::new(error.to_string())),
-            }
+            fetched.await.unwrap_or_else(|error| Err(FetchError::new(error.to_string())))
         })
     }
 
@@ -79,7 +69,7 @@ impl Remote for Network {
                     user_agent: format!("slipway/{}", env!("CARGO_PKG_VERSION")),
                     ..ClientOptions::default()
                 };
-                wait(async { Client::new(&options)?.get(&address, login.as_ref()).await })
+                wait(async { Client::new(&options)?.get_up_to(&address, login.as_ref(), LARGEST_FILE).await })
             });
             match fetched.await {
                 Ok(Ok(bytes)) => Ok(bytes),
@@ -88,6 +78,48 @@ impl Remote for Network {
             }
         })
     }
+}
+
+/// Registries of this machine are spoken to without TLS.
+fn is_here(reference: &str) -> bool {
+    let host = reference.trim_start_matches("oci://").split('/').next().unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+/// Why a chart could not be had, and what to do about it.
+fn explain(remote: &Charts, name: &str, error: &str) -> FetchError {
+    let refused = [": 401", ": 403", "asks for a login"].iter().any(|sign| error.contains(sign));
+    let unknown = error.contains("version") && !remote.access.version.is_empty();
+    let hint = if refused {
+        match remote.access.login {
+            Some(_) => {
+                "\nhint: credentials were sent; have they expired? (tokens of ECR live 12 hours)".to_owned()
+            }
+            None => "\nhint: no credentials were sent: give auth:, or log in with Docker or Helm".to_owned(),
+        }
+    } else if unknown && let Ok(versions) = wait(remote.versions(name)) {
+        match nearest(&versions, &remote.access.version) {
+            near if near.is_empty() => String::new(),
+            near => format!("\nhint: there are {}", near.join(", ")),
+        }
+    } else {
+        String::new()
+    };
+    FetchError::new(format!("{error}{hint}"))
+}
+
+/// The versions around a wanted one; `versions` has the newest first.
+fn nearest<'v>(versions: &'v [String], wanted: &str) -> &'v [String] {
+    const SHOWN: usize = 5;
+    let wanted = Version::parse(wanted).ok();
+    let place = wanted.map_or(0, |wanted| {
+        let older =
+            |text: &String| Version::parse(text).is_ok_and(|version| version.compare(&wanted).is_lt());
+        versions.iter().position(older).unwrap_or(versions.len())
+    });
+    let start = place.saturating_sub(SHOWN / 2).min(versions.len().saturating_sub(SHOWN));
+    &versions[start..versions.len().min(start + SHOWN)]
 }
 
 /// `user:password` of an address, decoded.

@@ -1,10 +1,13 @@
 //! `slipway run graph`.
 
-use clap::ValueEnum;
-use slipway_graph::{Graph, NodeRef};
-use slipway_runbook::{Document, Step};
+use std::collections::HashMap;
 
-use super::document;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use slipway_graph::Direction;
+use slipway_runbook::{Document, Step, plan};
+
+use super::{connection, document};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -27,29 +30,54 @@ enum Form {
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
-    let loaded = args.document.load(session)?;
-    let graph = graph(&loaded.document)?;
-    let drawing = graph.draw().label(label);
+    let document = args.document.load(session)?.document;
     let text = match args.format {
-        Form::Mermaid => drawing.mermaid(),
-        Form::Dot => drawing.dot(),
-        Form::Json => serde_json::to_string_pretty(&drawing.json())? + "\n",
+        Form::Json => serde_json::to_string_pretty(&described(&document)?)? + "\n",
+        form => draw(&document, form)?,
     };
     show::print(&text)?;
     Ok(Exit::Done)
 }
 
-fn label(node: NodeRef<'_, &Step>) -> String {
-    let step = node.value();
-    let skipped = step.when.as_ref().is_some_and(|when| !when.holds);
-    format!("{} ({}{})", step.name, step.action.kind(), if skipped { ", skipped" } else { "" })
+/// A picture of the steps, numbered as they stand in the document.
+fn draw(document: &Document, form: Form) -> anyhow::Result<String> {
+    let graph = slipway_runbook::graph(document).map_err(connection::failed)?;
+    let places: HashMap<&str, usize> =
+        document.steps.iter().enumerate().map(|(place, step)| (step.name.as_str(), place)).collect();
+    let drawing = graph
+        .draw()
+        .title(document.name.as_str())
+        .direction(Direction::Down)
+        .label(|node| label(node.value()))
+        .faded(|node| is_skipped(node.value()))
+        .ranked(|node| places.get(node.id().as_str()).copied().unwrap_or_default());
+    Ok(if form == Form::Dot { drawing.dot() } else { drawing.mermaid() })
 }
 
-/// The steps as a graph.
-fn graph(document: &Document) -> anyhow::Result<Graph<&Step>> {
-    let mut builder = Graph::builder();
-    for step in &document.steps {
-        builder.add(step.name.as_str(), step, step.needs.iter().map(String::as_str));
-    }
-    Ok(builder.build()?)
+fn is_skipped(step: &Step) -> bool {
+    step.when.as_ref().is_some_and(|when| !when.holds)
+}
+
+fn label(step: &Step) -> String {
+    format!("{} ({}{})", step.name, step.action.kind(), if is_skipped(step) { ", skipped" } else { "" })
+}
+
+/// The steps for programs.
+fn described(document: &Document) -> anyhow::Result<Value> {
+    let plan = plan::offline(document).map_err(connection::failed)?;
+    let level = |name: &str| plan.step(name).map_or(0, |step| step.level);
+    let nodes = document.steps.iter().map(|step| {
+        let (kind, skipped) = (step.action.kind(), is_skipped(step));
+        json!({"id": step.name, "type": kind, "level": level(&step.name), "skipped": skipped})
+    });
+    let edges = document
+        .steps
+        .iter()
+        .flat_map(|step| step.needs.iter().map(move |need| json!({"from": need, "to": step.name})));
+    Ok(json!({
+        "name": document.name,
+        "nodes": nodes.collect::<Vec<_>>(),
+        "edges": edges.collect::<Vec<_>>(),
+        "levels": plan.levels,
+    }))
 }

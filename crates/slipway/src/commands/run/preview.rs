@@ -55,13 +55,13 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
 pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
     let mut plan = make(&args.document, session, Show::Differences, false)?;
     let changes = plan.has_changes();
-    plan.steps.retain(|step| step.diff.as_ref().is_some_and(|diff| diff.status != DiffStatus::None));
+    plan.steps.retain(|step| step.diff().is_some_and(|diff| diff.status != DiffStatus::None));
     match session.output() {
         Output::Table => {
             let mut out = String::new();
             for step in &plan.steps {
                 let _ = writeln!(out, "{} [{}]", paint(BOLD, &step.name), step.kind);
-                write_diff(&mut out, step.diff.as_ref(), "  ");
+                write_diff(&mut out, step.diff(), "  ");
             }
             if plan.steps.is_empty() {
                 out.push_str("diff: no changes\n");
@@ -115,12 +115,11 @@ pub fn text(plan: &Plan, show: Option<Show>) -> String {
         };
         let kind = format!("[{}]", step.kind);
         let _ = writeln!(out, "  - {:width$}  {kind:kinds$} {}{needs}", step.name, step.summary);
-        if let Some(action) = step.action {
-            let detail = step.detail.as_ref().map(|detail| format!(" — {detail}")).unwrap_or_default();
-            let _ = writeln!(out, "      plan: {}{detail}", action.as_str());
+        if let Some(seen) = &step.seen {
+            let _ = writeln!(out, "      plan: {} — {}", seen.action.as_str(), seen.detail);
         }
         if show == Some(Show::Differences) {
-            write_diff(&mut out, step.diff.as_ref(), "      ");
+            write_diff(&mut out, step.diff(), "      ");
         }
     }
     if !plan.counts.is_empty() {

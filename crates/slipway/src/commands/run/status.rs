@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use slipway_problem::Problem;
 use slipway_runbook::Document;
-use slipway_runbook::plan::{self, Status};
+use slipway_runbook::plan::{self, Known, Status};
 use slipway_runbook::state::StepStatus;
 
 use super::connection::{self, Ground};
@@ -40,7 +40,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 }
 
 fn text(document: &Document, status: &Status) -> String {
-    let Some(record) = &status.record else {
+    let Some(Known { record, spec_changed, resumable_steps, changed_steps }) = &status.known else {
         return format!("no record yet: Secret {} does not exist\n", status.secret);
     };
     let mut out = String::new();
@@ -54,22 +54,20 @@ fn text(document: &Document, status: &Status) -> String {
         record.started_at,
         record.updated_at
     );
-    let resumable = status.resumable_steps.as_deref().unwrap_or_default();
     let _ = writeln!(
         out,
         "{}\n",
-        match (status.spec_changed, resumable.len()) {
-            (Some(false), count) => format!("the runbook is unchanged: {count} step(s) will be left out"),
-            (_, 0) => "the runbook changed: every step will run".to_owned(),
-            (_, count) => format!("the runbook changed: {count} step(s) will still be left out"),
+        match (spec_changed, resumable_steps.len()) {
+            (false, count) => format!("the runbook is unchanged: {count} step(s) will be left out"),
+            (true, 0) => "the runbook changed: every step will run".to_owned(),
+            (true, count) => format!("the runbook changed: {count} step(s) will still be left out"),
         }
     );
-    let changed = status.changed_steps.as_deref().unwrap_or_default();
     let mut table = Table::new(&["step", "type", "status", "attempts", "finished", "detail"]);
     for entry in &record.steps {
         let detail = if !document.steps.iter().any(|step| step.name == entry.name) {
             "no longer in the spec".to_owned()
-        } else if changed.contains(&entry.name) && entry.status == Some(StepStatus::Ok) {
+        } else if changed_steps.contains(&entry.name) && entry.status == Some(StepStatus::Ok) {
             "input changed — will re-run".to_owned()
         } else {
             let said = entry.error.as_ref().or(entry.skip_reason.as_ref());

@@ -1,0 +1,71 @@
+//! What a run brings before a step, as far as its files say.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+use slipway_manifest::{Gvk, object};
+
+use crate::manifests;
+use crate::model::{Action, Document, ManifestSource};
+use crate::run;
+
+/// What steps bring that others may need: kinds and namespaces.
+pub(super) struct Earlier {
+    pub(super) kinds: BTreeSet<Gvk>,
+    pub(super) namespaces: BTreeSet<String>,
+    /// Charts may bring anything.
+    pub(super) charts: bool,
+}
+
+impl Earlier {
+    pub(super) fn of(document: &Document, base: &Path) -> Self {
+        let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
+        for step in document.steps.iter().filter(|step| run::left_by_when(step).is_none()) {
+            match &step.action {
+                Action::Helm(helm) => {
+                    earlier.charts = true;
+                    earlier.namespaces.extend(helm.create_namespace.then(|| helm.namespace.clone()));
+                }
+                Action::Apply(apply) => {
+                    if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
+                        earlier.namespaces.insert(namespace.clone());
+                    }
+                    for object in local_objects(&apply.manifests, base) {
+                        let gvk = object::gvk(&object);
+                        if gvk.kind == "CustomResourceDefinition" {
+                            earlier.kinds.extend(slipway_cluster::crd::served_kinds(&object));
+                        } else if gvk.kind == "Namespace" {
+                            earlier.namespaces.extend(object::name(&object).map(str::to_owned));
+                        }
+                    }
+                }
+                Action::Job(job) if job.create_namespace => {
+                    earlier.namespaces.insert(job.namespace.clone());
+                }
+                _ => {}
+            }
+        }
+        earlier
+    }
+}
+
+/// Objects of sources that need no network.
+fn local_objects(sources: &[ManifestSource], base: &Path) -> Vec<Value> {
+    let mut objects = Vec::new();
+    let mut problems = slipway_problem::Problems::new();
+    for source in sources {
+        match source {
+            ManifestSource::Inline { text, at } => {
+                manifests::read(text, &at.file, &mut objects, &mut problems);
+            }
+            ManifestSource::File(path) => {
+                if let Ok(text) = std::fs::read_to_string(base.join(path)) {
+                    manifests::read(&text, path, &mut objects, &mut problems);
+                }
+            }
+            ManifestSource::Url(_) | ManifestSource::Kustomize(_) => {}
+        }
+    }
+    object::expand_lists(objects)
+}

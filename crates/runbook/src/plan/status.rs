@@ -1,0 +1,56 @@
+//! What the record says about a document.
+
+use serde::Serialize;
+
+use crate::hash;
+use crate::model::{Document, Step};
+use crate::run::{self, RunError};
+use crate::state::{Record, Store};
+use crate::world::Place;
+
+/// Whether there is a record, and what it means for the document.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    pub found: bool,
+    #[serde(skip)]
+    pub secret: String,
+    #[serde(flatten)]
+    pub known: Option<Known>,
+}
+
+/// A record, compared with the document.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Known {
+    pub spec_changed: bool,
+    /// Steps the next run leaves out.
+    pub resumable_steps: Vec<String>,
+    /// Steps whose input is another now.
+    pub changed_steps: Vec<String>,
+    pub record: Record,
+}
+
+/// Reads the record and says what the next run would leave out; nothing if the document keeps none.
+pub async fn status(document: &Document, place: Place<'_>) -> Result<Option<Status>, RunError> {
+    let Some(state) = &document.state else { return Ok(None) };
+    let store = Store::new(place.cluster, state);
+    let known = store.load().await?.map(|record| {
+        let hashes = run::hashes(document, place.base);
+        let done = run::resumable(document, Some(&record), &hashes);
+        let in_order = |wanted: &dyn Fn(&Step) -> bool| -> Vec<String> {
+            document.steps.iter().filter(|step| wanted(step)).map(|step| step.name.clone()).collect()
+        };
+        let has_changed = |step: &Step| {
+            let hash = hashes.get(&step.name);
+            let entry = record.step(&step.name).filter(|entry| entry.input_hash.is_some());
+            entry.zip(hash).is_some_and(|(entry, hash)| *hash != entry.input_hash)
+        };
+        Known {
+            spec_changed: record.spec_hash != hash::document(document),
+            resumable_steps: in_order(&|step| done.contains(&step.name)),
+            changed_steps: in_order(&has_changed),
+            record,
+        }
+    });
+    Ok(Some(Status { found: known.is_some(), secret: store.place(), known }))
+}
