@@ -13,25 +13,37 @@ use std::time::{Duration, Instant};
 pub use mutate::Mutator;
 pub use targets::{TARGETS, Target};
 
-/// Feeds a target mutated seeds until the time is up or `rounds` are done. Gives how many it took and
-/// how long the slowest one was.
-pub fn run(target: &Target, seed: u64, limit: Duration, rounds: u64) -> (u64, Duration) {
+/// How feeding a target went.
+pub struct Fed {
+    pub inputs: u64,
+    pub slowest: Duration,
+    /// The input that took longest.
+    pub slow: Vec<u8>,
+}
+
+/// Feeds a target mutated seeds until the time is up or `rounds` are done.
+pub fn run(target: &Target, seed: u64, limit: Duration, rounds: u64) -> Fed {
     let mut mutator = Mutator::new(target.seeds, seed);
+    // Tables that are read once are nothing an input can be blamed for.
+    target.seeds.iter().for_each(|seed| (target.run)(seed.as_bytes()));
     let started = Instant::now();
-    let mut done = 0;
-    let mut slowest = Duration::ZERO;
-    while done < rounds && started.elapsed() < limit {
+    let mut fed = Fed { inputs: 0, slowest: Duration::ZERO, slow: Vec::new() };
+    while fed.inputs < rounds && started.elapsed() < limit {
         let input = mutator.next();
         let before = Instant::now();
         let result = std::panic::catch_unwind(|| (target.run)(&input));
-        slowest = slowest.max(before.elapsed());
+        let took = before.elapsed();
         if result.is_err() {
             let text = String::from_utf8_lossy(&input);
             panic!("{}: input of {} bytes failed: {text:?}", target.name, input.len());
         }
-        done += 1;
+        if took > fed.slowest {
+            fed.slowest = took;
+            fed.slow = input;
+        }
+        fed.inputs += 1;
     }
-    (done, slowest)
+    fed
 }
 
 #[cfg(test)]

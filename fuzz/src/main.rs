@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use slipway_fuzz::{TARGETS, run};
 
+/// Inputs that take longer are shown.
+const SLOW: Duration = Duration::from_millis(200);
+
 fn main() -> ExitCode {
     let mut seconds = 60;
     let mut seed = 1;
@@ -26,8 +29,12 @@ fn main() -> ExitCode {
     for target in
         TARGETS.iter().filter(|target| names.is_empty() || names.iter().any(|name| name == target.name))
     {
-        let (done, slowest) = run(target, seed, Duration::from_secs(seconds), u64::MAX);
-        println!("{}: {done} inputs in {seconds} s, slowest {slowest:?}", target.name);
+        let fed = run(target, seed, Duration::from_secs(seconds), u64::MAX);
+        println!("{}: {} inputs in {seconds} s, slowest {:?}", target.name, fed.inputs, fed.slowest);
+        if fed.slowest > SLOW {
+            let text = String::from_utf8_lossy(&fed.slow);
+            println!("{}: the slowest has {} bytes: {text:?}", target.name, fed.slow.len());
+        }
     }
     ExitCode::SUCCESS
 }

@@ -253,7 +253,7 @@ fn package(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems> {
     }
     Ok(Rendered {
         documents: documents.collect(),
-        chart: plain_record(&build.package, Some(&build.version)),
+        chart: package_record(&package.metadata),
         values,
         warnings: build.problems.clone(),
         ..Rendered::default()
@@ -270,7 +270,7 @@ fn kustomization(path: &Path, request: &RenderRequest) -> Result<Rendered, Probl
     });
     Ok(Rendered {
         documents: documents.collect(),
-        chart: plain_record(&named(path, request), None),
+        chart: plain_record(&named(path, request), ""),
         warnings: build.warnings.into_iter().collect(),
         ..Rendered::default()
     })
@@ -295,7 +295,7 @@ fn manifests(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems>
             }
         }
     }
-    let chart = plain_record(&named(path, request), None);
+    let chart = plain_record(&named(path, request), "");
     problems.into_result(Rendered { documents, chart, ..Rendered::default() })
 }
 
@@ -305,8 +305,8 @@ fn named(path: &Path, request: &RenderRequest) -> String {
 }
 
 /// What Helm needs to show a release that was never a chart.
-fn plain_record(name: &str, version: Option<&str>) -> ChartRecord {
-    let version = version.filter(|version| !version.is_empty()).unwrap_or("0.0.0");
+fn plain_record(name: &str, version: &str) -> ChartRecord {
+    let version = if version.is_empty() { "0.0.0" } else { version };
     let metadata = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});
     ChartRecord {
         metadata: metadata.as_object().cloned().unwrap_or_default(),
@@ -314,4 +314,19 @@ fn plain_record(name: &str, version: Option<&str>) -> ChartRecord {
         files: json!([]),
         ..ChartRecord::default()
     }
+}
+
+/// A package says all of itself that the metadata of a chart has room for.
+fn package_record(about: &slipway_package::Metadata) -> ChartRecord {
+    let mut record = plain_record(&about.name, &about.version);
+    for (key, text) in [
+        ("appVersion", Some(&about.app_version)),
+        ("description", about.description.as_ref()),
+        ("home", about.home.as_ref()),
+    ] {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            record.metadata.insert(key.to_owned(), text.as_str().into());
+        }
+    }
+    record
 }

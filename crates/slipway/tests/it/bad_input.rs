@@ -96,7 +96,7 @@ fn every_mistake_of_a_package_at_once() {
     for (name, text) in [
         (
             "parameters.yaml",
-            "kurel: {name: bad, version: 1.0.0, appVersion: \"1\"}\nreplicas: three\ntag: \"1\"\na: \"${b}\"\n\
+            "kurel: {name: bad, version: 1.0.0, appVersion: \"1\", schemas: [../crd.yaml]}\nreplicas: three\ntag: \"1\"\na: \"${b}\"\n\
              b: \"${a}\"\ndatabase: db\nurl: \"${databse}\"\n",
         ),
         ("resources/web.yaml", web),
@@ -125,22 +125,90 @@ fn every_mistake_of_a_package_at_once() {
     let ran = place.run(&["package", "build", "bad.kurel", "--output-dir", "out"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
     assert!(!place.path().join("out").exists(), "nothing is written");
+    let told = problems(&ran.err);
     for (code, at, says) in [
         ("KV020", "parameters.yaml:7:6", "did you mean `database`?"),
         ("KV024", "parameters.yaml:4:4", "circular reference: a -> b -> a"),
-        ("KR013", "resources/bomb.yaml:", ""),
+        ("KR010", "parameters.yaml:1:63", "`../crd.yaml` leads out of the package"),
+        ("KR013", "resources/bomb.yaml:", "nodes allowed"),
         ("KR020", "resources/web.yaml:1:1", "two Deployments named `web`"),
-        ("KR010", "resources/out.yaml", "leads out of the package"),
-        ("KX033", "patches/00-base.kpatch:2:", "three"),
-        ("KX002", "patches/05-selector.kpatch:1:", "did you mean `web`?"),
-        ("KV020", "patches/07-variable.kpatch:1:", "did you mean `tag`?"),
-        ("KD022", "patches/10-one", "conflicts with"),
-        ("KD020", "patches/30-three.yaml:1:", "30-three.kpatch -> 40-four.kpatch -> 30-three.kpatch"),
+        ("KR010", "resources/out.yaml:1:1", "leads out of the package"),
+        ("KX033", "patches/00-base.kpatch:2:20", "three"),
+        ("KX002", "patches/05-selector.kpatch:1:2", "did you mean `web`?"),
+        ("KV020", "patches/07-variable.kpatch:1:20", "did you mean `tag`?"),
+        ("KD022", "patches/10-one.yaml:1:13", "conflicts with"),
+        ("KD020", "patches/30-three.yaml:1:12", "30-three.kpatch -> 40-four.kpatch -> 30-three.kpatch"),
     ] {
-        assert!(
-            ran.err.contains(&format!("[{code}]")) && ran.err.contains(at) && ran.err.contains(says),
-            "{code} {at} {says}: {}",
-            ran.err
-        );
+        let fits = |problem: &&String| {
+            problem.contains(&format!("[{code}]")) && problem.contains(at) && problem.contains(says)
+        };
+        assert!(told.iter().any(|problem| fits(&problem)), "{code} {at} {says}: {}", ran.err);
+    }
+    let is_place = |line: &str| {
+        let mut parts = line.trim_start().strip_prefix("--> ").unwrap_or_default().rsplitn(3, ':');
+        let mut number = || parts.next().is_some_and(|part| part.parse::<u32>().is_ok());
+        number() && number()
+    };
+    let counted = |problem: &&String| problem.trim_end().ends_with(" errors");
+    for problem in told.iter().filter(|problem| problem.starts_with("error") && !counted(problem)) {
+        assert!(problem.lines().any(is_place), "no line and column: {problem}");
+    }
+}
+
+/// The problems on standard error, one text each.
+fn problems(err: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in err.lines() {
+        let starts = ["error: ", "warning: ", "note: "].iter().any(|word| line.starts_with(word));
+        match found.last_mut() {
+            Some(last) if !starts => *last += &format!("{line}\n"),
+            _ => found.push(format!("{line}\n")),
+        }
+    }
+    found
+}
+
+/// The same for a kustomization, with its bases and components.
+#[test]
+#[cfg(unix)]
+fn every_mistake_of_a_kustomization_at_once() {
+    let place = Place::new();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n";
+    let mut bomb =
+        String::from("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\na0: &a0 [x, x, x, x]\n");
+    for level in 1..16 {
+        bomb.push_str(&format!("a{level}: &a{level} [{}]\n", format!("*a{},", level - 1).repeat(9)));
+    }
+    for (name, text) in [
+        (
+            "k/kustomization.yaml",
+            "resources: [web.yaml, ../secret.yaml, bomb.yaml, out.yaml, ../base, https://example.com/x.yaml]\n\
+             namePrefx: a-\nvars: [{name: X}]\nreplicas: [{name: web, count: three}]\npatches:\n- patch: |\n    kind: [\n",
+        ),
+        ("k/web.yaml", map),
+        ("k/bomb.yaml", &bomb),
+        ("base/kustomization.yaml", "resources: [../k, gone.yaml]\n"),
+        ("secret.yaml", map),
+    ] {
+        place.write(name, text);
+    }
+    std::os::unix::fs::symlink("../secret.yaml", place.path().join("k/out.yaml")).unwrap();
+    let ran = place.run(&["kustomize", "build", "k"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+    let told = problems(&ran.err);
+    for (at, says) in [
+        ("k/kustomization.yaml:1:23", "is not in or below"),
+        ("k/bomb.yaml:", "nodes allowed"),
+        ("k/kustomization.yaml:1:50", "is not in or below"),
+        ("base/kustomization.yaml:1:13", "cycle"),
+        ("base/kustomization.yaml:1:19", "gone.yaml"),
+        ("k/kustomization.yaml:1:", "[KZ002]"),
+        ("k/kustomization.yaml:2:1", "did you mean `namePrefix`?"),
+        ("k/kustomization.yaml:3:", "[KZ001]"),
+        ("k/kustomization.yaml:4:", "should be an integer"),
+        ("k/kustomization.yaml:6:", "line 2 of the patch"),
+    ] {
+        let fits = |problem: &&String| problem.contains(at) && problem.contains(says);
+        assert!(told.iter().any(|problem| fits(&problem)), "{at} {says}: {}", ran.err);
     }
 }

@@ -227,6 +227,9 @@ fn packages_and_kustomizations_are_releases_like_any_other() {
         let history: serde_json::Value = serde_json::from_str(&history).unwrap();
         let states: Vec<_> = history.as_array().unwrap().iter().map(|row| row["status"].clone()).collect();
         assert_eq!(states, ["superseded", "superseded", "deployed"]);
+        let versions = history.as_array().unwrap().iter().map(|row| row["app_version"].clone());
+        let expected = if name == "p" { "1" } else { "" };
+        assert!(versions.eq([expected; 3]), "{history:#}");
         assert!(run(&["diff", name, "3", "-n", namespace]).ok().contains("nothing differs"));
     }
 
@@ -306,6 +309,64 @@ fn a47_validation_is_told_as_text_and_as_json() {
     let ran = place.run(&["package", "validate", "p.kurel", "-o", "json"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    let all = json.to_string();
-    assert!(all.contains("KV020") && all.contains("00.kpatch"), "{json:#}");
+    let wrong = json.as_array().unwrap().iter().find(|problem| problem["severity"] == "error").unwrap();
+    assert_eq!(wrong["code"], "KV020", "{json:#}");
+    assert_eq!(
+        wrong["at"],
+        serde_json::json!({"file": "patches/00.kpatch", "line": 2, "column": 16}),
+        "{json:#}"
+    );
+    assert_eq!(wrong["excerpt"], "data.greeting: \"${nothing}\"");
+    assert!(wrong["hint"].as_str().is_some_and(|hint| hint.contains("parameters.yaml")), "{json:#}");
+
+    let ran = place.run(&["package", "validate", "p.kurel"]);
+    assert!(ran.code == Some(1) && ran.err.contains("2 | data.greeting: \"${nothing}\""), "{ran:?}");
+    assert_eq!(
+        ran.out,
+        "✓ Package structure valid\n✓ Parameters schema validation passed\n✗ Patches: 1 error\n\n\
+         Enabled patches:\n  ✓ patches/00.kpatch (always enabled)\n\n\
+         Generated resources:\n  ✓ 1 ConfigMap\n  ✗ error[KV020]: undefined parameter `nothing`\n     \
+         --> patches/00.kpatch:2:16\n     → add `nothing` to parameters.yaml\n\n\
+         Validation summary: 1 error, 0 warnings\n"
+    );
+}
+
+#[test]
+fn a37_a_package_tests_itself_and_golden_files_are_written_anew() {
+    let place = Place::new();
+    place.write(
+        "p.kurel/parameters.yaml",
+        "kurel: {name: p, version: 1.0.0, appVersion: \"1\"}\ngreeting: hi\n",
+    );
+    place.write("p.kurel/resources/web.yaml", MAP);
+    place.write("p.kurel/patches/00.kpatch", "[configmap.web]\ndata.greeting: \"${greeting}\"\n");
+    place.write(
+        "p.kurel/tests/fields.yaml",
+        "name: fields\nexpect: {count: 1, fields: {\"ConfigMap/web data\": {greeting: hi}}}\n",
+    );
+    place.write(
+        "p.kurel/tests/golden.yaml",
+        "name: golden\nvalues: {greeting: ho}\nsnapshot: golden/ho.yaml\n",
+    );
+    let test = |more: &[&str]| place.run(&[&["package", "test", "p.kurel"][..], more].concat());
+    let missing = test(&[]);
+    assert!(missing.code == Some(1) && missing.out.contains("1 passed, 1 failed"), "{missing:?}");
+    test(&["--update"]).ok();
+    let golden = place.path().join("p.kurel/tests/golden/ho.yaml");
+    assert!(std::fs::read_to_string(&golden).unwrap().contains("greeting: ho"));
+    assert!(test(&[]).ok().contains("2 passed, 0 failed"));
+
+    place.write("p.kurel/patches/00.kpatch", "[configmap.web]\ndata.greeting: \"${greeting}!\"\n");
+    let ran = test(&[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for line in [
+        "  ConfigMap/web data greeting: expected \"hi\", found \"hi!\"\n",
+        "  ConfigMap web data.greeting: expected \"ho\", found \"ho!\"\n",
+        "0 passed, 2 failed",
+    ] {
+        assert!(ran.out.contains(line), "{line}: {}", ran.out);
+    }
+    test(&["--update"]);
+    assert!(std::fs::read_to_string(&golden).unwrap().contains("greeting: ho!"));
+    assert!(test(&[]).out.contains("1 passed, 1 failed"), "only golden files are written anew");
 }

@@ -4,14 +4,13 @@ mod diff;
 mod flags;
 mod output;
 
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use slipway_package::template::{ParamPath, ParamStep, parse_path};
 use slipway_package::{Build, Contention, Emit, Param, ParamData, Params, Touched};
-use slipway_problem::{Location, Problem, Problems};
+use slipway_problem::{Location, Problem, Problems, Severity};
 
 use self::flags::{CheckFlags, LoadFlags, PackageFlags, ParameterFlags, Selected};
 use crate::cli::Output;
@@ -173,13 +172,13 @@ fn data_form(output: Output) -> Output {
 fn validate(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
     let package = selected.load()?;
     let validation = package.validate(&selected.inputs()?);
-    show::show(session.output(), &validation.problems, |problems| {
-        let mut text: String = problems.iter().map(report::render).collect();
-        for line in validation.report(&package) {
-            let _ = writeln!(text, "{line}");
+    // The report is for reading and keeping; the lines that are wrong go beside it.
+    if session.output() == Output::Table && session.verbosity != Verbosity::Quiet {
+        for problem in validation.problems.iter().filter(|problem| problem.severity == Severity::Error) {
+            anstream::eprint!("{}", report::render(problem));
         }
-        text
-    })?;
+    }
+    show::show(session.output(), &validation.problems, |_| validation.report(&package).join("\n") + "\n")?;
     Ok(if validation.problems.has_errors() { Exit::Failed } else { Exit::Done })
 }
 
