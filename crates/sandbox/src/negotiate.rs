@@ -133,7 +133,7 @@ fn media(content_type: &str) -> &str {
 
 /// The form of a created or replaced object.
 pub(crate) fn body_form(content_type: &str, custom: bool) -> Result<BodyForm> {
-    match media(content_type) {
+    match &*media(content_type).to_ascii_lowercase() {
         "" | "application/json" => Ok(BodyForm::Json),
         "application/yaml" => Ok(BodyForm::Yaml),
         "application/vnd.kubernetes.protobuf" if !custom => Ok(BodyForm::Protobuf),

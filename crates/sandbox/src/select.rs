@@ -119,6 +119,17 @@ fn place(key: &str, served: &Served) -> Result<Place> {
         }
         return Err(Status::bad_request(format!("field label not supported: {key}")));
     }
+    // Each version of events knows only its own names.
+    let foreign = match (&*served.table, served.def.group.as_str()) {
+        ("events", "events.k8s.io") => {
+            key.starts_with("involvedObject.") || matches!(key, "source" | "reportingComponent")
+        }
+        ("events", _) => key.starts_with("regarding.") || key == "reportingController",
+        _ => false,
+    };
+    if foreign {
+        return Err(Status::bad_request(format!("field label not supported: {key}")));
+    }
     match rules::selectable(&served.table) {
         Some(known) => match known.iter().find(|(name, _)| *name == key) {
             Some((_, pointer)) => Ok(Place::Pointer((*pointer).to_owned())),

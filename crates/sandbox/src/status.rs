@@ -277,6 +277,12 @@ impl Cause {
         }
     }
 
+    /// An invalid value that is not shown.
+    pub fn invalid_unshown(field: impl Into<String>, detail: &str) -> Cause {
+        let message = format!("Invalid value: {detail}");
+        Cause { reason: "FieldValueInvalid", field: field.into(), message }
+    }
+
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Cause {
         let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
         Cause {

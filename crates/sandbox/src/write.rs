@@ -408,15 +408,7 @@ impl Core {
             }
         }
         if !uid.is_empty() && uid != *live.object.uid {
-            return Err(refuse(Status::conflict(
-                served.named(),
-                name,
-                &format!(
-                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    registry_path(served, &live.object.key).trim_start_matches("/registry"),
-                    live.object.uid
-                ),
-            )));
+            return Err(refuse(other_uid(served, &live.object, &uid, author.dry_run)));
         }
         if let Some(custom) = &served.custom {
             custom.default(&mut new);
@@ -660,6 +652,25 @@ fn namespace_open(view: &View<'_>, served: &Served, namespace: &str, name: &str)
         }]);
     }
     Err(status)
+}
+
+/// The refusal of a write meant for an object with another uid.
+pub(crate) fn other_uid(served: &Served, live: &Object, uid: &str, dry_run: bool) -> Box<Status> {
+    uid_conflict(served, &live.key, uid, &live.uid, dry_run)
+}
+
+/// The same where there may be no object at all.
+pub(crate) fn uid_conflict(served: &Served, key: &Key, uid: &str, found: &str, dry_run: bool) -> Box<Status> {
+    // A dry run never gets as far as the storage that adds the prefix.
+    let path = registry_path(served, key);
+    let path = if dry_run { path.trim_start_matches("/registry") } else { &*path };
+    Status::conflict(
+        served.named(),
+        &key.name,
+        &format!(
+            "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+        ),
+    )
 }
 
 /// Where etcd would keep the object; some messages name it.

@@ -1,6 +1,7 @@
 //! Reads an object as a server does: types checked, unknown and duplicate fields noticed, every field in
 //! its place and form.
 
+mod names;
 mod node;
 mod protobuf;
 mod scalar;

@@ -53,8 +53,8 @@ pub(super) fn zero(scalar: Scalar) -> Value {
         Scalar::Int32 | Scalar::Int64 | Scalar::Float | Scalar::IntOrString => 0.into(),
         Scalar::Quantity => "0".into(),
         Scalar::Duration => "0s".into(),
-        Scalar::String => "".into(),
-        Scalar::Time | Scalar::MicroTime | Scalar::Bytes => Value::Null,
+        Scalar::String | Scalar::Bytes => "".into(),
+        Scalar::Time | Scalar::MicroTime => Value::Null,
     }
 }
 
@@ -126,7 +126,16 @@ fn bytes(text: &str) -> Result<String, Misfit> {
     }
     match STANDARD.decode(&kept) {
         Ok(data) => Ok(STANDARD.encode(data)),
-        Err(_) => Err(illegal(text.bytes().position(|b| b == b'=').unwrap_or(text.len() / 4 * 4))),
+        Err(_) => {
+            let padding = text.bytes().position(|b| b == b'=');
+            let after = padding.map(|at| at + text[at..].bytes().take_while(|b| *b == b'=').count());
+            Err(illegal(match (padding, after) {
+                // Something follows what was whole.
+                (Some(_), Some(after)) if after % 4 == 0 && after < text.len() => after,
+                (Some(at), _) => at,
+                (None, _) => text.len() / 4 * 4,
+            }))
+        }
     }
 }
 
@@ -134,6 +143,14 @@ fn time(text: &str, micro: bool) -> Result<Value, Misfit> {
     let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
     let bad =
         || Misfit::Error(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""));
+    if micro
+        && let Some(rest) = text.get(19..)
+        && !rest.starts_with('.')
+    {
+        return Err(Misfit::Error(format!(
+            "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as \".000000\""
+        )));
+    }
     let instant: jiff::Timestamp = text.parse().map_err(|_| bad())?;
     let shown = if micro {
         let micros = instant.subsec_nanosecond() / 1000;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use super::names;
 use super::node::Node;
 use super::scalar::{self, Misfit};
 use super::{DecodeError, Decoded};
@@ -25,6 +26,7 @@ struct Walk<'a> {
     path: String,
     /// Field names from the root, as Go's errors join them: no indices, no map keys.
     fields: Vec<String>,
+    /// Types from the root, with their package.
     structs: Vec<&'a str>,
 }
 
@@ -38,10 +40,19 @@ impl<'a> Walk<'a> {
 
     fn misfit(&self, value: &str, go_type: &str) -> DecodeError {
         let place = match self.structs.last() {
-            Some(name) => format!("Go struct field {}.{}", name, self.fields.join(".")),
+            Some(name) => {
+                let name = name.rsplit('.').next().unwrap_or_default();
+                format!("Go struct field {name}.{}", self.fields.join("."))
+            }
             None => "Go value".to_owned(),
         };
         DecodeError::Type(format!("json: cannot unmarshal {value} into {place} of type {go_type}"))
+    }
+
+    /// The Go type of the text at this place, where it has a name of its own.
+    fn named(&self) -> Option<&'static str> {
+        let (owner, field) = (self.structs.last()?, self.fields.last()?);
+        names::of(owner, field)
     }
 
     fn node(&mut self, node: Node, kind: TypeRef<'a>) -> Result<Value, DecodeError> {
@@ -68,12 +79,21 @@ impl<'a> Walk<'a> {
             (Shape::Scalar(scalar), node) => {
                 let value = node.into_value();
                 scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
-                    Misfit::Value(value) => self.misfit(&value, scalar::go_type(*scalar)),
+                    Misfit::Value(value) => {
+                        let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
+                        self.misfit(&value, named.unwrap_or(scalar::go_type(*scalar)))
+                    }
                     Misfit::As(value, go) => self.misfit(&value, go),
                     Misfit::Error(error) => DecodeError::Type(error),
                 })
             }
-            (_, node) => Err(self.misfit(scalar::json_type(&node.into_value()), &go_type(kind))),
+            (_, node) => {
+                let mut go_type = go_type(kind);
+                if let (Some(named), "[]string") = (self.named(), &*go_type) {
+                    go_type = format!("[]{named}");
+                }
+                Err(self.misfit(scalar::json_type(&node.into_value()), &go_type))
+            }
         }
     }
 
@@ -122,7 +142,7 @@ impl<'a> Walk<'a> {
         kind: TypeRef<'a>,
     ) -> Result<Value, DecodeError> {
         let mut set: HashMap<&'a str, Value> = HashMap::with_capacity(pairs.len());
-        self.structs.push(shape.name.rsplit('.').next().unwrap_or_default());
+        self.structs.push(&shape.name);
         let length = self.path.len();
         let mut seen: Vec<String> = Vec::new();
         for (key, node) in pairs {
@@ -142,9 +162,11 @@ impl<'a> Walk<'a> {
                 continue;
             }
             self.descend(&key);
+            let depth = self.fields.len();
+            self.fields.extend(names::embedded(&shape.name, &field.name).map(str::to_owned));
             self.fields.push(key);
             let value = self.node(node, kind.at(field.shape))?;
-            self.fields.pop();
+            self.fields.truncate(depth);
             self.path.truncate(length);
             set.insert(&field.name, value);
         }
@@ -156,6 +178,11 @@ impl<'a> Walk<'a> {
                 Some(value) => {
                     let is_struct = kind.at(field.shape).as_map().is_some_and(|map| !map.name.is_empty());
                     let omitted = match field.omit {
+                        // Nothing tells an empty list from none once it is stored.
+                        Omit::Never if value.as_array().is_some_and(Vec::is_empty) => {
+                            decoded.insert(field.name.clone(), Value::Null);
+                            continue;
+                        }
                         Omit::Never => false,
                         Omit::Empty => !field.pointer && !is_struct && is_empty(&value, kind.at(field.shape)),
                         Omit::Zero => scalar::is_zero(&value),
@@ -185,7 +212,11 @@ fn go_type(kind: TypeRef<'_>) -> String {
         Shape::Any(_) => "interface {}".to_owned(),
         Shape::List(list) => format!("[]{}", go_type(kind.at(list.item))),
         Shape::Map(map) => match map.rest {
-            Some(rest) if map.name.is_empty() => format!("map[string]{}", go_type(kind.at(rest))),
+            Some(rest) if map.name.is_empty() => match go_type(kind.at(rest)) {
+                // The only maps of quantities are amounts of resources.
+                item if item == "resource.Quantity" => "v1.ResourceList".to_owned(),
+                item => format!("map[string]{item}"),
+            },
             _ if map.name.is_empty() => "map[string]interface {}".to_owned(),
             _ => map.name.clone(),
         },

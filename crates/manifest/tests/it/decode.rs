@@ -102,7 +102,7 @@ fn objects_take_kubernetes_own_form() {
     let decoded = decode_value(golden.clone(), kind("apps/v1", "Deployment")).expect("decodes");
     assert_eq!(decoded.object.to_string(), golden.to_string(), "a server's own object is in form already");
     assert_eq!(decoded.strict, Vec::<String>::new());
-    let lease = json!({"spec": {"renewTime": "2026-11-15T20:02:21+01:00"}});
+    let lease = json!({"spec": {"renewTime": "2026-11-15T20:02:21.000000+01:00"}});
     let decoded = decode_value(lease, kind("coordination.k8s.io/v1", "Lease")).expect("decodes").object;
     assert_eq!(decoded["spec"]["renewTime"], "2026-11-15T19:02:21.000000Z");
 }

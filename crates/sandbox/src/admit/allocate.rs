@@ -74,10 +74,17 @@ impl Allocator {
             spec["clusterIP"] = spec["clusterIPs"][0].clone();
         }
         let unset = spec["clusterIP"].as_str().unwrap_or("").is_empty();
+        // Whoever writes its endpoints decides the families of a service without a selector or address.
+        let free =
+            spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(serde_json::Map::is_empty);
+        if free && old.is_none() && spec["ipFamilyPolicy"].is_null() && spec["ipFamilies"].is_null() {
+            spec["ipFamilyPolicy"] = json!("RequireDualStack");
+            spec["ipFamilies"] = json!(["IPv4", "IPv6"]);
+        }
         if spec["ipFamilyPolicy"].is_null() {
             spec["ipFamilyPolicy"] = json!("SingleStack");
         }
-        if spec["ipFamilyPolicy"] == "RequireDualStack" {
+        if !free && spec["ipFamilyPolicy"] == "RequireDualStack" {
             return Err(vec![Cause::invalid(
                 "spec.ipFamilyPolicy",
                 &spec["ipFamilyPolicy"],
@@ -85,7 +92,8 @@ impl Allocator {
             )]);
         }
         let families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
-        if let Some((i, family)) = families.iter().enumerate().find(|(_, family)| *family == "IPv6") {
+        let other = families.iter().enumerate().find(|(_, family)| *family == "IPv6");
+        if let Some((i, family)) = other.filter(|_| !free) {
             return Err(vec![Cause::invalid(
                 format!("spec.ipFamilies[{i}]"),
                 family,

@@ -14,9 +14,8 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     (("apps", "DaemonSet"), &["spec.selector"]),
     (
         ("apps", "StatefulSet"),
-        &["spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"],
+        &["spec.selector", "spec.volumeClaimTemplates", "spec.serviceName", "spec.podManagementPolicy"],
     ),
-    (("batch", "Job"), &["spec.selector", "spec.completionMode", "spec.podFailurePolicy"]),
     (("", "Secret"), &["type"]),
     (("rbac.authorization.k8s.io", "RoleBinding"), &["roleRef"]),
     (("rbac.authorization.k8s.io", "ClusterRoleBinding"), &["roleRef"]),
@@ -24,7 +23,6 @@ const FIXED: &[((&str, &str), &[&str])] = &[
         ("storage.k8s.io", "StorageClass"),
         &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
     ),
-    (("", "PersistentVolume"), &["spec.volumeMode"]),
     (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
     (("node.k8s.io", "RuntimeClass"), &["handler"]),
     (("discovery.k8s.io", "EndpointSlice"), &["addressType"]),
@@ -52,7 +50,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                     shown =
                         json!({"APIGroup": shown["apiGroup"], "Kind": shown["kind"], "Name": shown["name"]});
                 }
-                if *path == "spec.volumeClaimTemplates" {
+                if *path == "spec.volumeClaimTemplates" && shown.is_array() {
                     shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
                 }
                 if kind == ("storage.k8s.io", "StorageClass") {
@@ -66,6 +64,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         ("", "Pod") => pod(new, old, out),
         ("", "ConfigMap" | "Secret") => frozen(new, old, out),
         ("", "PersistentVolumeClaim") => claim(new, old, out),
+        ("", "PersistentVolume") => volume(new, old, out),
         ("", "Service") => service(new, old, out),
         ("batch", "Job") => job(new, old, out),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old, out),
@@ -181,6 +180,32 @@ fn claim(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     }
 }
 
+/// A volume stays where it is.
+fn volume(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    const OWN: &[&str] = &[
+        "capacity",
+        "accessModes",
+        "claimRef",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "mountOptions",
+        "volumeMode",
+        "nodeAffinity",
+        "volumeAttributesClassName",
+    ];
+    let source = |v: &Value| -> Vec<(String, Value)> {
+        let members = v["spec"].as_object().into_iter().flatten();
+        members.filter(|(k, _)| !OWN.contains(&k.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    if source(new) != source(old) {
+        let field = "spec.persistentvolumesource";
+        out.push(Cause::forbidden(field, "spec.persistentvolumesource is immutable after creation"));
+    }
+    if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
+        out.push(Cause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
+    }
+}
+
 fn service(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     if new["spec"]["type"] == "ExternalName" || old["spec"]["type"] == "ExternalName" {
         return;
@@ -192,10 +217,18 @@ fn service(new: &Value, old: &Value, out: &mut Vec<Cause>) {
 }
 
 fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
-    let elastic = new["spec"]["completionMode"] == "Indexed"
-        && new["spec"]["completions"] == new["spec"]["parallelism"];
-    if new["spec"]["completions"] != old["spec"]["completions"] && !elastic {
-        out.push(Cause::invalid("spec.completions", &new["spec"]["completions"], IMMUTABLE));
+    let completions = &new["spec"]["completions"];
+    if *completions != old["spec"]["completions"] {
+        let indexed = new["spec"]["completionMode"] == "Indexed";
+        if !indexed {
+            out.push(Cause::invalid("spec.completions", completions, IMMUTABLE));
+        } else if *completions != new["spec"]["parallelism"] && !completions.is_null() {
+            let why = "can only be modified in tandem with spec.parallelism";
+            out.push(Cause::invalid("spec.completions", completions, why));
+        }
+    }
+    if new["spec"]["selector"] != old["spec"]["selector"] {
+        out.push(Cause::invalid("spec.selector", &new["spec"]["selector"], IMMUTABLE));
     }
     let suspended = old["spec"]["suspend"] == true && old["status"]["startTime"].is_null();
     let bare = |v: &Value| {
@@ -227,6 +260,40 @@ fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         };
         out.push(Cause::invalid(field, shown, IMMUTABLE));
     }
+    for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        if new["spec"][key] != old["spec"][key] {
+            let shown = match key {
+                "podFailurePolicy" => internal_policy(&new["spec"][key]),
+                _ => new["spec"][key].clone(),
+            };
+            out.push(Cause::invalid(format!("spec.{key}"), &shown, IMMUTABLE));
+        }
+    }
+}
+
+/// A failure policy as Go prints its internal type.
+fn internal_policy(policy: &Value) -> Value {
+    if !policy.is_object() {
+        return Value::Null;
+    }
+    let rules = policy["rules"].as_array().map(|rules| {
+        let rule = |rule: &Value| {
+            let codes = &rule["onExitCodes"];
+            let codes = codes.is_object().then(|| {
+                json!({
+                    "ContainerName": codes["containerName"], "Operator": codes["operator"],
+                    "Values": codes["values"],
+                })
+            });
+            let conditions = rule["onPodConditions"].as_array().map(|all| {
+                let one = |c: &Value| json!({"Type": c["type"], "Status": c["status"]});
+                all.iter().map(one).collect::<Vec<_>>()
+            });
+            json!({"Action": rule["action"], "OnExitCodes": codes, "OnPodConditions": conditions})
+        };
+        rules.iter().map(rule).collect::<Vec<_>>()
+    });
+    json!({"Rules": rules})
 }
 
 const POD_FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";

@@ -76,10 +76,10 @@ pub(crate) enum NameRule {
 
 pub(crate) fn name_rule(kind: (&str, &str)) -> NameRule {
     match kind {
-        ("", "Namespace" | "Service") => NameRule::Label,
-        ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", "ClusterTrustBundle") => {
-            NameRule::PathSegment
-        }
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
+        ("rbac.authorization.k8s.io", _)
+        | ("policy", "PodDisruptionBudget")
+        | ("certificates.k8s.io", "ClusterTrustBundle") => NameRule::PathSegment,
         _ => NameRule::Subdomain,
     }
 }
@@ -310,6 +310,10 @@ fn validate_owners(owners: &Value, out: &mut Vec<Cause>) {
             if text(key).is_empty() {
                 out.push(Cause::required(field(key), "must not be empty"));
             }
+        }
+        if text("apiVersion").matches('/').count() > 1 {
+            let why = "must be <group>/<version> or <version>";
+            out.push(Cause::invalid(field("apiVersion"), &owner["apiVersion"], why));
         }
         if text("apiVersion") == "v1" && text("kind") == "Event" {
             out.push(Cause::invalid(

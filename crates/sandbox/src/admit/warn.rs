@@ -4,15 +4,22 @@ use serde_json::Value;
 
 use super::validate::list;
 
+/// A name that is no DNS label does not make a good host name.
+fn hostname(object: &Value, of: &str, out: &mut Vec<String>) {
+    let problems = super::meta::label_problems(object["metadata"]["name"].as_str().unwrap_or(""));
+    if !problems.is_empty() {
+        out.push(format!(
+            "metadata.name: this is used in {of}, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            problems.join(" ")
+        ));
+    }
+}
+
 pub(crate) fn about(kind: (&str, &str), object: &Value, new: bool, out: &mut Vec<String>) {
     match kind {
         ("", "Pod") => {
-            let name = object["metadata"]["name"].as_str().unwrap_or("");
-            if new && name.contains('.') {
-                out.push(
-                    "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"
-                        .into(),
-                );
+            if new {
+                hostname(object, "the Pod's hostname", out);
             }
             spec(&object["spec"], "spec", out);
         }
@@ -29,13 +36,21 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, new: bool, out: &mut Vec
             out.push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into());
         }
         ("apps", _) | ("batch", "Job") => {
+            if new && matches!(kind.1, "Deployment" | "Job") {
+                hostname(object, "Pod names and hostnames", out);
+            }
             spec(&object["spec"]["template"]["spec"], "spec.template.spec", out);
         }
-        ("batch", "CronJob") => spec(
-            &object["spec"]["jobTemplate"]["spec"]["template"]["spec"],
-            "spec.jobTemplate.spec.template.spec",
-            out,
-        ),
+        ("batch", "CronJob") => {
+            if new {
+                hostname(object, "Pod names and hostnames", out);
+            }
+            spec(
+                &object["spec"]["jobTemplate"]["spec"]["template"]["spec"],
+                "spec.jobTemplate.spec.template.spec",
+                out,
+            );
+        }
         ("", "Service")
             if object["spec"]["externalName"].is_string() && object["spec"]["type"] != "ExternalName" =>
         {

@@ -177,10 +177,23 @@ const LONGEST: i64 = 1 << 32;
 pub(crate) fn token(request: &Request) -> Result<Reply> {
     let core = &request.core;
     let parsed = request.parse_body()?.value;
+    crate::handlers::registered(&parsed, "TokenRequest", "authentication.k8s.io/v1")?;
     let account = core
         .store
         .get("serviceaccounts", &request.key())
         .ok_or_else(|| Status::not_found(request.served.named(), &request.path.name))?;
+    let named = crate::admit::meta::text(&parsed, "name");
+    if !named.is_empty() && named != request.path.name {
+        return Err(Status::invalid(
+            Named { group: "authentication.k8s.io", what: "TokenRequest" },
+            named,
+            vec![Cause::invalid(
+                "metadata.name",
+                &named.into(),
+                "must match the service account name if specified",
+            )],
+        ));
+    }
     let asked = parsed["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
     let refuse = |why: &str| {
         Status::invalid(

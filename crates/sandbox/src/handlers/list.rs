@@ -174,7 +174,7 @@ fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
         let at = text
             .bytes()
             .position(|b| !b.is_ascii_alphanumeric() && b != b'-' && b != b'_')
-            .unwrap_or(text.len());
+            .unwrap_or(text.len() / 4 * 4);
         bad(&format!("illegal base64 data at input byte {at}"))
     })?;
     let token: Value =

@@ -8,6 +8,7 @@ mod list;
 mod log;
 mod patch;
 mod subresource;
+pub(crate) use subresource::registered;
 mod update;
 mod watch;
 

@@ -308,7 +308,12 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
     let Parsed { value: mut config, repeated: warnings, .. } =
         crate::body::yaml(&request.body).map_err(|e| {
             let why = e.strip_prefix("error converting YAML to JSON: ").unwrap_or(&e);
-            Status::bad_request(format!("error encoding patch: {why}"))
+            // What looks like JSON is only read once it is decoded.
+            Status::bad_request(if looks_like_json(&request.body) {
+                format!("error decoding patch: error converting YAML to JSON: {why}")
+            } else {
+                format!("error encoding patch: {why}")
+            })
         })?;
     let warnings = match validation {
         FieldValidation::Strict if !warnings.is_empty() => {
@@ -395,6 +400,10 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
         })
     })?;
     Ok(request.reply(written))
+}
+
+fn looks_like_json(body: &[u8]) -> bool {
+    body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }
 
 /// Applying to nothing creates, and needs the right to.

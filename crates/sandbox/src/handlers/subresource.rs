@@ -37,6 +37,7 @@ pub(super) fn handle(request: &Request, verb: &str) -> Result<Reply> {
         "binding" => return bind(request),
         "token" => return crate::auth::review::token(request),
         _ => {
+            request.core.live(&request.storage(), &request.key())?;
             let mut status = Status::new(
                 501,
                 "",
@@ -138,6 +139,7 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
     }
     let options = if verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
     let author = request.author(options)?;
+    let own_kind = |value: &Value| registered(value, "Scale", "autoscaling/v1");
     let body = crate::body::yaml(&request.body)
         .map_err(Status::bad_request)
         .or_else(|e| request.parse_body().map_err(|_| e))?
@@ -146,6 +148,9 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
         .then(|| patch_form(&request.content_type, request.served.custom.is_some()))
         .transpose()?;
     let body = if verb == "update" { request.parse_body()?.value } else { body };
+    if verb == "update" {
+        own_kind(&body)?;
+    }
     if form == Some(PatchForm::Apply) && body["kind"] != "Scale" {
         let (group, version) =
             slipway_manifest::object::split_api_version(body["apiVersion"].as_str().unwrap_or(""));
@@ -169,6 +174,28 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
             Some(_) => slipway_manifest::patch::merge::apply(current, body.clone())
                 .map_err(|e| Status::bad_request(e.to_string()))?,
         };
+        let uid = meta::text(&asked, "uid");
+        if !uid.is_empty() && uid != &*live.object.uid {
+            return Err(crate::write::other_uid(&served, &live.object, uid, author.dry_run));
+        }
+        if let word @ ("string" | "bool" | "array" | "object") = json_word(&asked["spec"]["replicas"]) {
+            let (shown, why) = match form {
+                Some(PatchForm::Strategic) => {
+                    (print_go(&body), format!("unrecognized type: {}", "int32"))
+                }
+                _ => (
+                    String::from_utf8_lossy(&request.body).into_owned(),
+                    format!(
+                        "json: cannot unmarshal {word} into Go struct field ScaleSpec.spec.replicas of type int32"
+                    ),
+                ),
+            };
+            return Err(Status::invalid(
+                Named { group: "", what: "" },
+                "",
+                vec![Cause::invalid("patch", &shown.into(), &why)],
+            ));
+        }
         let version = meta::text(&asked, "resourceVersion");
         if !version.is_empty() && version != live.object.rev.to_string() {
             return Err(Status::stale(request.served.named(), &request.path.name));
@@ -208,6 +235,30 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
     Ok(Reply::value(200, shown).wrote(rev))
 }
 
+fn json_word(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::Null | Value::Number(_) => "",
+    }
+}
+
+/// A patch as Go prints a map.
+fn print_go(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut parts: Vec<String> =
+                members.iter().map(|(key, value)| format!("{key}:{}", print_go(value))).collect();
+            parts.sort();
+            format!("map[{}]", parts.join(" "))
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Ownership through `/scale` is recorded apart.
 fn scale_author(author: &Author) -> Author {
     Author { scale: true, ..author.clone() }
@@ -224,9 +275,23 @@ fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
     *at = new;
 }
 
+/// Refuses a body of another kind than the subresource takes.
+pub(crate) fn registered(body: &Value, kind: &str, version: &str) -> Result<()> {
+    let given = body["kind"].as_str().unwrap_or("");
+    if given.is_empty() || given == kind {
+        return Ok(());
+    }
+    let written = body["apiVersion"].as_str().filter(|v| !v.is_empty()).unwrap_or(version);
+    let short = slipway_manifest::object::split_api_version(written).1;
+    Err(Status::bad_request(format!(
+        "{given} in version \"{short}\" cannot be handled as a {kind}: no kind \"{given}\" is registered for version \"{written}\" in scheme \"pkg/runtime/scheme.go:111\""
+    )))
+}
+
 fn evict(request: &Request) -> Result<Reply> {
     let author = request.author("CreateOptions")?;
     let body = request.parse_body()?.value;
+    registered(&body, "Eviction", "policy/v1")?;
     let core = &request.core;
     let key = request.key();
     let served = request.storage();
@@ -293,13 +358,26 @@ fn budget_allows(request: &Request, pod: &crate::store::Object) -> Result<()> {
 fn bind(request: &Request) -> Result<Reply> {
     let author = request.author("CreateOptions")?;
     let body = request.parse_body()?.value;
+    registered(&body, "Binding", "v1")?;
     let target = body["target"]["name"].as_str().unwrap_or("");
+    let kind = body["target"]["kind"].as_str().unwrap_or("");
+    let named = meta::text(&body, "name");
+    if !named.is_empty() && named != request.path.name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    // A real server does not turn these into a status of its own.
+    if !matches!(kind, "" | "Node") {
+        return Err(Status::plain_500(format!(
+            "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+        )));
+    }
     if target.is_empty() {
-        return Err(Status::invalid(
-            Named { group: "", what: "Binding" },
-            &request.path.name,
-            vec![Cause::required("target.name", "")],
-        ));
+        return Err(Status::plain_500("target.name: Required value"));
+    }
+    let uid = meta::text(&body, "uid");
+    let live = request.core.live(&request.storage(), &request.key())?;
+    if !uid.is_empty() && uid != &*live.object.uid {
+        return Err(crate::write::other_uid(&request.storage(), &live.object, uid, author.dry_run));
     }
     crate::bind::bind(&request.core, &request.key(), target, &author)?;
     let rev = request.core.store.rev();

@@ -28,6 +28,10 @@ pub(super) fn replace(request: &Request, part: Part) -> Result<Reply> {
     let kind = served.rule_key();
     if missing && part == Part::Main && rules::created_by_update(kind) && served.custom.is_none() {
         let mut value = value;
+        let uid = meta::text(&value, "uid");
+        if !uid.is_empty() {
+            return Err(crate::write::uid_conflict(&served, &key, uid, "", author.dry_run));
+        }
         meta::of(&mut value).shift_remove("resourceVersion");
         let mut written =
             request.core.create(&served, &request.path.namespace, value, &author, Ownership::Update)?;

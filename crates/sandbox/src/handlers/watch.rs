@@ -283,6 +283,21 @@ impl Watch {
         }
     }
 
+    /// An object of the kind with nothing but metadata.
+    fn zero(&self, metadata: Value) -> Value {
+        let mut zero = if self.served.custom.is_some() {
+            json!({})
+        } else {
+            slipway_manifest::schema::zero(self.served.shape())
+        };
+        if let Some(members) = zero.as_object_mut() {
+            members.shift_insert(0, "apiVersion".into(), self.served.api_version().into());
+            members.shift_insert(0, "kind".into(), self.served.def.kind.as_str().into());
+            members.insert("metadata".into(), metadata);
+        }
+        zero
+    }
+
     fn bookmark(&mut self, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if initial_end {
@@ -292,27 +307,15 @@ impl Watch {
             View::Metadata => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
             }),
-            View::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
-                "metadata": {"resourceVersion": self.cursor.to_string()},
-                "columnDefinitions": null,
-                "rows": [{"cells": null, "object": {
+            View::Table => {
+                // A row of an object with nothing in it.
+                let mut table = self.view(self.zero(metadata.clone()));
+                table["rows"][0]["object"] = json!({
                     "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                }}],
-            }),
-            View::Object => {
-                let mut zero = if self.served.custom.is_some() {
-                    json!({})
-                } else {
-                    slipway_manifest::schema::zero(self.served.shape())
-                };
-                if let Some(members) = zero.as_object_mut() {
-                    members.shift_insert(0, "apiVersion".into(), self.served.api_version().into());
-                    members.shift_insert(0, "kind".into(), self.served.def.kind.as_str().into());
-                    members.insert("metadata".into(), metadata);
-                }
-                zero
+                });
+                table
             }
+            View::Object => self.zero(metadata),
         };
         let mut text = json!({"type": "BOOKMARK", "object": object}).to_string();
         text.push('\n');

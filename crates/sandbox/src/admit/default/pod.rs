@@ -140,6 +140,10 @@ fn pull_policy(image: &str) -> &'static str {
     }
     let last = image.rsplit('/').next().unwrap_or("");
     match last.split_once(':') {
+        // What is no image at all has no tag either.
+        None if !last.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-')) => {
+            "IfNotPresent"
+        }
         None | Some((_, "latest")) => "Always",
         Some(_) => "IfNotPresent",
     }
@@ -241,6 +245,7 @@ mod tests {
             ("host:5000/a/nginx", "Always"),
             ("host:5000/a/nginx:1", "IfNotPresent"),
             ("a@sha256:00", "IfNotPresent"),
+            ("No Image", "IfNotPresent"),
         ] {
             assert_eq!(pull_policy(image), policy, "{image}");
         }

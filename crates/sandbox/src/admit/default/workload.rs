@@ -68,12 +68,16 @@ pub(super) fn stateful_set(object: &mut Value) {
         spec["updateStrategy"] = json!({});
     }
     let strategy = &mut spec["updateStrategy"];
-    default_empty(strategy, "type", "RollingUpdate");
-    if strategy["type"] == "RollingUpdate" {
+    if strategy["type"].as_str().is_none_or(str::is_empty) {
+        // A strategy that is named gets no details of its own.
         default(strategy, "rollingUpdate", json!({}));
+    }
+    default_empty(strategy, "type", "RollingUpdate");
+    if strategy["type"] == "RollingUpdate" && strategy["rollingUpdate"].is_object() {
         default(&mut strategy["rollingUpdate"], "partition", 0);
         default(&mut strategy["rollingUpdate"], "maxUnavailable", 1);
     }
+    tidy(strategy, "rollingUpdate");
     default(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
     default_empty(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenDeleted", "Retain");
     default_empty(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenScaled", "Retain");
@@ -81,8 +85,8 @@ pub(super) fn stateful_set(object: &mut Value) {
     default(spec, "revisionHistoryLimit", 10);
     for claim in items(&mut spec["volumeClaimTemplates"]) {
         if claim.is_object() {
-            default(claim, "kind", "PersistentVolumeClaim");
-            default(claim, "apiVersion", "v1");
+            claim["kind"] = "PersistentVolumeClaim".into();
+            claim["apiVersion"] = "v1".into();
             super::claim(claim);
         }
     }

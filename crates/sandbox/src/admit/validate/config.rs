@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Causes, is_empty, list, one_of, texts};
+use super::{Causes, is_empty, label_selector, list, one_of, texts};
 use crate::admit::meta;
 use crate::status::Cause;
 
@@ -132,6 +132,7 @@ pub(super) fn claim(spec: &Value, field: &str, out: &mut Causes) {
             }
         }
     }
+    label_selector(&spec["selector"], &format!("{field}.selector"), out);
     if let Some(class) = spec["storageClassName"].as_str().filter(|c| !c.is_empty()) {
         texts(
             meta::subdomain_problems(class),
@@ -159,6 +160,48 @@ fn access_modes(spec: &Value, field: &str, out: &mut Causes) {
     }
 }
 
+pub(super) fn namespace(object: &Value, out: &mut Causes) {
+    for (i, finalizer) in list(&object["spec"]["finalizers"]) {
+        let text = finalizer.as_str().unwrap_or("");
+        let at = format!("spec.finalizers[{i}]");
+        let problems = meta::qualified_problems(text);
+        if problems.is_empty() && text != "kubernetes" && !text.contains('/') {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            out.push(Cause::invalid(at.clone(), finalizer, why));
+        }
+        texts(problems, finalizer, &at, out);
+    }
+    let phase = object["status"]["phase"].as_str().unwrap_or("");
+    let ends = !meta::text(object, "deletionTimestamp").is_empty();
+    let why = match (ends, phase) {
+        (false, "" | "Active") | (true, "Terminating") => return,
+        (false, _) => "may only be 'Active' if `deletionTimestamp` is empty",
+        (true, _) => "may only be 'Terminating' if `deletionTimestamp` is not empty",
+    };
+    out.push(Cause::invalid("status.Phase", &json!(phase), why));
+}
+
+/// Of a node only what keeps pods off it is looked at.
+pub(super) fn node(spec: &Value, out: &mut Causes) {
+    for (i, taint) in list(&spec["taints"]) {
+        let at = format!("metadata.taints[{i}]");
+        let key = taint["key"].as_str().unwrap_or("");
+        texts(meta::qualified_problems(key), &json!(key), &format!("{at}.key"), out);
+        let value = taint["value"].as_str().unwrap_or("");
+        texts(meta::label_value_problems(value), &json!(value), &format!("{at}.value"), out);
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        one_of(&taint["effect"], format!("{at}.effect"), &effects, out);
+    }
+}
+
+pub(super) fn attachment(spec: &Value, out: &mut Causes) {
+    let source = &spec["source"];
+    if source["inlineVolumeSpec"].is_null() && is_empty(&source["persistentVolumeName"]) {
+        let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+        out.push(Cause::required("spec.source", why));
+    }
+}
+
 pub(super) fn volume(spec: &Value, out: &mut Causes) {
     if is_empty(&spec["accessModes"]) {
         out.push(Cause::required("spec.accessModes", ""));
@@ -169,6 +212,11 @@ pub(super) fn volume(spec: &Value, out: &mut Causes) {
     }
     if spec["capacity"].get("storage").is_none() {
         out.push(Cause::not_supported("spec.capacity", &spec["capacity"], &["storage"]));
+    }
+    if let Some(amount) = spec["capacity"].get("storage")
+        && crate::admit::quota::amount(amount).is_some_and(|a| a <= 0)
+    {
+        out.push(Cause::invalid("spec.capacity[storage]", amount, "must be greater than zero"));
     }
     one_of(
         &spec["persistentVolumeReclaimPolicy"],
@@ -189,7 +237,19 @@ pub(super) fn volume(spec: &Value, out: &mut Causes) {
         }
         let path = &spec[*source]["path"];
         match *source {
-            "hostPath" | "local" | "nfs" => {
+            "nfs" => {
+                if is_empty(&spec["nfs"]["server"]) {
+                    out.push(Cause::required("spec.nfs.server", ""));
+                }
+                if is_empty(path) {
+                    out.push(Cause::required("spec.nfs.path", ""));
+                }
+                if !path.as_str().unwrap_or("").starts_with('/') {
+                    let shown = json!(path.as_str().unwrap_or(""));
+                    out.push(Cause::invalid("spec.nfs.path", &shown, "must be an absolute path"));
+                }
+            }
+            "hostPath" | "local" => {
                 if is_empty(path) {
                     out.push(Cause::required(format!("{at}.path"), ""));
                 } else if path.as_str().is_some_and(|p| p.split('/').any(|part| part == "..")) {
@@ -197,9 +257,6 @@ pub(super) fn volume(spec: &Value, out: &mut Causes) {
                 }
                 if *source == "local" && spec["nodeAffinity"].is_null() {
                     out.push(Cause::required("spec.nodeAffinity", "Local volume requires node affinity"));
-                }
-                if *source == "nfs" && is_empty(&spec["nfs"]["server"]) {
-                    out.push(Cause::required("spec.nfs.server", ""));
                 }
             }
             "csi" => {
@@ -214,6 +271,12 @@ pub(super) fn volume(spec: &Value, out: &mut Causes) {
     }
     if given == 0 {
         out.push(Cause::required("spec", "must specify a volume type"));
+    }
+    if let Some(class) = spec["storageClassName"].as_str().filter(|class| !class.is_empty()) {
+        texts(meta::subdomain_problems(class), &spec["storageClassName"], "spec.storageClassName", out);
+    }
+    if !spec["volumeMode"].is_null() {
+        one_of(&spec["volumeMode"], "spec.volumeMode".into(), &["Block", "Filesystem"], out);
     }
 }
 
@@ -399,12 +462,20 @@ pub(super) fn binding(object: &Value, namespaced: bool, out: &mut Causes) {
     }
 }
 
+/// What a range can limit by a plain name.
+const LIMITED: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];
+
 pub(super) fn limit_range(spec: &Value, out: &mut Causes) {
     use crate::admit::quota::amount;
     for (i, limit) in list(&spec["limits"]) {
         let at = format!("spec.limits[{i}]");
         let kind = limit["type"].as_str().unwrap_or("");
-        texts(meta::qualified_problems(kind), &json!(kind), &format!("{at}.type"), out);
+        let problems = meta::qualified_problems(kind);
+        if problems.is_empty() && !kind.contains('/') && !LIMITED.contains(&kind) {
+            let why = "must be a standard limit type or fully qualified";
+            out.push(Cause::invalid(format!("{at}.type"), &limit["type"], why));
+        }
+        texts(problems, &json!(kind), &format!("{at}.type"), out);
         let mut names = std::collections::BTreeSet::new();
         for side in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
             names.extend(limit[side].as_object().into_iter().flatten().map(|(name, _)| name));
@@ -442,7 +513,7 @@ pub(super) fn limit_range(spec: &Value, out: &mut Causes) {
                 ("default request", "default limit"),
             );
             over("min", "default", "default", "min", ("min", "default"));
-            over("default", "max", "default", "default", ("default", "max"));
+            over("default", "max", "default", "max", ("default", "max"));
         }
     }
 }
@@ -551,9 +622,27 @@ pub(super) fn event(object: &Value, out: &mut Causes) {
     if !fits {
         out.push(Cause::invalid("involvedObject.namespace", &json!(about), "does not match event.namespace"));
     }
+    // One with a time of its own is of the newer form, by whatever version it comes.
+    if !object["eventTime"].is_null() {
+        newer_fields(object, "reportingComponent", out);
+    }
 }
 
 /// Events of the newer API must be complete; those of the old one were never asked to be.
+/// What an event with a time of its own says about who reports it.
+fn newer_fields(object: &Value, component: &str, out: &mut Causes) {
+    let by = object["reportingComponent"].as_str().unwrap_or("");
+    if by.is_empty() {
+        out.push(Cause::required(component, ""));
+    }
+    texts(meta::qualified_problems(by), &json!(by), component, out);
+    for key in ["reportingInstance", "action", "reason"] {
+        if is_empty(&object[key]) {
+            out.push(Cause::required(key, ""));
+        }
+    }
+}
+
 pub(crate) fn newer_event(object: &Value) -> Result<(), Causes> {
     let mut out = Causes::new();
     // The namespace is filled in from the path only later.
@@ -563,6 +652,19 @@ pub(crate) fn newer_event(object: &Value) -> Result<(), Causes> {
     let kind = object["type"].as_str().unwrap_or("");
     if !matches!(kind, "Normal" | "Warning") {
         out.push(Cause::invalid("type", &json!(""), &format!("has invalid value: {kind}")));
+    }
+    newer_fields(object, "reportingController", &mut out);
+    for (key, limit) in [("message", 1024), ("reason", 128), ("action", 128), ("reportingInstance", 128)] {
+        if object[key].as_str().is_some_and(|text| text.len() > limit) {
+            let why = format!("can have at most {limit} characters");
+            out.push(Cause::invalid(key, &json!(""), &why));
+        }
+    }
+    if object["count"].as_i64().unwrap_or(0) != 0 {
+        out.push(Cause::invalid("count", &json!(""), "needs to be unset"));
+    }
+    if object["series"]["count"].as_i64().is_some_and(|count| count < 2) {
+        out.push(Cause::invalid("series.count", &json!(""), "should be at least 2"));
     }
     if out.is_empty() {
         return Ok(());

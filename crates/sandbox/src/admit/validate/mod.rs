@@ -1,6 +1,8 @@
 //! Validation of built-in kinds: the refusals people meet, in the order and words of the real server.
 
+mod autoscaler;
 mod config;
+mod hooks;
 mod network;
 mod pod;
 mod workload;
@@ -29,10 +31,11 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("apps", "DaemonSet") => workload::daemon_set(&object["spec"], out),
         ("batch", "Job") => workload::job(object, old.is_none(), out),
         ("batch", "CronJob") => workload::cron_job(object, out),
-        ("autoscaling", "HorizontalPodAutoscaler") => workload::autoscaler(&object["spec"], out),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::autoscaler(&object["spec"], out),
         ("policy", "PodDisruptionBudget") => workload::disruption_budget(&object["spec"], out),
         ("", "Service") => network::service(object, out),
         ("networking.k8s.io", "Ingress") => network::ingress(&object["spec"], out),
+        ("networking.k8s.io", "IngressClass") => network::ingress_class(&object["spec"], out),
         ("networking.k8s.io", "NetworkPolicy") => network::network_policy(&object["spec"], out),
         ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(object, out),
         ("", "Endpoints") => network::endpoints(object, out),
@@ -40,6 +43,9 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("", "Secret") => config::secret(object, out),
         ("", "PersistentVolumeClaim") => config::claim(&object["spec"], "spec", out),
         ("", "PersistentVolume") => config::volume(&object["spec"], out),
+        ("", "Namespace") => config::namespace(object, out),
+        ("", "Node") => config::node(&object["spec"], out),
+        ("storage.k8s.io", "VolumeAttachment") => config::attachment(&object["spec"], out),
         ("", "LimitRange") => config::limit_range(&object["spec"], out),
         ("", "ResourceQuota") => config::quota(&object["spec"], out),
         ("certificates.k8s.io", "CertificateSigningRequest") if old.is_none() => {
@@ -52,6 +58,8 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => config::binding(object, false, out),
         ("storage.k8s.io", "StorageClass") => config::storage_class(object, out),
         ("scheduling.k8s.io", "PriorityClass") => config::priority_class(object, out),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => hooks::hooks(object, out),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => hooks::hooks(object, out),
         ("coordination.k8s.io", "Lease") => config::lease(&object["spec"], out),
         _ => {}
     }

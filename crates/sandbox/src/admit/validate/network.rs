@@ -46,12 +46,31 @@ pub(super) fn service(object: &Value, out: &mut Causes) {
         port_number(&port["port"], format!("{at}.port"), out);
         one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
         port_or_name(&port["targetPort"], format!("{at}.targetPort"), out);
+        if let Some(protocol) = port["appProtocol"].as_str() {
+            let at = format!("{at}.appProtocol");
+            texts(meta::qualified_problems(protocol), &port["appProtocol"], &at, out);
+        }
     }
     if !is_empty(&spec["selector"]) {
         meta::validate_labels(&spec["selector"], "spec.selector", out);
     }
     one_of(&spec["sessionAffinity"], "spec.sessionAffinity".into(), &["ClientIP", "None"], out);
     cluster_ips(spec, external, out);
+    for (i, family) in list(&spec["ipFamilies"]) {
+        if family != "IPv4" && family != "IPv6" {
+            out.push(Cause::not_supported(format!("spec.ipFamilies[{i}]"), family, &["IPv4", "IPv6"]));
+        }
+    }
+    if !spec["ipFamilyPolicy"].is_null() {
+        let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        one_of(&spec["ipFamilyPolicy"], "spec.ipFamilyPolicy".into(), &policies, out);
+    }
+    one_of(
+        &spec["type"],
+        "spec.type".into(),
+        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
+        out,
+    );
     if kind == "LoadBalancer" {
         for (i, range) in list(&spec["loadBalancerSourceRanges"]) {
             if !range.as_str().is_some_and(|r| is_cidr(r.trim())) {
@@ -70,12 +89,6 @@ pub(super) fn service(object: &Value, out: &mut Causes) {
             out.push(Cause::invalid(format!("spec.externalIPs[{i}]"), ip, why));
         }
     }
-    one_of(
-        &spec["type"],
-        "spec.type".into(),
-        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
-        out,
-    );
     if kind == "ClusterIP" {
         for (i, port) in list(&spec["ports"]) {
             if port["nodePort"].as_i64().unwrap_or(0) != 0 {
@@ -223,9 +236,64 @@ pub(super) fn ingress(spec: &Value, out: &mut Causes) {
             let bare = text.strip_prefix("*.").unwrap_or(text);
             texts(meta::subdomain_problems(bare), host, &format!("spec.tls[{i}].hosts[{j}]"), out);
         }
+        if let Some(name) = tls["secretName"].as_str().filter(|name| !name.is_empty()) {
+            let at = format!("spec.tls[{i}].secretName");
+            texts(meta::subdomain_problems(name), &tls["secretName"], &at, out);
+        }
     }
     if let Some(class) = spec["ingressClassName"].as_str() {
         texts(meta::subdomain_problems(class), &spec["ingressClassName"], "spec.ingressClassName", out);
+    }
+}
+
+pub(super) fn ingress_class(spec: &Value, out: &mut Causes) {
+    let controller = spec["controller"].as_str().unwrap_or("");
+    let prefixed = controller
+        .split_once('/')
+        .is_some_and(|(domain, path)| meta::subdomain_problems(domain).is_empty() && !path.is_empty());
+    if controller.is_empty() {
+        out.push(Cause::required("spec.controller", ""));
+    } else if !prefixed {
+        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        out.push(Cause::invalid("spec.controller", &spec["controller"], why));
+    }
+    let parameters = &spec["parameters"];
+    if !parameters.is_object() {
+        return;
+    }
+    typed_reference(parameters, "spec.parameters", out);
+    let scope = parameters["scope"].as_str().unwrap_or("");
+    match scope {
+        "" => out.push(Cause::required("spec.parameters.scope", "")),
+        "Cluster" | "Namespace" => {}
+        _ => out.push(Cause::not_supported(
+            "spec.parameters.scope",
+            &parameters["scope"],
+            &["Cluster", "Namespace"],
+        )),
+    }
+    match (scope, is_empty(&parameters["namespace"])) {
+        ("Namespace", true) => {
+            let why = "`parameters.scope` is set to 'Namespace'";
+            out.push(Cause::required("spec.parameters.namespace", why));
+        }
+        ("Cluster", false) => {
+            let why = "`parameters.scope` is set to 'Cluster'";
+            out.push(Cause::forbidden("spec.parameters.namespace", why));
+        }
+        _ => {}
+    }
+}
+
+/// A reference to an object of any kind.
+fn typed_reference(object: &Value, field: &str, out: &mut Causes) {
+    if let Some(group) = object["apiGroup"].as_str() {
+        texts(meta::subdomain_problems(group), &object["apiGroup"], &format!("{field}.apiGroup"), out);
+    }
+    for key in ["kind", "name"] {
+        if is_empty(&object[key]) {
+            out.push(Cause::required(format!("{field}.{key}"), ""));
+        }
     }
 }
 
@@ -236,10 +304,11 @@ fn backend(backend: &Value, field: &str, out: &mut Causes) {
         return;
     }
     if service.is_null() && resource.is_null() {
-        out.push(Cause::required(field, "must specify a backend"));
+        out.push(Cause::invalid(field, &json!(""), "resource or service backend is required"));
         return;
     }
     if service.is_null() {
+        typed_reference(resource, &format!("{field}.resource"), out);
         return;
     }
     match service["name"].as_str().unwrap_or("") {
@@ -264,7 +333,7 @@ pub(super) fn network_policy(spec: &Value, out: &mut Causes) {
         for (i, rule) in list(&spec[direction]) {
             for (j, port) in list(&rule["ports"]) {
                 let at = format!("spec.{direction}[{i}].ports[{j}]");
-                one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
+                one_of(&port["protocol"], format!("{at}.protocol"), &["TCP", "UDP", "SCTP"], out);
                 if !port["port"].is_null() {
                     port_or_name(&port["port"], format!("{at}.port"), out);
                 }
@@ -279,6 +348,9 @@ pub(super) fn network_policy(spec: &Value, out: &mut Causes) {
                     };
                     if !why.is_empty() {
                         out.push(Cause::invalid(format!("{at}.endPort"), &port["endPort"], why));
+                    }
+                    if port["port"].is_number() {
+                        port_number(&port["endPort"], format!("{at}.endPort"), out);
                     }
                 }
             }
@@ -382,6 +454,10 @@ pub(super) fn endpoint_slice(object: &Value, out: &mut Causes) {
         if is_empty(&endpoint["addresses"]) {
             out.push(Cause::required(format!("endpoints[{i}].addresses"), ""));
         }
+        for (j, zone) in list(&endpoint["hints"]["forZones"]) {
+            let at = format!("endpoints[{i}].hints.forZones[{j}].name");
+            texts(meta::label_value_problems(zone["name"].as_str().unwrap_or("")), &zone["name"], &at, out);
+        }
         for (j, address) in list(&endpoint["addresses"]) {
             if object["addressType"] != "FQDN"
                 && address.as_str().is_none_or(|a| a.parse::<IpAddr>().is_err())
@@ -425,6 +501,10 @@ pub(super) fn endpoints(object: &Value, out: &mut Causes) {
                     out.push(Cause::invalid(&at, &shown, BAD_IP));
                     out.push(Cause::invalid(&at, &shown, "must be a valid IP address"));
                 }
+                if let Some(name) = address["hostname"].as_str().filter(|name| !name.is_empty()) {
+                    let at = format!("subsets[{i}].{side}[{j}].hostname");
+                    texts(meta::label_problems(name), &address["hostname"], &at, out);
+                }
             }
         }
         let several = subset["ports"].as_array().is_some_and(|p| p.len() > 1);
@@ -432,6 +512,8 @@ pub(super) fn endpoints(object: &Value, out: &mut Causes) {
             let at = format!("subsets[{i}].ports[{j}]");
             if several && is_empty(&port["name"]) {
                 out.push(Cause::required(format!("{at}.name"), ""));
+            } else if let Some(name) = port["name"].as_str().filter(|name| !name.is_empty()) {
+                texts(meta::label_problems(name), &port["name"], &format!("{at}.name"), out);
             }
             port_number(&port["port"], format!("{at}.port"), out);
             one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);

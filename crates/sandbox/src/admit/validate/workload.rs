@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::pod;
-use super::{Causes, is_empty, label_selector, list, non_negative, one_of, selects};
+use super::{Causes, is_empty, label_selector, list, non_negative, one_of, selects, texts};
+use crate::admit::meta;
 use crate::status::Cause;
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
@@ -24,7 +25,12 @@ fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) {
         }
     }
     if unreadable(selector) {
-        out.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
+        if what == "statefulset" {
+            let shown = format!("Invalid value: {selector}");
+            out.push(Cause { message: shown, ..Cause::invalid_unshown("spec.selector", "") });
+        } else {
+            out.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
+        }
         return;
     }
     template_matches(spec, out);
@@ -159,7 +165,8 @@ fn rolling(rolling: &Value, field: &str, out: &mut Causes) {
 pub(super) fn replica_set(spec: &Value, out: &mut Causes) {
     non_negative(&spec["replicas"], "spec.replicas".into(), out);
     non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
-    selector_and_template(spec, "replicaset", out);
+    // The text says so in every release.
+    selector_and_template(spec, "deployment", out);
     always_restarts(spec, "ReplicaSet", out);
 }
 
@@ -218,12 +225,18 @@ pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
             }
         }
         _ => {
+            let rolling = &strategy["rollingUpdate"];
+            let names = [("Partition", "partition"), ("MaxUnavailable", "maxUnavailable")];
+            let rolling = rolling.is_object().then(|| super::internal(rolling, &names));
             out.push(Cause::invalid(
                 "spec.updateStrategy",
-                &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
+                &json!({"Type": strategy["type"], "RollingUpdate": rolling}),
                 "must be 'RollingUpdate' or 'OnDelete'",
             ));
         }
+    }
+    if let Some(name) = spec["serviceName"].as_str().filter(|name| !name.is_empty()) {
+        texts(meta::label_problems(name), &spec["serviceName"], "spec.serviceName", out);
     }
     for key in ["whenDeleted", "whenScaled"] {
         let policy = &spec["persistentVolumeClaimRetentionPolicy"];
@@ -239,6 +252,19 @@ pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
     non_negative(&spec["replicas"], "spec.replicas".into(), out);
     non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
+    for (i, claim) in list(&spec["volumeClaimTemplates"]) {
+        super::config::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
+    }
+    for (i, claim) in list(&spec["volumeClaimTemplates"]) {
+        let at = format!("spec.template.spec.volumes[{i}]");
+        match claim["metadata"]["name"].as_str().unwrap_or("") {
+            "" => {
+                out.push(Cause::required(format!("{at}.persistentVolumeClaim.claimName"), ""));
+                out.push(Cause::required(format!("{at}.name"), ""));
+            }
+            name => texts(meta::label_problems(name), &json!(name), &format!("{at}.name"), out),
+        }
+    }
     selector_and_template(spec, "statefulset", out);
     always_restarts(spec, "StatefulSet", out);
     // Every claim template is a volume of each pod, whether or not the template lists it.
@@ -251,11 +277,8 @@ pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
 pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
     label_selector(&spec["selector"], "spec.selector", out);
     let selector = &spec["selector"];
-    if selector.is_null() {
-        out.push(Cause::required("spec.selector", ""));
-    }
     let labels = &spec["template"]["metadata"]["labels"];
-    if !selects(selector, labels) {
+    if !unreadable(selector) && !selects(selector, labels) {
         out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
     }
     if selector.is_object() && is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]) {
@@ -315,10 +338,20 @@ pub(super) fn job(object: &Value, new: bool, out: &mut Causes) {
 }
 
 fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
-    for key in
-        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
-    {
+    for key in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
         non_negative(&spec[key], format!("{field}.{key}"), out);
+    }
+    if spec["backoffLimitPerIndex"].is_null() && !spec["maxFailedIndexes"].is_null() {
+        let why = "when maxFailedIndexes is specified";
+        out.push(Cause::required(format!("{field}.backoffLimitPerIndex"), why));
     }
     if let Some(mode) = spec["completionMode"].as_str() {
         if mode != "NonIndexed" && mode != "Indexed" {
@@ -336,7 +369,14 @@ fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
             out.push(Cause::invalid(format!("{field}.parallelism"), &spec["parallelism"], why));
         }
     }
-    if spec["completionMode"] != "Indexed" {
+    if let (Some(most), Some(all)) = (spec["maxFailedIndexes"].as_i64(), spec["completions"].as_i64())
+        && spec["completionMode"] == "Indexed"
+        && most > all
+    {
+        let why = "must be less than or equal to completions";
+        out.push(Cause::invalid(format!("{field}.maxFailedIndexes"), &spec["maxFailedIndexes"], why));
+    }
+    if spec["completionMode"] == "NonIndexed" {
         for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if !spec[key].is_null() {
                 let why = "requires indexed completion mode";
@@ -345,10 +385,19 @@ fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
         }
     }
     failure_policy(spec, field, out);
+    if spec["successPolicy"].is_object() && is_empty(&spec["successPolicy"]["rules"]) {
+        let why = "at least one rules must be specified when the successPolicy is specified";
+        out.push(Cause::required(format!("{field}.successPolicy.rules"), why));
+    }
     pod::template(&spec["template"], &format!("{field}.template"), out);
     let at = format!("{field}.template.spec.restartPolicy");
     match spec["template"]["spec"]["restartPolicy"].as_str().unwrap_or("") {
         "" | "Always" => out.push(Cause::required(at, "valid values: \"OnFailure\", \"Never\"")),
+        "OnFailure" if !spec["podFailurePolicy"].is_null() => out.push(Cause::invalid(
+            at,
+            &spec["template"]["spec"]["restartPolicy"],
+            "only \"Never\" is supported when podFailurePolicy is specified",
+        )),
         "OnFailure" | "Never" => {}
         _ => out.push(Cause::not_supported(
             at,
@@ -360,6 +409,7 @@ fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
 
 pub(super) fn cron_job(object: &Value, out: &mut Causes) {
     let spec = &object["spec"];
+    job_spec(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", out);
     match spec["schedule"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("spec.schedule", "")),
         schedule => {
@@ -397,73 +447,15 @@ pub(super) fn cron_job(object: &Value, out: &mut Causes) {
         }
     }
     one_of(&spec["concurrencyPolicy"], "spec.concurrencyPolicy".into(), &["Allow", "Forbid", "Replace"], out);
-    job_spec(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", out);
     for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
         non_negative(&spec[key], format!("spec.{key}"), out);
     }
-    if crate::admit::meta::text(object, "name").len() > 52 {
+    if meta::text(object, "name").len() > 52 {
         out.push(Cause::invalid(
             "metadata.name",
             &object["metadata"]["name"],
             "must be no more than 52 characters",
         ));
-    }
-}
-
-pub(super) fn autoscaler(spec: &Value, out: &mut Causes) {
-    let min = spec["minReplicas"].as_i64();
-    let to_zero =
-        list(&spec["metrics"]).any(|(_, m)| matches!(m["type"].as_str(), Some("Object" | "External")));
-    if min == Some(0) && !to_zero {
-        let why = "must specify at least one Object or External metric to support scaling to zero replicas";
-        out.push(Cause::forbidden("spec.metrics", why));
-    } else if min.is_some_and(|m| m < 0) {
-        let why = "must be greater than or equal to 0";
-        out.push(Cause::invalid("spec.minReplicas", &spec["minReplicas"], why));
-    }
-    let max = spec["maxReplicas"].as_i64().unwrap_or(0);
-    let shown = json!(max);
-    if min.is_some_and(|m| max < m) {
-        out.push(Cause::invalid(
-            "spec.maxReplicas",
-            &shown,
-            "must be greater than or equal to `minReplicas`",
-        ));
-    }
-    if max == 0 {
-        out.push(Cause::required("spec.maxReplicas", ""));
-    } else if max < 0 {
-        out.push(Cause::invalid("spec.maxReplicas", &shown, "must be greater than 0"));
-    }
-    for key in ["kind", "name"] {
-        if is_empty(&spec["scaleTargetRef"][key]) {
-            out.push(Cause::required(format!("spec.scaleTargetRef.{key}"), ""));
-        }
-    }
-    if !spec["scaleTargetRef"]["apiVersion"].as_str().unwrap_or("").contains('/') {
-        out.push(Cause::invalid(
-            "spec.scaleTargetRef.apiVersion",
-            &json!(spec["scaleTargetRef"]["apiVersion"].as_str().unwrap_or("")),
-            "apiVersion must specify API group",
-        ));
-    }
-    for (i, metric) in list(&spec["metrics"]) {
-        let at = format!("spec.metrics[{i}]");
-        let kinds = ["ContainerResource", "External", "Object", "Pods", "Resource"];
-        let Some(kind) = metric["type"].as_str().filter(|kind| !kind.is_empty()) else {
-            out.push(Cause::required(format!("{at}.type"), "must specify a metric source type"));
-            continue;
-        };
-        if !kinds.contains(&kind) {
-            out.push(Cause::not_supported(format!("{at}.type"), &metric["type"], &kinds));
-            continue;
-        }
-        let mut member = kind.to_owned();
-        member[..1].make_ascii_lowercase();
-        if metric[&member].is_null() {
-            let why = "must populate information for the given metric source";
-            out.push(Cause::required(format!("{at}.{member}"), why));
-        }
     }
 }
 
@@ -481,13 +473,6 @@ fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
         return;
     }
     let at = format!("{field}.podFailurePolicy");
-    if spec["template"]["spec"]["restartPolicy"] != "Never" {
-        out.push(Cause::invalid(
-            format!("{field}.template.spec.restartPolicy"),
-            &spec["template"]["spec"]["restartPolicy"],
-            "only \"Never\" is supported when podFailurePolicy is specified",
-        ));
-    }
     for (i, rule) in list(&policy["rules"]) {
         let at = format!("{at}.rules[{i}]");
         let actions = ["Count", "FailIndex", "FailJob", "Ignore"];
@@ -508,7 +493,11 @@ fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
         let conditions = !is_empty(&rule["onPodConditions"]);
         if !codes.is_null() {
             let at = format!("{at}.onExitCodes");
-            one_of(&codes["operator"], format!("{at}.operator"), &["In", "NotIn"], out);
+            if is_empty(&codes["operator"]) {
+                out.push(Cause::required(format!("{at}.operator"), "valid values: [\"In\" \"NotIn\"]"));
+            } else {
+                one_of(&codes["operator"], format!("{at}.operator"), &["In", "NotIn"], out);
+            }
             for (j, code) in list(&codes["values"]) {
                 if codes["operator"] == "In" && *code == json!(0) {
                     out.push(Cause::invalid(
@@ -521,19 +510,25 @@ fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
             if is_empty(&codes["values"]) {
                 out.push(Cause::invalid(
                     format!("{at}.values"),
-                    &json!([]),
+                    &codes["values"],
                     "at least one value is required",
                 ));
             }
         }
+        for (j, condition) in list(&rule["onPodConditions"]) {
+            let at = format!("{at}.onPodConditions[{j}]");
+            let kind = condition["type"].as_str().unwrap_or("");
+            texts(meta::qualified_problems(kind), &json!(kind), &format!("{at}.type"), out);
+            one_of(&condition["status"], format!("{at}.status"), &["False", "True", "Unknown"], out);
+        }
         match (codes.is_null(), conditions) {
             (false, true) => {
                 let why = "specifying both OnExitCodes and OnPodConditions is not supported";
-                out.push(Cause::invalid(at, &Value::Null, why));
+                out.push(Cause::invalid_unshown(at, why));
             }
             (true, false) => {
                 let why = "specifying one of OnExitCodes and OnPodConditions is required";
-                out.push(Cause::invalid(at, &Value::Null, why));
+                out.push(Cause::invalid_unshown(at, why));
             }
             _ => {}
         }

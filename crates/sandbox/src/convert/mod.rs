@@ -1,6 +1,8 @@
 //! The two resources served in a version they are not stored in: events and autoscalers.
 
-use serde_json::{Map, Value, json};
+mod autoscaler;
+
+use serde_json::{Map, Value};
 
 use crate::resource::Served;
 
@@ -17,7 +19,7 @@ pub(crate) fn to_storage(served: &Served, value: Value) -> Value {
     }
     match served.def.group.as_str() {
         "events.k8s.io" => event_to_core(value),
-        "autoscaling" => autoscaler_to_v2(value),
+        "autoscaling" => autoscaler::to_v2(value),
         _ => value,
     }
 }
@@ -29,7 +31,7 @@ pub(crate) fn from_storage(served: &Served, value: Value) -> Value {
     }
     match served.def.group.as_str() {
         "events.k8s.io" => event_from_core(value),
-        "autoscaling" => autoscaler_to_v1(value),
+        "autoscaling" => autoscaler::to_v1(value),
         _ => value,
     }
 }
@@ -98,47 +100,4 @@ fn event_from_core(value: Value) -> Value {
         }
     }
     Value::Object(out)
-}
-
-fn autoscaler_to_v2(mut value: Value) -> Value {
-    value["apiVersion"] = "autoscaling/v2".into();
-    if let Some(spec) = value["spec"].as_object_mut()
-        && let Some(percent) = spec.shift_remove("targetCPUUtilizationPercentage")
-        && percent.is_number()
-    {
-        spec.insert(
-            "metrics".into(),
-            json!([{"type": "Resource", "resource": {
-                "name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent},
-            }}]),
-        );
-    }
-    if let Some(status) = value["status"].as_object_mut() {
-        status.shift_remove("currentCPUUtilizationPercentage");
-        status.insert("currentMetrics".into(), Value::Null);
-    }
-    value
-}
-
-fn autoscaler_to_v1(mut value: Value) -> Value {
-    value["apiVersion"] = "autoscaling/v1".into();
-    if let Some(spec) = value["spec"].as_object_mut() {
-        spec.shift_remove("behavior");
-        if let Some(Value::Array(metrics)) = spec.shift_remove("metrics") {
-            let cpu = metrics.iter().find(|m| m["type"] == "Resource" && m["resource"]["name"] == "cpu");
-            if let Some(percent) = cpu.map(|m| &m["resource"]["target"]["averageUtilization"])
-                && percent.is_number()
-            {
-                spec.insert("targetCPUUtilizationPercentage".into(), percent.clone());
-            }
-        }
-    }
-    if let Some(status) = value["status"].as_object_mut() {
-        status.shift_remove("currentMetrics");
-        status.shift_remove("conditions");
-        if !status.contains_key("currentReplicas") {
-            status.insert("currentReplicas".into(), 0.into());
-        }
-    }
-    value
 }

@@ -1,0 +1,44 @@
+//! What Go calls texts with a type of their own, and the structs it embeds in others: only its errors tell.
+
+/// `type.field name`, sorted.
+static NAMED: &str = include_str!("../../data/named.txt");
+
+/// The type of a field of texts, if it is not simply `string`.
+pub(super) fn of(owner: &str, field: &str) -> Option<&'static str> {
+    let find = |owner: &str| {
+        NAMED.lines().find_map(|line| {
+            let (place, name) = line.split_once(' ')?;
+            (place.strip_prefix(owner)?.strip_prefix('.')? == field).then_some(name)
+        })
+    };
+    find(owner).or_else(|| find(&format!("v1.{}", embedded(owner, field)?)))
+}
+
+/// The struct embedded in `owner` that has the field.
+pub(super) fn embedded(owner: &str, field: &str) -> Option<&'static str> {
+    match owner {
+        "v1.Volume" if field != "name" => Some("VolumeSource"),
+        "v1.PersistentVolumeSpec" => {
+            let own = [
+                "capacity",
+                "accessModes",
+                "claimRef",
+                "persistentVolumeReclaimPolicy",
+                "storageClassName",
+                "mountOptions",
+                "volumeMode",
+                "nodeAffinity",
+                "volumeAttributesClassName",
+            ];
+            (!own.contains(&field)).then_some("PersistentVolumeSource")
+        }
+        "v1.EphemeralContainer" if field != "targetContainerName" => Some("EphemeralContainerCommon"),
+        "v1.Probe" if ["exec", "httpGet", "tcpSocket", "grpc"].contains(&field) => Some("ProbeHandler"),
+        "v1.RuleWithOperations" if field != "operations" => Some("Rule"),
+        "v1.IngressRule" if field == "http" => Some("IngressRuleValue"),
+        "v1.DeviceClassConfiguration" | "v1.DeviceClaimConfiguration" if field == "opaque" => {
+            Some("DeviceConfiguration")
+        }
+        _ => None,
+    }
+}
