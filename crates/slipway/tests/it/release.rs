@@ -115,3 +115,57 @@ fn a_rehearsal_finds_what_would_go_wrong_and_writes_nothing() {
     assert!(ran.err.contains("rehearsed 3 changes"), "{}", ran.err);
     assert_eq!(listed(), "");
 }
+
+/// A chart `talk` of a ConfigMap and a Job that says two lines, one of which an annotation leaves out.
+fn talkative(place: &Place) {
+    place.write("talk/Chart.yaml", "apiVersion: v2\nname: talk\nversion: 1.0.0\n").write(
+        "talk/templates/all.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: talk}\ndata: {text: {{ .Values.text | default \"open\" }}}\n\
+         ---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: talk\n  annotations: {werf.io/log-regex: keep}\n\
+         spec:\n  template:\n    metadata: {annotations: {sim/logs: \"keep one\\ndrop two\"}}\n    \
+         spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}\n",
+    );
+}
+
+#[test]
+fn logs_are_filtered_as_annotations_and_flags_say() {
+    let place = furnished();
+    let _down = Down(&place);
+    talkative(&place);
+    apply(&place, &["talk", "talk"]).ok();
+    let logs = |words: &[&str]| place.run(&[&["logs", "talk", "--sandbox", "-n", "shop"], words].concat());
+    let said = logs(&[]).ok();
+    assert!(said.contains("/c | keep one") && !said.contains("drop two"), "{said}");
+    let said = logs(&["job/talk", "--all-lines", "--grep", "two$"]).ok();
+    assert!(said.contains("drop two") && !said.contains("keep one"), "{said}");
+    let said = logs(&["-o", "json", "--follow"]).ok();
+    let line: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    assert_eq!((&line["object"], &line["text"]), (&"Job/talk".into(), &"keep one".into()));
+    let ran = logs(&["deploy/nobody"]);
+    assert!(ran.code == Some(1) && ran.err.contains("deploy/nobody"), "{}", ran.err);
+    assert!(logs(&["-c", "none"]).err.contains("nothing was said"));
+}
+
+#[test]
+fn a_plan_in_clear_is_private_and_holds_no_secret() {
+    let place = furnished();
+    let _down = Down(&place);
+    talkative(&place);
+    let plan = |words: &[&str]| {
+        place.run(&[&["plan", "--sandbox", "-n", "shop", "--out", "plan.slip"], words].concat())
+    };
+    let ran = plan(&["web", "web"]);
+    assert!(ran.code == Some(1) && ran.err.contains("Secret/web is secret"), "{}", ran.err);
+    assert!(!place.path().join("plan.slip").exists());
+    place.write("plan.slip", "readable to all");
+    let ran = plan(&["talk", "talk"]);
+    assert!(ran.err.contains("in clear") && ran.code == Some(0), "{}", ran.err);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(place.path().join("plan.slip")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let said = place.run(&["apply", "talk", "--plan", "plan.slip", "--sandbox", "-q", "-n", "shop"]).ok();
+    assert!(said.contains("is deployed (revision 1)"), "{said}");
+}
