@@ -58,6 +58,9 @@ impl Accumulator<'_> {
                 self.generate(made, behavior, &mut named);
             }
         }
+        if self.build_metadata != BuildMetadata::default() {
+            self.resources.iter_mut().for_each(|resource| resource.noted = true);
+        }
         for component in components {
             self.add(component);
         }

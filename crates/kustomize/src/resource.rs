@@ -55,6 +55,8 @@ pub(crate) struct Resource {
     pub(crate) shared: Vec<Vec<Vec<Step>>>,
     /// Whether the content's hash becomes part of the name at the end.
     pub(crate) needs_hash: bool,
+    /// Whether kustomize keeps notes in its annotations from the start, as it does with `buildMetadata`.
+    pub(crate) noted: bool,
     pub(crate) origin: Origin,
     /// Transformers that changed it, when `buildMetadata` asks for them: file and kind.
     pub(crate) transformed_by: Vec<(String, &'static str)>,
@@ -73,6 +75,7 @@ impl Resource {
             blanks: Vec::new(),
             shared: Vec::new(),
             needs_hash: false,
+            noted: false,
             origin,
             transformed_by: Vec::new(),
             document: None,

@@ -83,7 +83,24 @@ pub(crate) fn is_float(text: &str) -> bool {
 /// reported.
 pub(crate) fn object(node: &Node, problems: &mut Problems) -> Map<String, Value> {
     let Some(map) = node.as_map() else { return Map::new() };
-    map.iter().map(|(key, value)| (key.key_text().into_owned(), value_of(value, problems))).collect()
+    let mut object = Map::new();
+    for (key, value) in map.iter() {
+        let value = match (key.as_str(), value.as_map()) {
+            // Annotations are text, whatever they look like.
+            (Some("metadata"), Some(metadata)) => Value::Object(
+                metadata
+                    .iter()
+                    .map(|(key, value)| match key.as_str() {
+                        Some("annotations") => ("annotations".to_owned(), value.to_json()),
+                        _ => (key.key_text().into_owned(), value_of(value, problems)),
+                    })
+                    .collect(),
+            ),
+            _ => value_of(value, problems),
+        };
+        object.insert(key.key_text().into_owned(), value);
+    }
+    object
 }
 
 /// Recursion is bounded by the depth the reader allows.

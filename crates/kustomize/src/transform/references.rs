@@ -1,6 +1,6 @@
 //! Name references: fields that hold the name of an object that was renamed follow it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 use slipway_problem::{Problem, Problems};
@@ -19,6 +19,13 @@ struct Candidate {
     cluster_scoped: bool,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
+}
+
+/// Where an object is, as far as it matters to who can see it.
+#[derive(PartialEq, Eq, Hash)]
+struct Home {
+    cluster_scoped: bool,
+    namespace: String,
 }
 
 /// The object whose fields are being followed.
@@ -61,13 +68,19 @@ pub(crate) fn fix(resources: &mut [Resource], config: &Config, quirks: Quirks, p
     if candidates.is_empty() {
         return;
     }
+    let mut homes: HashMap<String, HashSet<Home>> = HashMap::new();
+    for resource in resources.iter() {
+        let current = resource.current();
+        let home = Home { cluster_scoped: current.gvk.is_cluster_scoped(), namespace: current.namespace };
+        homes.entry(resource.original().effective_namespace().to_owned()).or_default().insert(home);
+    }
     let mut fields: HashMap<&str, Vec<(&Gvk, &FieldSpec)>> = HashMap::new();
     for reference in &config.name_references {
         for field in &reference.fields {
             fields.entry(field.gvk.kind.as_str()).or_default().push((&reference.referred, field));
         }
     }
-    let followed = Followed { candidates: &candidates, by_name: &by_name, quirks };
+    let followed = Followed { candidates: &candidates, by_name: &by_name, homes: &homes, quirks };
     for resource in resources {
         let id = resource.current();
         let of_kind = fields.get(id.gvk.kind.as_str()).into_iter().flatten();
@@ -129,6 +142,8 @@ fn role(resource: &Resource) -> Option<Gvk> {
 struct Followed<'a> {
     candidates: &'a [Candidate],
     by_name: &'a HashMap<String, Vec<usize>>,
+    /// Where the objects that were read with a namespace are now.
+    homes: &'a HashMap<String, HashSet<Home>>,
     quirks: Quirks,
 }
 
@@ -224,7 +239,9 @@ impl<'a> Followed<'a> {
                     reachable.iter().copied().filter(|candidate| name(candidate) == namespace).collect()
                 };
                 let original = of(|candidate| &candidate.original_namespace);
-                if original.is_empty() {
+                // Any object that was there, even one of another kind, makes it the old name that is meant.
+                let homes = self.homes.get(namespace).into_iter().flatten();
+                if original.is_empty() && !homes.into_iter().any(|home| referrer.could_see_in(home)) {
                     of(|candidate| candidate.current.effective_namespace())
                 } else {
                     original
@@ -313,6 +330,14 @@ impl Referrer {
             || candidate.cluster_scoped
             || self.id.same_namespace(&candidate.current)
             || self.subject_namespaces.contains(&candidate.current.namespace)
+    }
+
+    fn could_see_in(&self, home: &Home) -> bool {
+        let there = Id { namespace: home.namespace.clone(), ..self.id.clone() };
+        self.cluster_scoped
+            || home.cluster_scoped
+            || self.id.same_namespace(&there)
+            || self.subject_namespaces.contains(&home.namespace)
     }
 
     fn is_near(&self, candidate: &Candidate) -> bool {

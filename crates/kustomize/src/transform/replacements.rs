@@ -83,8 +83,8 @@ pub(crate) struct Replacement {
 }
 
 pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, problems: &mut Problems) {
-    let value = match source_value(resources, &replacement.source) {
-        Ok(value) => value,
+    let (value, text) = match source_value(resources, &replacement.source) {
+        Ok(found) => found,
         Err(message) => {
             problems.push(Problem::error(message).at(replacement.at.clone()));
             return;
@@ -99,8 +99,9 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
             }
             found = true;
             for path in &target.field_paths {
-                let copied = resource
-                    .change_shared(|resource| copy(&value, &mut resource.value, path, &target.options));
+                let copied = resource.change_shared(|resource| {
+                    copy(&value, &text, &mut resource.value, path, &target.options)
+                });
                 if let Err(message) = copied {
                     problems.push(
                         Problem::error(format!("`{}`: {message}", resource.current())).at(target.at.clone()),
@@ -119,7 +120,8 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
     }
 }
 
-fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String> {
+/// The value of the source, and its text as it was written.
+fn source_value(resources: &[Resource], source: &Source) -> Result<(Value, String), String> {
     let mut matching = resources.iter().filter(|resource| source.select.matches(resource));
     let wanted = source.select.text();
     let Some(found) = matching.next() else {
@@ -152,21 +154,33 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<Value, String
             _ => true,
         })
         .ok_or_else(|| format!("replacement source `{}` has no `{}`", found.current(), source.field_path))?;
+    let written = match (&found.document, path.last()) {
+        (Some(document), Some(Segment::Field(key))) if !value.is_string() => document.text_of(key, &value),
+        _ => None,
+    };
+    let text = written.map(str::to_owned).or_else(|| scalar_text(&value));
     if source.options.delimiter.is_empty() {
-        return Ok(value);
+        // A mapping or list has no text of its own, and none is what a plain field gets.
+        return Ok((value, text.unwrap_or_default()));
     }
-    let text = scalar_text(&value).ok_or("a delimiter can only split a plain value")?;
+    let text = text.ok_or("a delimiter can only split a plain value")?;
     let pieces: Vec<&str> = text.split(&source.options.delimiter).collect();
     usize::try_from(source.options.index)
         .ok()
         .and_then(|index| pieces.get(index))
-        .map(|piece| Value::String((*piece).to_owned()))
+        .map(|piece| (Value::String((*piece).to_owned()), (*piece).to_owned()))
         .ok_or_else(|| {
             format!("`{text}` has no piece {} between `{}`", source.options.index, source.options.delimiter)
         })
 }
 
-fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Options) -> Result<(), String> {
+fn copy(
+    value: &Value,
+    text: &str,
+    object: &mut Map<String, Value>,
+    path: &str,
+    options: &Options,
+) -> Result<(), String> {
     let segments = split_path(path);
     // Annotations are text, whatever it looks like.
     let is_annotation = matches!(segments.as_slice(), [Segment::Field(first), Segment::Field(second), _]
@@ -180,7 +194,7 @@ fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Op
             if created && is_annotation && target.is_null() {
                 *target = Value::String(String::new());
             }
-            set(target, value, options, created)
+            set(target, value, text, options, created)
         });
     if let Value::Object(changed) = whole {
         *object = changed;
@@ -194,7 +208,13 @@ fn copy(value: &Value, object: &mut Map<String, Value>, path: &str, options: &Op
 }
 
 /// Puts `value` into a found field. A scalar keeps its own type and only takes the text.
-fn set(target: &mut Value, value: &Value, options: &Options, created: bool) -> Result<(), String> {
+fn set(
+    target: &mut Value,
+    value: &Value,
+    text: &str,
+    options: &Options,
+    created: bool,
+) -> Result<(), String> {
     let is_scalar = !matches!(target, Value::Array(_) | Value::Object(_));
     if !is_scalar {
         if !options.delimiter.is_empty() {
@@ -203,8 +223,7 @@ fn set(target: &mut Value, value: &Value, options: &Options, created: bool) -> R
         *target = value.clone();
         return Ok(());
     }
-    // A mapping or list has no text of its own, and none is what a plain field gets.
-    let mut text = scalar_text(value).unwrap_or_default();
+    let mut text = text.to_owned();
     if !options.delimiter.is_empty() {
         let before = scalar_text(target).unwrap_or_default();
         let mut pieces: Vec<&str> = before.split(&options.delimiter).collect();
