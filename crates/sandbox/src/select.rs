@@ -78,6 +78,11 @@ impl Fields {
         self.0.is_empty()
     }
 
+    /// Whether one name is asked for.
+    pub(crate) fn is_name(&self) -> bool {
+        self.0.iter().any(|field| field.equal && matches!(field.place, Place::Name))
+    }
+
     pub(crate) fn matches(&self, object: &Object) -> bool {
         if self.0.is_empty() {
             return true;

@@ -474,7 +474,12 @@ impl Core {
                 policy::validate(kind, &new, &mut causes);
                 warn::about(kind, &new, false, &mut warnings);
             }
+            None if part == Part::Status && validate::checks_status(kind) => {
+                validate::status(kind, &new, &mut causes);
+            }
+            None if part == Part::Finalize => validate::check(kind, &new, Some(was), &mut causes),
             None if part == Part::EphemeralContainers => {
+                validate::ephemeral(&new["spec"], &mut causes);
                 for (_, had) in validate::list(&was["spec"]["ephemeralContainers"]) {
                     let now = validate::list(&new["spec"]["ephemeralContainers"]);
                     let now = now.map(|(_, container)| container).find(|c| c["name"] == had["name"]);
@@ -577,6 +582,19 @@ fn canonical(served: &Served, object: Value) -> Result<Value> {
 
 /// Times of events and pod conditions that are not set are printed all the same.
 fn print_times(served: &Served, value: &mut Value) {
+    // Once stored, nothing tells an empty list from none.
+    let lists: &[&str] = match &*served.table {
+        "roles.rbac.authorization.k8s.io" | "clusterroles.rbac.authorization.k8s.io" => &["/rules"],
+        "limitranges" => &["/spec/limits"],
+        "endpointslices.discovery.k8s.io" => &["/endpoints", "/ports"],
+        "csinodes.storage.k8s.io" => &["/spec/drivers"],
+        _ => &[],
+    };
+    for list in lists {
+        if let Some(found) = value.pointer_mut(list).filter(|v| v.as_array().is_some_and(Vec::is_empty)) {
+            *found = Value::Null;
+        }
+    }
     if &*served.table == "persistentvolumeclaims" {
         let conditions = value.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
         for condition in conditions.into_iter().flatten() {
@@ -679,6 +697,7 @@ pub(crate) fn registry_path(served: &Served, key: &Key) -> String {
         (_, "services") => "services/specs".to_owned(),
         (_, "endpoints") => "services/endpoints".to_owned(),
         (_, "nodes") => "minions".to_owned(),
+        (_, "replicationcontrollers") => "controllers".to_owned(),
         (group, _) if served.custom.is_some() => format!("{group}/{}", served.def.plural),
         _ => served.def.plural.clone(),
     };

@@ -29,6 +29,11 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
         "hexcolor" => text
             .strip_prefix('#')
             .is_some_and(|hex| matches!(hex.len(), 3 | 6) && hex.bytes().all(|b| b.is_ascii_hexdigit())),
+        "rgbcolor" => {
+            let inner = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')'));
+            inner
+                .is_some_and(|inner| inner.split(',').filter(|n| n.trim().parse::<u8>().is_ok()).count() == 3)
+        }
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
         "isbn" | "isbn10" | "isbn13" => is_isbn(text, format),
         "ssn" => {

@@ -102,7 +102,8 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
             Err(error) => Err(error),
             Ok(_) => Err(misfit(&other)),
         },
-        (Scalar::Time | Scalar::MicroTime, other) => Err(Misfit::Error(format!(
+        (Scalar::MicroTime, other) => Err(Misfit::As(json_type(&other).to_owned(), "string")),
+        (Scalar::Time, other) => Err(Misfit::Error(format!(
             "json: cannot unmarshal {} into Go value of type string",
             json_type(&other)
         ))),

@@ -178,11 +178,6 @@ impl<'a> Walk<'a> {
                 Some(value) => {
                     let is_struct = kind.at(field.shape).as_map().is_some_and(|map| !map.name.is_empty());
                     let omitted = match field.omit {
-                        // Nothing tells an empty list from none once it is stored.
-                        Omit::Never if value.as_array().is_some_and(Vec::is_empty) => {
-                            decoded.insert(field.name.clone(), Value::Null);
-                            continue;
-                        }
                         Omit::Never => false,
                         Omit::Empty => !field.pointer && !is_struct && is_empty(&value, kind.at(field.shape)),
                         Omit::Zero => scalar::is_zero(&value),

@@ -53,7 +53,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 if *path == "spec.volumeClaimTemplates" && shown.is_array() {
                     shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
                 }
-                if kind == ("storage.k8s.io", "StorageClass") {
+                if matches!(kind, ("storage.k8s.io", "StorageClass") | ("discovery.k8s.io", _)) {
                     shown = Value::Null;
                 }
                 out.push(Cause::invalid(*path, &shown, IMMUTABLE));
@@ -62,6 +62,14 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
     }
     match kind {
         ("", "Pod") => pod(new, old, out),
+        ("", "Event") if !old["eventTime"].is_null() => {
+            // Only how often it happened changes in an event of the newer form.
+            for key in ["reportingInstance", "action", "reason", "message", "type"] {
+                if new[key] != old[key] {
+                    out.push(Cause::invalid(key, &new[key], IMMUTABLE));
+                }
+            }
+        }
         ("", "ConfigMap" | "Secret") => frozen(new, old, out),
         ("", "PersistentVolumeClaim") => claim(new, old, out),
         ("", "PersistentVolume") => volume(new, old, out),

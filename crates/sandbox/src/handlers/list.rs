@@ -106,7 +106,9 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
             return Err(status);
         }
     };
-    let next = page.last.as_ref().map(|last| encode_token(page.rev, last, namespace));
+    // There is no more of what has one name.
+    let alone = namespace.is_some() && filter.fields.is_name();
+    let next = page.last.as_ref().filter(|_| !alone).map(|last| encode_token(page.rev, last, namespace));
     Ok(print(request, &page.objects, page.rev, next, page.remaining)
         .with_warnings(request.all_warnings(read_warnings(request))))
 }

@@ -216,6 +216,9 @@ fn propose(
     let mut value = request.decode_value(parsed, validation, &mut warnings).map_err(|status| {
         let prefix = format!("cannot be handled as a {}: ", served.def.kind);
         match status.message.split_once(&prefix) {
+            Some((_, why)) if form == PatchForm::Strategic && restored(why).is_some() => {
+                wrong(&restored(why).unwrap_or_default())
+            }
             Some((_, why)) => match why.rsplit_once(" of type ") {
                 Some((_, word @ ("int32" | "int64" | "bool"))) if form == PatchForm::Strategic => {
                     wrong(&format!("unrecognized type: {word}"))
@@ -230,6 +233,26 @@ fn propose(
     let _ = part;
     let value = convert::to_storage(served, value);
     Ok(Proposal { value, ownership: Ownership::Update, warnings })
+}
+
+/// How a strategic patch is refused for what does not fit: it is not read from text.
+fn restored(why: &str) -> Option<String> {
+    let (value, kind) = why.strip_prefix("json: cannot unmarshal ")?.split_once(" into Go struct field ")?;
+    let kind = kind.rsplit_once(" of type ")?.1;
+    let value = match value {
+        "number" => "int64",
+        "array" => "slice",
+        "object" => "map",
+        other => other,
+    };
+    if kind == "string" {
+        return (value == "int64").then(|| "cannot convert int64 to string".to_owned());
+    }
+    if kind.starts_with("map[") {
+        return Some(format!("cannot restore map from {value}"));
+    }
+    let of_struct = kind.starts_with("v1.") || kind.starts_with("v2.");
+    (of_struct && value != "string").then(|| format!("cannot restore struct from: {value}"))
 }
 
 /// What a patch has where the type has a list.

@@ -558,7 +558,8 @@ pub(super) fn storage_class(object: &Value, out: &mut Causes) {
     match object["provisioner"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("provisioner", "")),
         name => {
-            texts(meta::qualified_problems(&name.to_lowercase()), &object["provisioner"], "provisioner", out);
+            let name = name.to_lowercase();
+            texts(meta::qualified_problems(&name), &json!(name), "provisioner", out);
         }
     }
     if !object["reclaimPolicy"].is_null() {
@@ -653,7 +654,9 @@ pub(crate) fn newer_event(object: &Value) -> Result<(), Causes> {
     if !matches!(kind, "Normal" | "Warning") {
         out.push(Cause::invalid("type", &json!(""), &format!("has invalid value: {kind}")));
     }
-    newer_fields(object, "reportingController", &mut out);
+    if !object["eventTime"].is_null() {
+        newer_fields(object, "reportingController", &mut out);
+    }
     for (key, limit) in [("message", 1024), ("reason", 128), ("action", 128), ("reportingInstance", 128)] {
         if object[key].as_str().is_some_and(|text| text.len() > limit) {
             let why = format!("can have at most {limit} characters");

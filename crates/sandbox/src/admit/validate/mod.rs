@@ -26,7 +26,7 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("", "ReplicationController") => workload::replication_controller(object, out),
         ("apps", "Deployment") => workload::deployment(&object["spec"], out),
         ("apps", "ReplicaSet") => workload::replica_set(&object["spec"], out),
-        ("apps", "StatefulSet") => workload::stateful_set(&object["spec"], out),
+        ("apps", "StatefulSet") => workload::stateful_set(&object["spec"], old.is_none(), out),
         ("apps", "ControllerRevision") => workload::revision(object, out),
         ("apps", "DaemonSet") => workload::daemon_set(&object["spec"], out),
         ("batch", "Job") => workload::job(object, old.is_none(), out),
@@ -62,6 +62,71 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => hooks::hooks(object, out),
         ("coordination.k8s.io", "Lease") => config::lease(&object["spec"], out),
         _ => {}
+    }
+}
+
+/// Whether the status of a kind is looked at.
+pub(crate) fn checks_status(kind: (&str, &str)) -> bool {
+    matches!(
+        kind,
+        ("", "Namespace" | "ReplicationController" | "PersistentVolumeClaim")
+            | ("apps", "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Deployment")
+            | ("networking.k8s.io", "Ingress")
+            | ("policy", "PodDisruptionBudget")
+            | ("autoscaling", "HorizontalPodAutoscaler")
+    )
+}
+
+/// Validates a status written on its own.
+pub(crate) fn status(kind: (&str, &str), object: &Value, out: &mut Causes) {
+    let status = &object["status"];
+    match kind {
+        ("", "Namespace") => config::namespace(object, out),
+        ("networking.k8s.io", "Ingress") => network::ingress_status(status, out),
+        ("", "PersistentVolumeClaim") => {
+            for (name, amount) in status["capacity"].as_object().into_iter().flatten() {
+                if super::quota::amount(amount).is_some_and(|amount| amount < 0) {
+                    let message = format!(
+                        "Invalid value: {}: must be a valid resource quantity",
+                        amount.as_str().unwrap_or("")
+                    );
+                    let field = format!("status.capacity[{name}]");
+                    out.push(Cause { message, ..Cause::invalid_unshown(field, "") });
+                }
+            }
+        }
+        _ => counts(status, out),
+    }
+}
+
+/// Counts are not negative, and no part is more than the whole.
+fn counts(status: &Value, out: &mut Causes) {
+    for (name, value) in status.as_object().into_iter().flatten() {
+        non_negative(value, format!("status.{name}"), out);
+    }
+    let Some(all) = status["replicas"].as_i64() else { return };
+    for part in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
+        if status[part].as_i64().is_some_and(|n| n > all) {
+            let why = "cannot be greater than status.replicas";
+            out.push(Cause::invalid(format!("status.{part}"), &status[part], why));
+        }
+    }
+}
+
+/// Containers added to a pod that runs.
+pub(crate) fn ephemeral(spec: &Value, out: &mut Causes) {
+    let taken = |name: &Value| {
+        ["containers", "initContainers"].iter().any(|key| list(&spec[*key]).any(|(_, c)| c["name"] == *name))
+    };
+    for (i, container) in list(&spec["ephemeralContainers"]) {
+        let at = format!("spec.ephemeralContainers[{i}]");
+        if taken(&container["name"]) {
+            out.push(Cause::duplicate(format!("{at}.name"), &container["name"]));
+        }
+        let never = ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy"];
+        for key in never.iter().filter(|key| !is_empty(&container[**key])) {
+            out.push(Cause::forbidden(format!("{at}.{key}"), "cannot be set for an Ephemeral Container"));
+        }
     }
 }
 

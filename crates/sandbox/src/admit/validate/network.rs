@@ -285,6 +285,18 @@ pub(super) fn ingress_class(spec: &Value, out: &mut Causes) {
     }
 }
 
+pub(super) fn ingress_status(status: &Value, out: &mut Causes) {
+    for (i, entry) in list(&status["loadBalancer"]["ingress"]) {
+        let at = format!("status.loadBalancer.ingress[{i}]");
+        if entry["ip"].as_str().is_some_and(|ip| !ip.is_empty() && ip.parse::<IpAddr>().is_err()) {
+            out.push(Cause::invalid(format!("{at}.ip"), &entry["ip"], BAD_IP));
+        }
+        if let Some(name) = entry["hostname"].as_str().filter(|name| !name.is_empty()) {
+            texts(meta::subdomain_problems(name), &entry["hostname"], &format!("{at}.hostname"), out);
+        }
+    }
+}
+
 /// A reference to an object of any kind.
 fn typed_reference(object: &Value, field: &str, out: &mut Causes) {
     if let Some(group) = object["apiGroup"].as_str() {

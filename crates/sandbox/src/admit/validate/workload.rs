@@ -190,7 +190,7 @@ pub(super) fn replication_controller(object: &Value, out: &mut Causes) {
     always_restarts(spec, "ReplicationController", out);
 }
 
-pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
+pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
     match spec["podManagementPolicy"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("spec.podManagementPolicy", "")),
         "OrderedReady" | "Parallel" => {}
@@ -252,7 +252,7 @@ pub(super) fn stateful_set(spec: &Value, out: &mut Causes) {
     non_negative(&spec["replicas"], "spec.replicas".into(), out);
     non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
-    for (i, claim) in list(&spec["volumeClaimTemplates"]) {
+    for (i, claim) in list(&spec["volumeClaimTemplates"]).filter(|_| new) {
         super::config::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
     }
     for (i, claim) in list(&spec["volumeClaimTemplates"]) {
@@ -385,9 +385,14 @@ fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
         }
     }
     failure_policy(spec, field, out);
-    if spec["successPolicy"].is_object() && is_empty(&spec["successPolicy"]["rules"]) {
-        let why = "at least one rules must be specified when the successPolicy is specified";
-        out.push(Cause::required(format!("{field}.successPolicy.rules"), why));
+    success_policy(spec, field, out);
+    if let Some(policy) = spec["podReplacementPolicy"].as_str() {
+        let known: &[&str] =
+            if spec["podFailurePolicy"].is_null() { &["Failed", "TerminatingOrFailed"] } else { &["Failed"] };
+        if !known.contains(&policy) {
+            let at = format!("{field}.podReplacementPolicy");
+            out.push(Cause::not_supported(at, &spec["podReplacementPolicy"], known));
+        }
     }
     pod::template(&spec["template"], &format!("{field}.template"), out);
     let at = format!("{field}.template.spec.restartPolicy");
@@ -463,6 +468,34 @@ pub(super) fn revision(object: &Value, out: &mut Causes) {
     non_negative(&object["revision"], "revision".into(), out);
     if object["data"].is_null() {
         out.push(Cause::required("data", "data is mandatory"));
+    }
+}
+
+/// What lets a job end well before all of it has.
+fn success_policy(spec: &Value, field: &str, out: &mut Causes) {
+    let policy = &spec["successPolicy"];
+    if !policy.is_object() {
+        return;
+    }
+    let at = format!("{field}.successPolicy");
+    if spec["completionMode"] != "Indexed" {
+        let names = [("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount")];
+        let rules: Vec<Value> =
+            list(&policy["rules"]).map(|(_, rule)| super::internal(rule, &names)).collect();
+        out.push(Cause::invalid(at, &json!({"Rules": rules}), "requires indexed completion mode"));
+        return;
+    }
+    if is_empty(&policy["rules"]) {
+        let why = "at least one rules must be specified when the successPolicy is specified";
+        out.push(Cause::required(format!("{at}.rules"), why));
+    }
+    for (i, rule) in list(&policy["rules"]) {
+        let at = format!("{at}.rules[{i}]");
+        if rule["succeededCount"].is_null() && rule["succeededIndexes"].is_null() {
+            let why = "at least one of succeededCount or succeededIndexes must be specified";
+            out.push(Cause::required(at.clone(), why));
+        }
+        non_negative(&rule["succeededCount"], format!("{at}.succeededCount"), out);
     }
 }
 
