@@ -5,7 +5,7 @@ use slipway_problem::Location;
 use slipway_yaml::Reader;
 
 use crate::load::Chart;
-use crate::values::{Node, UserValues, parse_flag};
+use crate::values::{Node, UserValues};
 
 /// A piece of data a template read and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl<'t, 'c> Origins<'t, 'c> {
         for (flag, texts) in flags {
             for text in texts.iter().rev() {
                 let mut map = Map::new();
-                if parse_flag(flag, text, &mut map).is_ok() && has(&map, path) {
+                if user.parse_flag(flag, text, &mut map).is_ok() && has(&map, path) {
                     return Some(Source::Flag { flag, text: text.clone() });
                 }
             }

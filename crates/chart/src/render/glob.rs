@@ -55,10 +55,11 @@ fn translate(pattern: &str) -> Option<Translated> {
                     while letters.peek() == Some(&'*') {
                         letters.next();
                     }
-                    regex.push_str(".*");
+                    // Bytes will do where any number of characters does, and cost far less to prepare.
+                    regex.push_str("(?-u:.)*");
                     literals.push(String::new());
                 } else {
-                    regex.push_str("[^/]*");
+                    regex.push_str("(?-u:[^/])*");
                     only_double_stars = false;
                 }
             }

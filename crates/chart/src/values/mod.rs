@@ -15,7 +15,6 @@ pub(crate) use schema::check as check_schema;
 pub(crate) use strvals::go_quote;
 pub(crate) use tree::Node;
 pub use user::UserValues;
-pub(crate) use user::parse_flag;
 
 /// Turns every number into a float: what Helm's decoding of YAML and JSON yields.
 pub(crate) fn all_floats(mut value: Value) -> Value {

@@ -1,5 +1,6 @@
 //! The user's values: files and `--set` flags, applied in Helm's fixed order.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -22,6 +23,8 @@ pub struct UserValues {
     pub set_string: Vec<String>,
     pub set_file: Vec<String>,
     pub set_literal: Vec<String>,
+    /// What lies at the [addresses](UserValues::addresses) that `--set-file` names.
+    pub downloads: Vec<(String, Vec<u8>)>,
     /// Values already decoded, under everything else.
     pub base: Map<String, Value>,
 }
@@ -34,6 +37,22 @@ impl UserValues {
         Ok(())
     }
 
+    /// The addresses that `--set-file` names instead of files, to be fetched before [`UserValues::build`].
+    pub fn addresses(&self) -> Vec<String> {
+        let found = RefCell::new(Vec::new());
+        let read = |path: &str| -> Result<String, String> {
+            if path.starts_with("https://") || path.starts_with("http://") {
+                found.borrow_mut().push(path.to_owned());
+            }
+            Ok(String::new())
+        };
+        for text in &self.set_file {
+            // Mistakes are told when the values are put together.
+            let _ = strvals::parse_into(text, Kind::File(&read), &mut Map::new());
+        }
+        found.into_inner()
+    }
+
     /// Puts everything together.
     pub fn build(&self) -> Result<Map<String, Value>, Error> {
         let mut base = self.base.clone();
@@ -43,7 +62,7 @@ impl UserValues {
             merge(&mut base, values);
         }
         for text in &self.set_json {
-            parse_flag("--set-json", text, &mut base)
+            self.parse_flag("--set-json", text, &mut base)
                 .map_err(|_| Error::Values(format!("failed parsing --set-json data {text}")))?;
         }
         for (flag, texts) in [
@@ -53,29 +72,40 @@ impl UserValues {
             ("--set-literal", &self.set_literal),
         ] {
             for text in texts {
-                parse_flag(flag, text, &mut base)
+                self.parse_flag(flag, text, &mut base)
                     .map_err(|error| Error::Values(format!("failed parsing {flag} data: {error}")))?;
             }
         }
         Ok(base)
     }
-}
 
-/// Reads the text of one flag into `values`.
-pub(crate) fn parse_flag(flag: &str, text: &str, values: &mut Map<String, Value>) -> Result<(), String> {
-    let read = |path: &str| -> Result<String, String> {
-        let path = Path::new(path);
-        let bytes = std::fs::read(path).map_err(|error| go_io("open", path, &error))?;
-        Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into()))
-    };
-    let kind = match flag {
-        "--set-json" => Kind::Json,
-        "--set-string" => Kind::Text,
-        "--set-file" => Kind::File(&read),
-        "--set-literal" => Kind::Literal,
-        _ => Kind::Typed,
-    };
-    strvals::parse_into(text, kind, values)
+    /// Reads the text of one flag into `values`.
+    pub(crate) fn parse_flag(
+        &self,
+        flag: &str,
+        text: &str,
+        values: &mut Map<String, Value>,
+    ) -> Result<(), String> {
+        let read = |path: &str| -> Result<String, String> {
+            let bytes = match self.downloads.iter().find(|(address, _)| address == path) {
+                Some((_, content)) => content.clone(),
+                None => {
+                    let path = Path::new(path);
+                    std::fs::read(path).map_err(|error| go_io("open", path, &error))?
+                }
+            };
+            Ok(String::from_utf8(bytes)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into()))
+        };
+        let kind = match flag {
+            "--set-json" => Kind::Json,
+            "--set-string" => Kind::Text,
+            "--set-file" => Kind::File(&read),
+            "--set-literal" => Kind::Literal,
+            _ => Kind::Typed,
+        };
+        strvals::parse_into(text, kind, values)
+    }
 }
 
 /// Lays `over` on `base`: tables merge, anything else replaces, null stays null.

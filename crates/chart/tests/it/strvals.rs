@@ -181,3 +181,15 @@ fn later_files_win_and_null_stays() {
         "failed to parse c.yaml: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}"
     );
 }
+
+#[test]
+fn files_may_lie_at_addresses() {
+    let mut user = UserValues {
+        set_file: vec!["a=http://example.org/a,b=https://example.org/b".into(), "c=no/such/file".into()],
+        ..UserValues::default()
+    };
+    assert_eq!(user.addresses(), ["http://example.org/a", "https://example.org/b"]);
+    user.downloads = user.addresses().into_iter().map(|address| (address, b"text".to_vec())).collect();
+    user.set_file.truncate(1);
+    assert_eq!(Value::Object(user.build().unwrap()), json!({"a": "text", "b": "text"}));
+}

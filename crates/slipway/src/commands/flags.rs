@@ -266,6 +266,11 @@ impl ValueFlags {
                 values.read_file(Path::new(file))?;
             }
         }
+        for address in values.addresses() {
+            let content = wait(access.remote().get(&address))
+                .map_err(|error| Error::Values(format!("failed parsing --set-file data: {error}")))?;
+            values.downloads.push((address, content));
+        }
         Ok(values)
     }
 }

@@ -131,10 +131,11 @@ impl<'a> Parser<'a> {
             let end = self.rest().find('\n').unwrap_or(self.rest().len());
             let text = &self.rest()[..end];
             let text = text.strip_suffix('\r').unwrap_or(text);
-            if let Some(control) = text.chars().find(|&rune| is_control(rune)) {
+            let control = text.chars().find(|&rune| is_control(rune));
+            self.at += end;
+            if let Some(control) = control {
                 return Err(control_problem(control));
             }
-            self.at += end;
         }
         Ok(())
     }
