@@ -83,8 +83,9 @@ pub(crate) struct Replacement {
 }
 
 pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, problems: &mut Problems) {
-    let (value, text) = match source_value(resources, &replacement.source) {
-        Ok(found) => found,
+    let source = &replacement.source;
+    let mut copied = match source_value(resources, source) {
+        Ok((value, text)) => Copied { value, text, from: None },
         Err(message) => {
             problems.push(Problem::error(message).at(replacement.at.clone()));
             return;
@@ -98,11 +99,13 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
                 continue;
             }
             found = true;
+            // A source that is its own target changes what is copied after it.
+            let is_source = source.options.delimiter.is_empty() && source.select.matches(resource);
+            copied.from = is_source.then(|| split_path(&source.field_path));
             for path in &target.field_paths {
-                let copied = resource.change_shared(|resource| {
-                    copy(&value, &text, &mut resource.value, path, &target.options)
-                });
-                if let Err(message) = copied {
+                let result = resource
+                    .change_shared(|resource| copy(&mut copied, &mut resource.value, path, &target.options));
+                if let Err(message) = result {
                     problems.push(
                         Problem::error(format!("`{}`: {message}", resource.current())).at(target.at.clone()),
                     );
@@ -118,6 +121,13 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
             );
         }
     }
+}
+
+/// What is copied: the value, its text as it was written and, in the object it is from, the path to it.
+struct Copied {
+    value: Value,
+    text: String,
+    from: Option<Vec<Segment>>,
 }
 
 /// The value of the source, and its text as it was written.
@@ -175,8 +185,7 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<(Value, Strin
 }
 
 fn copy(
-    value: &Value,
-    text: &str,
+    copied: &mut Copied,
     object: &mut Map<String, Value>,
     path: &str,
     options: &Options,
@@ -185,8 +194,20 @@ fn copy(
     // Annotations are text, whatever it looks like.
     let is_annotation = matches!(segments.as_slice(), [Segment::Field(first), Segment::Field(second), _]
         if first == "metadata" && second == "annotations");
-    let create = options.create.then_some(value);
+    let like = options.create.then(|| copied.value.clone());
+    let create = like.as_ref();
     let mut whole = Value::Object(std::mem::take(object));
+    let mut source: *const Value = std::ptr::null();
+    if let Some(from) = &copied.from {
+        let how = How { create: None, by: By::Text };
+        // Gone by now, it is nobody's target.
+        let _ = visit(&mut whole, from, how, false, &mut |found, _| {
+            if source.is_null() {
+                source = found;
+            }
+            Ok(())
+        });
+    }
     let mut count = 0;
     let result =
         visit(&mut whole, &segments, How { create, by: By::Pattern }, false, &mut |target, created| {
@@ -194,7 +215,12 @@ fn copy(
             if created && is_annotation && target.is_null() {
                 *target = Value::String(String::new());
             }
-            set(target, value, text, options, created)
+            set(target, &copied.value, &copied.text, options, created)?;
+            if std::ptr::eq(source, target) {
+                copied.value = target.clone();
+                copied.text = scalar_text(target).unwrap_or_default();
+            }
+            Ok(())
         });
     if let Value::Object(changed) = whole {
         *object = changed;
