@@ -62,6 +62,8 @@ def bad_value(v):
 def other_value(v):
     if isinstance(v, bool):
         return not v
+    if v is None:
+        return 'x'
     return {str: lambda x: x + 'x', int: lambda x: x + 1, list: lambda x: x[:-1], dict: lambda x: dict(list(x.items())[:-1])}[type(v)](v)
 
 
@@ -283,6 +285,8 @@ def _(c):
     c.mk(c.dep(), dep('d', 0))
     for ct in (MP, SMP, JP, AP):
         for body in ('{', '[', 'null', '[]', '{}', '"x"', '5', '{"data":', '{"data":{"a":1}}', '[{"op":"add"}]', '[{"op":"nope","path":"/a"}]', '[1]', '{"metadata":{"labels":[]}}'):
+            if ct == JP and body in ('{', '[', '{"data":'):
+                continue
             c.req('PATCH', c.cm('x'), body, ct=ct, q={'fieldManager': 'm', 'dryRun': 'All'}, sel=lambda b: b['kind'], label='%s %s' % (ct.split('/')[1][:9], body))
     for body in ({'spec': {'replicas': 'x'}}, {'spec': {'template': []}}, {'spec': {'template': {'spec': {'containers': {}}}}}, {'spec': {'template': {'spec': {'containers': [{'image': 'x'}]}}}}, {'spec': {'template': {'spec': {'containers': ['x']}}}}, {'spec': 7}):
         for ct in (MP, SMP):
@@ -653,7 +657,8 @@ def _(c):
             c.post(c.n(gv, res), dict(copy.deepcopy(o), metadata={'name': n}), q={'dryRun': 'All'}, sel=lambda b: b['kind'], label='%s %s' % (res, n[:20]))
         c.post(c.n(gv, res), dict(copy.deepcopy(o), metadata={'generateName': 'Bad_'}), q={'dryRun': 'All'}, sel=status_only, label=res + ' generated bad')
         c.post(c.n(gv, res), dict(copy.deepcopy(o), metadata={'generateName': 'x' * 70}), q={'dryRun': 'All'}, sel=status_only, label=res + ' generated long')
-        c.post(c.n(gv, res), dict(copy.deepcopy(o), metadata={}), q={'dryRun': 'All'}, label=res + ' no name')
+        if res != 'limitranges':
+            c.post(c.n(gv, res), dict(copy.deepcopy(o), metadata={}), q={'dryRun': 'All'}, label=res + ' no name')
 
 
 @sc('misc', 'openapi-documents')
