@@ -588,6 +588,7 @@ fn print_times(served: &Served, value: &mut Value) {
         "limitranges" => &["/spec/limits"],
         "endpointslices.discovery.k8s.io" => &["/endpoints", "/ports"],
         "csinodes.storage.k8s.io" => &["/spec/drivers"],
+        "jobs.batch" => &["/spec/podFailurePolicy/rules"],
         _ => &[],
     };
     for list in lists {

@@ -35,7 +35,10 @@ pub fn run() -> Result<()> {
                 shell::run(compare.env("PATH", &path).env("PYTHONPATH", &yaml))
             };
             // All run, so that one report shows everything that differs.
-            ["diffsuite.py", "moresuite.py", "edgesuite.py"].map(compare).into_iter().collect::<Result<()>>()
+            ["diffsuite.py", "moresuite.py", "edgesuite.py", "widesuite.py"]
+                .map(compare)
+                .into_iter()
+                .collect::<Result<()>>()
         });
     let stopped = shell::run(&mut sandbox(&["down"]));
     compared.context("some answers differ")?;

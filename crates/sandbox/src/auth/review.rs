@@ -186,7 +186,7 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
     if !named.is_empty() && named != request.path.name {
         return Err(Status::invalid(
             Named { group: "authentication.k8s.io", what: "TokenRequest" },
-            "",
+            &request.path.name,
             vec![Cause::invalid(
                 "metadata.name",
                 &named.into(),

@@ -132,7 +132,10 @@ impl Controller for Lifecycle {
             return Ok(Next::Done);
         }
         match cluster.change("namespaces", &item.key, Part::Finalize, MANAGER, |value| {
-            value["spec"]["finalizers"] = json!([]);
+            // Others let go of it by themselves.
+            if let Some(finalizers) = value["spec"]["finalizers"].as_array_mut() {
+                finalizers.retain(|finalizer| finalizer != "kubernetes");
+            }
         }) {
             Err(status) if status.code != 404 => Err(status),
             _ => Ok(Next::Done),

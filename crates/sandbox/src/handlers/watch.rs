@@ -310,6 +310,9 @@ impl Watch {
             View::Table => {
                 // A row of an object with nothing in it.
                 let mut table = self.view(self.zero(metadata.clone()));
+                if table["rows"][0]["cells"][0].is_null() {
+                    table["rows"][0]["cells"][0] = "".into();
+                }
                 table["rows"][0]["object"] = json!({
                     "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
                 });

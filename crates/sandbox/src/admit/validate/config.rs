@@ -599,7 +599,7 @@ pub(super) fn priority_class(object: &Value, out: &mut Causes) {
         one_of(
             &object["preemptionPolicy"],
             "preemptionPolicy".into(),
-            &["Never", "PreemptLowerPriority"],
+            &["PreemptLowerPriority", "Never"],
             out,
         );
     }

@@ -11,6 +11,7 @@ pub(super) fn hooks(object: &Value, out: &mut Causes) {
     for (i, hook) in list(&object["webhooks"]) {
         let at = format!("webhooks[{i}]");
         let name = hook["name"].as_str().unwrap_or("");
+        hook_itself(hook, &at, out);
         if hook["admissionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
             let why = "must specify one of v1, v1beta1";
             out.push(Cause::required(format!("{at}.admissionReviewVersions"), why));
@@ -21,7 +22,6 @@ pub(super) fn hooks(object: &Value, out: &mut Causes) {
                 "must include at least one of v1, v1beta1",
             ));
         }
-        hook_itself(hook, &at, out);
         if names.contains(&name) {
             out.push(Cause::duplicate(format!("{at}.name"), &json!(name)));
         }
@@ -70,6 +70,11 @@ fn hook_itself(hook: &Value, at: &str, out: &mut Causes) {
         if is_empty(&rule["resources"]) {
             out.push(Cause::required(format!("{at}.resources"), ""));
         }
+        for (j, resource) in list(&rule["resources"]) {
+            if is_empty(resource) {
+                out.push(Cause::required(format!("{at}.resources[{j}]"), ""));
+            }
+        }
         if !rule["scope"].is_null() {
             one_of(&rule["scope"], format!("{at}.scope"), &["*", "Cluster", "Namespaced"], out);
         }
@@ -78,6 +83,7 @@ fn hook_itself(hook: &Value, at: &str, out: &mut Causes) {
         ("failurePolicy", &["Fail", "Ignore"]),
         ("matchPolicy", &["Equivalent", "Exact"]),
         ("sideEffects", &["None", "NoneOnDryRun"]),
+        ("reinvocationPolicy", &["IfNeeded", "Never"]),
     ];
     for (key, known) in policies {
         let value = &hook[*key];
@@ -101,10 +107,10 @@ fn hook_itself(hook: &Value, at: &str, out: &mut Causes) {
         let why = "exactly one of url or service is required";
         out.push(Cause::required(format!("{at}.clientConfig"), why));
     } else if client["service"].is_object() {
-        for key in ["name", "namespace"] {
+        // A real server names the other one of the two.
+        for (key, named) in [("namespace", "name"), ("name", "namespace")] {
             if is_empty(&client["service"][key]) {
-                let why = format!("service {key} is required");
-                out.push(Cause::required(format!("{at}.clientConfig.service.{key}"), &why));
+                out.push(Cause::required(format!("{at}.clientConfig.service.{named}"), ""));
             }
         }
     }

@@ -396,7 +396,20 @@ fn common(container: &Value, volumes: &BTreeSet<String>, at: &str, out: &mut Cau
                     "must specify one of: `configMapRef` or `secretRef`",
                 ));
             }
-            1 => {}
+            1 => {
+                for key in ["configMapRef", "secretRef"] {
+                    let source = &source[key];
+                    let at = format!("{at}[{i}].{key}.name");
+                    match source["name"].as_str().unwrap_or("") {
+                        _ if !source.is_object() => {}
+                        "" => out.push(Cause::required(at, "")),
+                        name => {
+                            let problems = meta::subdomain_problems(name);
+                            texts(problems, &source["name"], &at, out);
+                        }
+                    }
+                }
+            }
             _ => out.push(Cause::invalid(
                 at,
                 &json!(""),
