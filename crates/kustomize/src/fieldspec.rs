@@ -90,6 +90,10 @@ impl FieldSpec {
         };
         let absent = map.get(name).is_none_or(Value::is_null);
         if absent {
+            if list && map.get(name).is_some() {
+                // What is said to be a list is one, even without any value.
+                map.insert(name.to_owned(), Value::Array(Vec::new()));
+            }
             if !self.create || list {
                 return Ok(());
             }

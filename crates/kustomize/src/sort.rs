@@ -1,5 +1,6 @@
 //! The order objects are printed in.
 
+use crate::id::Gvk;
 use crate::resource::Resource;
 
 /// How objects are ordered.
@@ -59,10 +60,25 @@ impl Order {
         };
         resources.sort_by_cached_key(|resource| {
             let id = resource.current();
-            let or =
-                |text: &str, absent: &str| if text.is_empty() { absent.to_owned() } else { text.to_owned() };
-            let kind = format!("{}_{}_{}", or(&id.gvk.group, "~G"), or(&id.gvk.version, "~V"), id.gvk.kind);
-            (place(&id.gvk.kind), kind, format!("{}|{}", or(&id.namespace, "~X"), id.name))
+            let namespace = or(&id.namespace, "~X");
+            (place(&id.gvk.kind), text(&id.gvk), format!("{namespace}|{}", id.name))
         });
     }
+}
+
+/// Where a kind stands among others; references are looked up in this order.
+pub(crate) fn rank(gvk: &Gvk) -> (isize, String) {
+    let place = match FIRST.iter().position(|known| *known == gvk.kind) {
+        Some(at) => at as isize - FIRST.len() as isize,
+        None => LAST.iter().position(|known| *known == gvk.kind).map_or(0, |at| at as isize + 1),
+    };
+    (place, text(gvk))
+}
+
+fn or(text: &str, absent: &str) -> String {
+    if text.is_empty() { absent.to_owned() } else { text.to_owned() }
+}
+
+fn text(gvk: &Gvk) -> String {
+    format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), gvk.kind)
 }

@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 use slipway_problem::{Problem, Problems};
 
 use crate::build::Quirks;
-use crate::config::Config;
+use crate::config::{Config, NameReference};
 use crate::fieldspec::{FieldSpec, Leaf};
 use crate::id::{Gvk, Id};
 use crate::resource::Resource;
+use crate::sort::rank;
 
 /// What a reference can lead to: an object that was renamed or moved at least once.
 struct Candidate {
@@ -75,7 +76,9 @@ pub(crate) fn fix(resources: &mut [Resource], config: &Config, quirks: Quirks, p
         homes.entry(resource.original().effective_namespace().to_owned()).or_default().insert(home);
     }
     let mut fields: HashMap<&str, Vec<(&Gvk, &FieldSpec)>> = HashMap::new();
-    for reference in &config.name_references {
+    let mut references: Vec<&NameReference> = config.name_references.iter().collect();
+    references.sort_by_cached_key(|reference| rank(&reference.referred));
+    for reference in references {
         for field in &reference.fields {
             fields.entry(field.gvk.kind.as_str()).or_default().push((&reference.referred, field));
         }
