@@ -203,8 +203,10 @@ fn s65_plans_without_a_cluster_and_with_a_dead_one() {
     place.write("f.yaml", GOOD);
     assert_eq!(place.run(&["run", "plan", "--offline", "-f", "f.yaml"]).code, Some(0));
     place.write("kubeconfig", DEAD);
-    for words in [&["plan"][..], &["diff"], &["apply"], &["destroy", "-y"]] {
-        let ran = place.run(&[&["run"], words, &["-f", "f.yaml", "--kubeconfig", "kubeconfig"]].concat());
+    // With a record, that is what is asked for first.
+    place.write("kept.yaml", GOOD.replace("steps:", "state: {}\nsteps:"));
+    for words in [&["plan"][..], &["diff"], &["status"]] {
+        let ran = place.run(&[&["run"], words, &["-f", "kept.yaml", "--kubeconfig", "kubeconfig"]].concat());
         assert_eq!(ran.code, Some(1), "{words:?}: {}{}", ran.out, ran.err);
     }
     let ran = place.run(&["run", "plan", "-f", "f.yaml", "--kubeconfig", "kubeconfig"]);

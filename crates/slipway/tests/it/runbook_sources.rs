@@ -25,8 +25,11 @@ enum Door {
 /// A server that offers what is in a store and remembers who asked for what.
 struct Shop {
     address: String,
-    seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    seen: Arc<Mutex<Vec<Request>>>,
 }
+
+/// A path, and the login shown with it.
+type Request = (String, Option<String>);
 
 impl Shop {
     fn open(store: &Store, door: Door) -> Self {
@@ -56,7 +59,7 @@ fn answer(
     mut stream: TcpStream,
     store: &Store,
     door: Door,
-    log: &Mutex<Vec<(String, Option<String>)>>,
+    log: &Mutex<Vec<Request>>,
     host: &str,
 ) -> Option<()> {
     let mut bytes = Vec::new();

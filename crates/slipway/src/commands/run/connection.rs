@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use slipway_cluster::Cluster;
+use slipway_cluster::{Cluster, Retry};
 use slipway_event::Events;
 use slipway_problem::Problem;
 use slipway_runbook::{Document, POLL, Place, RunError};
@@ -31,6 +31,12 @@ impl Ground {
             network: Network::new()?,
             events: session.events(),
         })
+    }
+
+    /// For looking only: a cluster that cannot be reached is told soon.
+    pub fn to_look(mut self) -> Self {
+        self.cluster = self.cluster.with_retry(Retry { attempts: 5, ..Retry::default() });
+        self
     }
 
     pub fn place(&self) -> Place<'_> {
