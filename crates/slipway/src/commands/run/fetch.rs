@@ -100,7 +100,7 @@ fn explain(remote: &Charts, name: &str, error: &str) -> FetchError {
         }
     } else if unknown && let Ok(versions) = wait(remote.versions(name)) {
         match nearest(&versions, &remote.access.version) {
-            near if near.is_empty() => String::new(),
+            [] => String::new(),
             near => format!("\nhint: there are {}", near.join(", ")),
         }
     } else {
