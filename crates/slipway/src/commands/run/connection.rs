@@ -34,7 +34,7 @@ impl Ground {
     }
 
     /// For looking only: a cluster that cannot be reached is told soon.
-    pub fn to_look(mut self) -> Self {
+    pub fn for_looking(mut self) -> Self {
         self.cluster = self.cluster.with_retry(Retry { attempts: 5, ..Retry::default() });
         self
     }

@@ -81,7 +81,7 @@ fn make(flags: &document::Flags, session: &Session, show: Show, offline: bool) -
         return plan::offline(&document).map_err(connection::failed);
     }
     session.block_on(async {
-        let ground = Ground::open(session, flags.base()).await?.to_look();
+        let ground = Ground::open(session, flags.base()).await?.for_looking();
         let context = ground.context.clone();
         plan::plan(&document, ground.place(), show, context.as_deref()).await.map_err(|error| match error {
             slipway_runbook::RunError::Internal(message) => {

@@ -28,7 +28,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         return Err(UsageError(problem.into()).into());
     }
     let status = session.block_on(async {
-        let ground = Ground::open(session, args.document.base()).await?.to_look();
+        let ground = Ground::open(session, args.document.base()).await?.for_looking();
         plan::status(&document, ground.place()).await.map_err(connection::failed)
     })?;
     let Some(status) = status else { return Ok(Exit::Usage) };
