@@ -91,7 +91,9 @@ impl<C: Connect> Engine<C> {
             read.map_err(|error| NodeError::new(Class::Invalid, error.to_string()))?;
         }
         values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let options = Options { no_final_tracking: !node.apply.wait, ..Options::default() };
+        // Hooks are waited for whatever is said of objects, as Helm does.
+        let options =
+            Options { no_final_tracking: !node.apply.wait, track_hooks: true, ..Options::default() };
         let content = Content::Source { source, values: Box::new(values), backing: Backing::default() };
         Ok(Request { name: node.name.clone(), namespace: node.namespace.clone(), content, options })
     }

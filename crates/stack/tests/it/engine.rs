@@ -391,6 +391,30 @@ async fn three_hundred_releases_without_a_change_write_nothing() {
 }
 
 /// Packs a chart of one version.
+/// Objects are not waited for where `wait` is false; hooks are, and one that fails fails its release.
+#[tokio::test]
+async fn hooks_are_waited_for_without_wait() {
+    let hook = "\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: check, annotations: {helm.sh/hook: post-install}}
+spec:
+  backoffLimit: 0
+  template:
+    metadata: {annotations: {sim/fail: 'true'}}
+    spec: {restartPolicy: Never, containers: [{name: check, image: check}]}
+";
+    let place = Place::new(&[(
+        "stack.yaml",
+        "name: s\nreleases: [{name: a, chart: ./chart, apply: {wait: false, atomic: false}}]\n",
+    )]);
+    place.chart("chart").write("chart/templates/hook.yaml", hook);
+    let world = World::new(place);
+    let ended = world.run(world.launch(), One::new(world.cluster())).await.expect("runs");
+    let Ended::Ran { finished, .. } = ended else { panic!("no run") };
+    assert!(!finished.success);
+}
+
 fn packed(place: &Place, version: &str) -> PathBuf {
     let dir = format!("elsewhere/{version}");
     place.write(&format!("{dir}/Chart.yaml"), &format!("apiVersion: v2\nname: far\nversion: {version}\n"));
