@@ -164,8 +164,10 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<(Value, Strin
             _ => true,
         })
         .ok_or_else(|| format!("replacement source `{}` has no `{}`", found.current(), source.field_path))?;
+    // Strings are their own text, and mappings and lists have none.
+    let has_form = matches!(value, Value::Null | Value::Bool(_) | Value::Number(_));
     let written = match (&found.document, path.last()) {
-        (Some(document), Some(Segment::Field(key))) if !value.is_string() => document.text_of(key, &value),
+        (Some(document), Some(Segment::Field(key))) if has_form => document.text_of(key, &value),
         _ => None,
     };
     let text = written.map(str::to_owned).or_else(|| scalar_text(&value));
