@@ -290,7 +290,9 @@ impl Journal for Interrupted {
 
 #[test]
 fn nothing_starts_once_the_run_is_cancelled_during_a_write() {
-    let cases: [(&str, fn(&Record) -> bool, &[(&str, &str)]); 3] = [
+    /// Which write, and how every node ends.
+    type Case<'a> = (&'a str, fn(&Record) -> bool, &'a [(&'a str, &'a str)]);
+    let cases: [Case<'_>; 3] = [
         (
             "the first start",
             |record| matches!(record, Record::Started { .. }),
