@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -300,8 +299,6 @@ fn s70_manifests_by_their_address() {
         let said = step["error"].as_str().unwrap().to_lowercase();
         assert!(said.contains(told), "{url}: {said}");
     }
-    let began = Instant::now();
     let step = apply(&format!("{open}/big"));
     assert!(step["error"].as_str().unwrap().contains("is larger than 33554432 bytes"), "{step}");
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }

@@ -236,19 +236,17 @@ async fn only_and_rerun_choose_steps() {
 }
 
 #[tokio::test]
-async fn s70_500_steps_are_read_and_planned_at_once() {
+async fn s70_500_steps_are_read_and_planned() {
+    // How fast, `cargo xtask bench runbook` measures.
     let world = World::new();
     let step = |index: usize| {
         let needs = if index == 0 { String::new() } else { format!(", needs: [s{}]", (index - 1) / 2) };
         map_step(&format!("s{index}"), &needs)
     };
     let steps: String = (0..500).map(step).collect();
-    let began = std::time::Instant::now();
     let document = world.document("", &steps);
     let planned = plan::offline(&document).unwrap();
     assert_eq!(planned.steps.len(), 500);
-    // Unoptimised, on a busy machine; the figure is measured by `cargo xtask bench runbook`.
-    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
