@@ -114,7 +114,7 @@ fn pack(place: &Place, versions: &[&str]) {
 /// Runs one helm step, and one that waits for the object of the version expected.
 fn install(place: &Place, helm: &str, expected: &str) -> (Value, String) {
     let text = format!(
-        "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {{name: demo}}\nsteps:\n  - {{name: web, timeout: 20s, helm: {{{helm}}}}}\n  - {{name: seen, needs: [web], timeout: 5s, wait: {{for: 'jsonpath={{.metadata.uid}}', on: configmap/web-{expected}}}}}\n"
+        "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {{name: demo}}\nsteps:\n  - {{name: web, timeout: 20s, helm: {{{helm}}}}}\n  - {{name: seen, needs: [web], timeout: 60s, wait: {{for: 'jsonpath={{.metadata.uid}}', on: configmap/web-{expected}}}}}\n"
     );
     place.write("f.yaml", text);
     let ran = place.run(&["run", "apply", "--sandbox", "-q", "-o", "json", "-f", "f.yaml"]);

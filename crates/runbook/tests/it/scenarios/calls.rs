@@ -37,7 +37,7 @@ async fn calls(world: &World, steps: &str) -> Vec<String> {
 async fn apply_posts_then_patches() {
     let world = World::new();
     let step = |more: &str| {
-        format!("  - {{name: a, timeout: 10s, apply: {{manifests: [{}]{more}}}}}\n", inline("a", "1"))
+        format!("  - {{name: a, timeout: 60s, apply: {{manifests: [{}]{more}}}}}\n", inline("a", "1"))
     };
     let post = format!("POST {MAPS}?fieldManager=khook");
     assert_eq!(calls(&world, &step("")).await, [post.as_str()]);
@@ -94,7 +94,7 @@ async fn delete_says_what_becomes_of_dependents_and_looks_until_it_is_gone() {
     world.put(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})).await;
     world.sandbox.settle().await;
-    let job = calls(&world, "  - {name: d, timeout: 20s, delete: {resource: job/j}}\n").await;
+    let job = calls(&world, "  - {name: d, timeout: 60s, delete: {resource: job/j}}\n").await;
     assert_eq!(
         job,
         [format!("GET {JOBS}/j"), format!("DELETE {JOBS}/j Foreground"), format!("GET {JOBS}/j")]
@@ -140,7 +140,7 @@ async fn wait_and_rollout_status_only_read() {
         ("rollout: {status: deployment/web, namespace: default}", format!("GET {WEB}")),
     ] {
         assert_eq!(
-            calls(&world, &format!("  - {{name: w, timeout: 20s, {step}}}\n")).await,
+            calls(&world, &format!("  - {{name: w, timeout: 60s, {step}}}\n")).await,
             [read],
             "{step}"
         );
@@ -161,7 +161,7 @@ async fn rollout_restart_reads_and_patches() {
 #[tokio::test]
 async fn job_replaces_its_own_and_reads_the_words_of_one_that_failed() {
     let world = World::new();
-    let step = "  - {name: j, timeout: 20s, job: {image: i}}\n";
+    let step = "  - {name: j, timeout: 60s, job: {image: i}}\n";
     let (get, post) = (format!("GET {JOBS}/j"), format!("POST {JOBS}?fieldManager=khook"));
     assert_eq!(calls(&world, step).await, [get.as_str(), &post, &get]);
     let delete = format!("DELETE {JOBS}/j Foreground");
@@ -200,7 +200,7 @@ async fn helm_stores_a_revision_before_it_applies_and_marks_it_after() {
     let world = World::new();
     let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
     world.chart("app", "", &format!("{}---\n{}", map("one"), map("two")));
-    let step = "  - {name: app, timeout: 30s, helm: {chart: ./app}}\n";
+    let step = "  - {name: app, timeout: 60s, helm: {chart: ./app}}\n";
     let writes = |made: &[String]| -> Vec<String> {
         // A plan is made with dry runs, which write nothing.
         made.iter().filter(|line| !line.starts_with("GET") && !line.contains("dryRun=All")).cloned().collect()
@@ -237,7 +237,7 @@ async fn helm_stores_a_revision_before_it_applies_and_marks_it_after() {
         "{upgraded:#?}"
     );
     let deleted =
-        of_the_release(calls(&world, "  - {name: d, timeout: 30s, delete: {release: app}}\n").await);
+        of_the_release(calls(&world, "  - {name: d, timeout: 60s, delete: {release: app}}\n").await);
     let made: Vec<String> = writes(&deleted).iter().map(|line| release(line)).collect();
     assert_eq!(
         made,
@@ -321,12 +321,12 @@ fn judge(report: &RunReport) -> Then {
 async fn trouble_with_every_call() {
     use ErrorKind::{Api, Forbidden};
     let apply = map_step("a", "");
-    let waits = "  - {name: w, timeout: 20s, wait: {for: 'jsonpath={.data.key}', on: cm, selector: app=x}}\n";
+    let waits = "  - {name: w, timeout: 60s, wait: {for: 'jsonpath={.data.key}', on: cm, selector: app=x}}\n";
     // The step, its call, and whether it looks again and again anyway.
     let steps: [(&str, &str, &str, bool); 7] = [
         (&apply, "POST", "configmaps", false),
         ("  - {name: p, patch: {target: cm/there, patch: {data: {x: y}}}}\n", "PATCH", "configmaps", false),
-        ("  - {name: d, timeout: 20s, delete: {resource: cm/there}}\n", "DELETE", "configmaps", false),
+        ("  - {name: d, timeout: 60s, delete: {resource: cm/there}}\n", "DELETE", "configmaps", false),
         (waits, "GET", "configmaps", true),
         (
             "  - {name: r, rollout: {restart: deployment/web, namespace: default}}\n",
@@ -335,12 +335,12 @@ async fn trouble_with_every_call() {
             false,
         ),
         (
-            "  - {name: s, timeout: 20s, rollout: {status: deployment/web, namespace: default}}\n",
+            "  - {name: s, timeout: 60s, rollout: {status: deployment/web, namespace: default}}\n",
             "GET",
             "deployments",
             true,
         ),
-        ("  - {name: j, timeout: 20s, job: {image: i}}\n", "POST", "jobs", false),
+        ("  - {name: j, timeout: 60s, job: {image: i}}\n", "POST", "jobs", false),
     ];
     let troubles = [
         (Fault::ServerError(401), Then::Fails(Forbidden), Then::Fails(Forbidden)),

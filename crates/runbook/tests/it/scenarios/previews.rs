@@ -16,8 +16,8 @@ const CORPUS: &str = "  - {name: new, apply: {manifests: [{inline: '{apiVersion:
   - {name: kill, delete: {resource: configmap/doomed}}
   - {name: tweak, patch: {target: configmap/old, patch: {data: {c: d}}}}
   - {name: hold, wait: {for: 'jsonpath={.metadata.uid}', on: configmap/old}}
-  - {name: first, timeout: 30s, job: {image: i}}
-  - {name: web, timeout: 30s, helm: {chart: ./app}}
+  - {name: first, timeout: 60s, job: {image: i}}
+  - {name: web, timeout: 60s, helm: {chart: ./app}}
   - {name: off, when: 'false', apply: {manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: off}}'}]}}
   - {name: again, rollout: {restart: deployment/d, namespace: default}}
 ";
