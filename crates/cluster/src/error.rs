@@ -191,8 +191,8 @@ impl Error {
         matches!(self.class, ErrorClass::NotFound | ErrorClass::NoKind)
     }
 
-    /// Whether a continue token or a resource version is too old.
-    pub(crate) fn is_expired(&self) -> bool {
+    /// Whether a continue token or a resource version is too old: who reads from the start goes on.
+    pub fn is_expired(&self) -> bool {
         self.code() == Some(410)
     }
 }

@@ -24,6 +24,7 @@ mod objects;
 mod observe;
 mod request;
 pub mod track;
+mod trouble;
 pub mod wait;
 mod watch;
 
@@ -35,3 +36,4 @@ pub use kinds::{At, Kind, Kinds};
 pub use namespace::{Missing, Namespace};
 pub use objects::{Apply, Delete, Deleted, ListOptions, Listed, Patch, Propagation, WriteOptions};
 pub use request::Retry;
+pub use trouble::Trouble;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::calls::Verb;
 use crate::error::{Error, ErrorClass, Status};
-use crate::{At, Cluster};
+use crate::{At, Cluster, trouble};
 
 const AGENT: &str = concat!("slipway/", env!("CARGO_PKG_VERSION"));
 
@@ -209,7 +209,12 @@ impl Cluster {
                 }
             };
             let error = match answer {
-                Ok(value) => return Sent { answer: Ok(value), was_ambiguous },
+                Ok(value) => {
+                    if attempt > 1 {
+                        trouble::note(None);
+                    }
+                    return Sent { answer: Ok(value), was_ambiguous };
+                }
                 Err(error) => error,
             };
             if error.class == ErrorClass::Unauthorized && !has_reconnected {
@@ -239,6 +244,7 @@ impl Cluster {
             if !may_repeat || is_last {
                 return Sent { answer: Err(error), was_ambiguous };
             }
+            trouble::note(Some(&error));
             tokio::time::sleep(pause).await;
             attempt += 1;
         }

@@ -18,6 +18,17 @@ pub struct Diagnostic {
     /// The step's name, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// Where the text concerned ends, just behind its last character.
+    #[serde(flatten)]
+    pub end: Option<End>,
+}
+
+/// The end of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    pub end_line: u32,
+    pub end_column: u32,
 }
 
 /// All findings about one document, in the order of the source.
@@ -49,6 +60,11 @@ impl Diagnostics {
     /// The findings without their fields, as every other part of the product reports them.
     pub fn into_problems(self) -> Problems {
         self.0.into_iter().map(|found| found.problem).collect()
+    }
+
+    /// Adds what was found later.
+    pub fn extend(&mut self, more: Diagnostics) {
+        self.0.extend(more.0);
     }
 
     fn push(&mut self, diagnostic: Diagnostic) {
@@ -85,7 +101,7 @@ impl<'t> Findings<'t> {
     /// Takes in problems found in the source itself.
     pub(crate) fn take(&self, problems: Problems) {
         for problem in problems {
-            self.found.borrow_mut().push(Diagnostic { problem, path: String::new(), step: None });
+            self.found.borrow_mut().push(Diagnostic { problem, path: String::new(), step: None, end: None });
         }
     }
 
@@ -97,7 +113,7 @@ impl<'t> Findings<'t> {
                 continue;
             }
             let problem = self.text.relocate(problem, offset..offset + 1);
-            self.found.borrow_mut().push(Diagnostic { problem, path: String::new(), step: None });
+            self.found.borrow_mut().push(Diagnostic { problem, path: String::new(), step: None, end: None });
         }
     }
 
@@ -110,12 +126,14 @@ impl<'t> Findings<'t> {
         if self.text.is_unknown(extent.clone()) {
             return;
         }
+        let end = self.text.locate_end(extent.end);
+        let end = Some(End { end_line: end.line, end_column: end.column });
         let mut problem = self.text.relocate(problem.code(code), extent);
         if let Some(step) = at.step {
             problem.message = format!("step \"{step}\": {}", problem.message);
         }
         let step = at.step.map(str::to_owned);
-        self.found.borrow_mut().push(Diagnostic { problem, path: at.path.clone(), step });
+        self.found.borrow_mut().push(Diagnostic { problem, path: at.path.clone(), step, end });
     }
 
     pub(crate) fn has_errors(&self) -> bool {

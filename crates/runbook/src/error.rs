@@ -120,18 +120,31 @@ impl From<slipway_cluster::Error> for StepError {
             Api::Timeout => ErrorKind::Timeout,
             _ => ErrorKind::Api,
         };
-        let hint = match error.class {
-            Api::WebhookUnavailable => {
-                Some("the webhook is not ready yet: give the step retries, or wait for it in a step before")
-            }
-            Api::Immutable => Some("such a field never changes: delete the object in a step before"),
-            _ => None,
-        };
         let told = Self { retry_after: error.retry_after, ..Self::new(kind, error.to_string()) };
-        match hint {
+        match advice(&error) {
             Some(hint) => told.hint(hint),
             None => told,
         }
+    }
+}
+
+/// What a person can do about an answer of the server.
+pub(crate) fn advice(error: &slipway_cluster::Error) -> Option<&'static str> {
+    use slipway_cluster::ErrorClass as Api;
+    match (error.class, error.code()) {
+        (Api::WebhookUnavailable, _) => {
+            Some("the webhook is not ready yet: give the step retries, or wait for it in a step before")
+        }
+        (Api::Immutable, _) => Some("such a field never changes: delete the object in a step before"),
+        (Api::Unauthorized, _) => Some("the server does not take these credentials: log in again"),
+        (Api::NotFound, _) if error.message.starts_with("namespaces ") => {
+            Some("createNamespace: true makes the namespace")
+        }
+        (_, Some(413)) => Some("the server takes no request that large: split it"),
+        (_, None) if error.message.contains("certificate") => Some(
+            "the server's certificate is not trusted: is the context's certificate-authority the right one?",
+        ),
+        _ => None,
     }
 }
 

@@ -9,17 +9,32 @@ use sha2::{Digest, Sha256};
 use slipway_chart::Ignore;
 
 use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
+use crate::remote::shown;
 
 /// Fields whose content is the user's and stays as it is.
 const VERBATIM: &[&str] = &["values", "patch", "inline"];
 
+/// Fields that hold an address, in which credentials may stand.
+const ADDRESSES: &[&str] = &["chart", "repo", "url"];
+
+/// Whether the credentials a source is fetched with are part of a step's input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    Counted,
+    Ignored,
+}
+
 /// The digest of a step's input, or nothing if a file it names cannot be read: such a step always runs.
 /// `base` is the directory its paths start from.
-pub fn input(step: &Step, base: &Path) -> Option<String> {
+pub fn input(step: &Step, base: &Path, credentials: Credentials) -> Option<String> {
     let kind = step.action.kind();
     let mut whole = Map::new();
     whole.insert("type".into(), kind.into());
-    whole.insert("op".into(), operation(kind, &step.block));
+    let mut operation = operation(kind, &step.block);
+    if credentials == Credentials::Ignored {
+        without_credentials(&mut operation);
+    }
+    whole.insert("op".into(), operation);
     let content = content(&step.action, base)?;
     if !content.is_empty() {
         whole.insert(
@@ -36,10 +51,10 @@ pub fn document(document: &Document) -> String {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    shown(&Sha256::digest(bytes))
+    in_hex(&Sha256::digest(bytes))
 }
 
-fn shown(hash: &[u8]) -> String {
+fn in_hex(hash: &[u8]) -> String {
     let mut text = String::from("sha256:");
     for byte in hash {
         let _ = write!(text, "{byte:02x}");
@@ -62,6 +77,24 @@ fn operation(kind: &str, block: &Value) -> Value {
         (!is_empty && !is_default).then(|| (key.clone(), value))
     });
     Value::Object(kept.collect())
+}
+
+/// Takes the credentials of sources out of an action, not out of what is the user's own.
+fn without_credentials(block: &mut Value) {
+    match block {
+        Value::Object(entries) => {
+            entries.shift_remove("auth");
+            for (key, value) in entries.iter_mut().filter(|(key, _)| !VERBATIM.contains(&key.as_str())) {
+                match value {
+                    Value::String(text) if ADDRESSES.contains(&key.as_str()) => *text = shown(text),
+                    Value::String(_) => {}
+                    other => without_credentials(other),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_credentials),
+        _ => {}
+    }
 }
 
 /// Whether a field says what leaving it out says.
@@ -186,7 +219,7 @@ fn framed(mut files: Vec<(String, Vec<u8>)>) -> String {
             hash.update(part);
         }
     }
-    shown(&hash.finalize())
+    in_hex(&hash.finalize())
 }
 
 fn chart(directory: &Path) -> Option<String> {

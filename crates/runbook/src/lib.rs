@@ -9,6 +9,7 @@
 //! Steps speak to one cluster (and to the release engine for charts); what comes from elsewhere is fetched
 //! by a [`Remote`]. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
 
+pub mod check;
 mod decode;
 mod diagnostic;
 mod diff;
@@ -29,7 +30,7 @@ mod text;
 mod variables;
 mod world;
 
-pub use diagnostic::{Diagnostic, Diagnostics};
+pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
 pub use error::{ErrorKind, StepError};
 pub use junit::junit;

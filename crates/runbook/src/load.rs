@@ -177,7 +177,10 @@ fn same_structure(findings: &Findings<'_>, root: &Node) {
 
 impl From<Problems> for Diagnostics {
     fn from(problems: Problems) -> Self {
-        problems.into_iter().map(|problem| Diagnostic { problem, path: String::new(), step: None }).collect()
+        problems
+            .into_iter()
+            .map(|problem| Diagnostic { problem, path: String::new(), step: None, end: None })
+            .collect()
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Document {
 pub struct State {
     pub namespace: String,
     pub name: String,
+    /// Whether other credentials for the same source leave a step's input the same.
+    pub ignore_auth: bool,
 }
 
 /// One node of the graph.

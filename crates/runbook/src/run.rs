@@ -178,7 +178,11 @@ pub(crate) fn left_by_when(step: &Step) -> Option<Left> {
 /// The digests of all steps that may run.
 pub(crate) fn hashes(document: &Document, base: &std::path::Path) -> HashMap<String, Option<String>> {
     let included = document.steps.iter().filter(|step| left_by_when(step).is_none());
-    included.map(|step| (step.name.clone(), hash::input(step, base))).collect()
+    let credentials = match &document.state {
+        Some(state) if state.ignore_auth => hash::Credentials::Ignored,
+        _ => hash::Credentials::Counted,
+    };
+    included.map(|step| (step.name.clone(), hash::input(step, base, credentials))).collect()
 }
 
 /// Which steps the record proves.

@@ -44,6 +44,7 @@ pub fn schema() -> Value {
                 ("enabled", described("BoolOrRef", "Whether a record is kept.")),
                 ("namespace", text("The namespace of the record.")),
                 ("name", text("The name of the record.")),
+                ("ignoreAuth", described("BoolOrRef", "Whether rotated credentials leave a step unchanged.")),
             ]),
             "Step": step(),
             "ValuesSource": with(object(&[], vec![

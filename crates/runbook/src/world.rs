@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::{
-    At, Cluster, Delete, Deleted, Error, ErrorClass, Kind, ListOptions, Propagation, WriteOptions,
+    At, Cluster, Delete, Deleted, Error, ErrorClass, Kind, ListOptions, Patch, Propagation, Trouble,
+    WriteOptions,
 };
 use slipway_event::{Event, Events};
 use slipway_manifest::{Gvk, object};
@@ -15,7 +16,7 @@ use slipway_problem::Problem;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{ErrorKind, StepError};
+use crate::error::{ErrorKind, StepError, advice};
 use crate::model::{Selection, Step};
 use crate::remote::Remote;
 
@@ -29,6 +30,8 @@ pub const POLL: Duration = Duration::from_secs(2);
 const POST_MORTEM: Duration = Duration::from_secs(5);
 /// How many objects a failure names.
 const NAMED: usize = 5;
+/// How often a write that met another one is sent again.
+const CONFLICTS: u32 = 5;
 /// How often a kind that is not served is asked for again.
 const REFRESH: Duration = Duration::from_secs(10);
 
@@ -110,6 +113,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) interrupted_since: Option<jiff::Timestamp>,
     /// What is still awaited, as last seen.
     unmet: Mutex<Unmet>,
+    /// What requests are up against.
+    pub(crate) trouble: Trouble,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -128,7 +133,8 @@ impl<'a> Attempt<'a> {
         interrupted_since: Option<jiff::Timestamp>,
     ) -> Self {
         let deadline = Instant::now() + step.timeout;
-        Self { world, step, cancel, deadline, interrupted_since, unmet: Mutex::default() }
+        let (unmet, trouble) = (Mutex::default(), Trouble::default());
+        Self { world, step, cancel, deadline, interrupted_since, unmet, trouble }
     }
 
     pub(crate) fn cluster(&self) -> &'a Cluster {
@@ -157,7 +163,13 @@ impl<'a> Attempt<'a> {
         let changed = unmet.what != what;
         *unmet = Unmet { what, objects, job: unmet.job.take() };
         if changed {
-            let text = unmet.what.clone();
+            let mut text = unmet.what.clone();
+            if let Some(first) = unmet.objects.first() {
+                let state = state_of(first);
+                let state = state.lines().next().filter(|state| !state.is_empty());
+                let state = state.map(|state| format!(" ({state})")).unwrap_or_default();
+                text.push_str(&format!("; waiting on {}{state}", describe(first)));
+            }
             drop(unmet);
             self.note(text);
         }
@@ -183,8 +195,13 @@ impl<'a> Attempt<'a> {
             return StepError::canceled();
         }
         let unmet = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut message =
-            if unmet.what.is_empty() { "the step took too long".to_owned() } else { unmet.what };
+        let trouble = self.trouble.last();
+        let mut message = match (&trouble, unmet.what) {
+            (Some(error), what) if what.is_empty() => error.to_string(),
+            (Some(error), what) => format!("{what}; {error}"),
+            (None, what) if what.is_empty() => "the step took too long".to_owned(),
+            (None, what) => what,
+        };
         let told = tokio::time::timeout(POST_MORTEM, async {
             let mut lines = Vec::new();
             for object in unmet.objects.iter().take(NAMED) {
@@ -203,7 +220,24 @@ impl<'a> Attempt<'a> {
             message.push_str("\n  ");
             message.push_str(&line);
         }
-        StepError::new(ErrorKind::Timeout, message)
+        let error = StepError::new(ErrorKind::Timeout, message);
+        match trouble.as_ref().and_then(advice) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+
+    /// Patches an object; whoever writes it at the same moment is waited out.
+    pub(crate) async fn patch(&self, at: &At, patch: &Patch) -> Result<Value, Error> {
+        let mut turn = 0;
+        loop {
+            match self.cluster().patch(at, patch, &WriteOptions::manager(MANAGER), None).await {
+                Err(error) if error.class == ErrorClass::Conflict && turn < CONFLICTS => {
+                    self.pause(&mut turn).await;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// What an object says about why it is not there yet.
@@ -299,7 +333,7 @@ impl<'a> Attempt<'a> {
                     self.awaits(format!("waiting for {} to be gone", shown(at)), vec![live]);
                 }
                 Err(error) if error.is_absent() => return Ok(()),
-                Err(error) if error.is_transient() => {}
+                Err(error) if passes(&error) => {}
                 Err(error) => return Err(error.into()),
             }
             self.pause(&mut turn).await;
@@ -344,6 +378,11 @@ impl<'a> Attempt<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a loop that looks again anyway may overlook an answer.
+pub(crate) fn passes(error: &Error) -> bool {
+    error.is_transient() || error.is_expired()
 }
 
 /// What a selection found.

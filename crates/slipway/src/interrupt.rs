@@ -1,4 +1,4 @@
-//! Ctrl-C and termination: the first asks the work to stop, the second stops it.
+//! Ctrl-C, termination and a terminal that is closed: the first asks the work to stop, the second stops it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -53,21 +53,52 @@ impl Interrupt {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    /// Absent where a hangup is to be ignored.
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        // Asked first: listening is what ends ignoring it.
+        let hangup = if minds_hangup() { Some(signal(SignalKind::hangup())?) } else { None };
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup,
+        })
     }
 
     async fn next(&mut self) -> Exit {
         tokio::select! {
             _ = self.interrupt.recv() => Exit::Interrupted,
             _ = self.terminate.recv() => Exit::Terminated,
+            _ = hung_up(&mut self.hangup) => Exit::Terminated,
         }
     }
+}
+
+#[cfg(unix)]
+async fn hung_up(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether a hangup means anything to this process: `nohup` starts programs that ignore it. Where the
+/// system does not tell, what it does with the signal is left as it is.
+#[cfg(unix)]
+fn minds_hangup() -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| !ignores_hangup(&status))
+}
+
+/// Reads the mask of ignored signals; the lowest bit is signal 1, the hangup.
+#[cfg(unix)]
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 #[cfg(not(unix))]
@@ -84,5 +115,23 @@ impl Signals {
             std::future::pending::<()>().await;
         }
         Exit::Interrupted
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        for (status, expected) in [
+            ("Name:\tslipway\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000000000\n", true),
+            ("SigIgn:\t0000000000001001\n", true),
+            ("SigIgn:\t0000000000001000\nSigCgt:\t0000000000000001\n", false),
+            ("SigIgn:\tjunk\n", false),
+            ("", false),
+        ] {
+            assert_eq!(ignores_hangup(status), expected, "{status}");
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
 
 use crate::deps::{Fetch, sha256_hex};
 use crate::error::{Error, Notices};
@@ -61,9 +63,13 @@ pub struct Remote {
     pub home: Home,
     pub access: Access,
     helper: Arc<Helper>,
-    /// Indexes already read, by address or name.
-    indexes: Arc<Mutex<HashMap<String, Arc<Index>>>>,
+    /// Indexes already read, shared by all clones.
+    indexes: Indexes,
 }
+
+/// Indexes by the address of their repository and the user they were read as. Whoever comes while one is
+/// read waits for it instead of reading it again.
+type Indexes = Arc<Mutex<HashMap<(String, String), Arc<OnceCell<Arc<Index>>>>>>;
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,7 +198,7 @@ impl Remote {
             return oci::tags(&self.client(&Repository::default())?, &credentials, &reference).await;
         }
         let repository = self.over(Repository { url: self.access.repo.clone(), ..Repository::default() });
-        let (index, _) = fetch_index(&self.client(&repository)?, &repository).await?;
+        let index = self.index(&repository).await?;
         let entries = index.entries.get(name).into_iter().flatten();
         Ok(entries.map(|entry| entry.metadata.version.clone()).collect())
     }
@@ -234,7 +240,7 @@ impl Remote {
     async fn resolve_in(&self, name: &str) -> Result<Target, Error> {
         let address = &self.access.repo;
         let repository = self.over(Repository { url: address.clone(), ..Repository::default() });
-        let (index, _) = fetch_index(&self.client(&repository)?, &repository).await?;
+        let index = self.index(&repository).await?;
         let version = &self.access.version;
         let Ok(entry) = index.find(name, version) else {
             let wanted = if version.is_empty() { String::new() } else { format!(" version {version:?}") };
@@ -388,32 +394,31 @@ impl Remote {
         }
     }
 
-    /// The index of a dependency's repository, read once a run.
+    /// The index of a repository, read once for as long as this value or a clone of it lives.
     async fn index(&self, repository: &Repository) -> Result<Arc<Index>, Error> {
-        let known = |indexes: &Mutex<HashMap<String, Arc<Index>>>| {
-            indexes.lock().ok().and_then(|indexes| indexes.get(&repository.url).cloned())
-        };
-        if let Some(index) = known(&self.indexes) {
-            return Ok(index);
-        }
-        let index = if repository.name.is_empty() {
-            Arc::new(fetch_index(&self.client(repository)?, repository).await?.0)
-        } else {
-            self.update(repository).await?
-        };
-        if let Ok(mut indexes) = self.indexes.lock() {
-            indexes.insert(repository.url.clone(), Arc::clone(&index));
-        }
-        Ok(index)
+        let cell = self.index_cell(repository);
+        let index = cell.get_or_try_init(async || {
+            if repository.name.is_empty() {
+                Ok(Arc::new(fetch_index(&self.client(repository)?, repository).await?.0))
+            } else {
+                self.update(repository).await
+            }
+        });
+        index.await.cloned()
+    }
+
+    fn index_cell(&self, repository: &Repository) -> Arc<OnceCell<Arc<Index>>> {
+        let key = (repository.url.trim_end_matches('/').to_owned(), repository.username.clone());
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(indexes.entry(key).or_default())
     }
 
     /// Uses the cached index of every known repository instead of fetching it.
     pub fn use_cache(&self) -> Result<(), Error> {
         for repository in self.home.repositories()?.repositories {
-            if let Ok(index) = self.home.cached_index(&repository.name)
-                && let Ok(mut indexes) = self.indexes.lock()
-            {
-                indexes.insert(repository.url, Arc::new(index));
+            if let Ok(index) = self.home.cached_index(&repository.name) {
+                // One that was read already is newer.
+                let _ = self.index_cell(&repository).set(Arc::new(index));
             }
         }
         Ok(())

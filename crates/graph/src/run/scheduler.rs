@@ -154,6 +154,13 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
                         tokio::select! {
                             biased;
                             appended = &mut append => break appended,
+                            () = &mut cancelled, if !heard_cancel => {
+                                heard_cancel = true;
+                                state.stop(StopReason::Cancelled, policy.on_cancel);
+                                if state.stops_running() {
+                                    stop.cancel();
+                                }
+                            }
                             Some(attempt) = running.next(), if !running.is_empty() => ended.push_back(attempt),
                         }
                     }
@@ -161,6 +168,14 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
                 if let Err(error) = appended {
                     state.not_recorded(records, std::mem::take(&mut starting), error);
                 }
+            }
+            // Whoever asked to stop while the disk was busy wants nothing to start.
+            if cancel.is_cancelled() && !heard_cancel {
+                heard_cancel = true;
+                state.stop(StopReason::Cancelled, policy.on_cancel);
+            }
+            if heard_cancel {
+                state.take_back(std::mem::take(&mut starting));
             }
             state.announce();
             for position in starting {
@@ -174,7 +189,7 @@ impl<'a, 'g, N: Sync, W: Worker<'g, N>, J: Journal> Run<'a, 'g, N, W, J> {
                 };
                 running.push(make_attempt(worker, cx, state.timeout(position), policy.grace));
             }
-            if !ended.is_empty() {
+            if !ended.is_empty() || state.stops_running() && !stop.is_cancelled() {
                 continue;
             }
             let retry_at = state.next_retry();

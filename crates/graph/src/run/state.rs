@@ -82,7 +82,7 @@ pub(super) struct State<'a, E> {
     pools: Vec<Pool>,
     busy: usize,
     retries: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Why nodes waiting for a retry failed.
+    /// Why nodes that wait for a retry, or for a place for it, failed.
     failures: HashMap<u32, Failure<E>>,
     records: Vec<Record>,
     notices: Vec<Notice>,
@@ -226,8 +226,9 @@ impl<'a, E: Classify> State<'a, E> {
         }
         self.stopped = Some(reason);
         self.notices.push(Notice::Stopping);
-        // A retry is a new start.
-        let mut waiting: Vec<u32> = self.retries.drain().map(|Reverse((_, position))| position).collect();
+        // A retry is a new start, whether its pause is over or not.
+        self.retries.clear();
+        let mut waiting: Vec<u32> = self.failures.keys().copied().collect();
         waiting.sort_unstable();
         for position in waiting {
             if let Some(failure) = self.failures.remove(&position) {
@@ -285,14 +286,20 @@ impl<'a, E: Classify> State<'a, E> {
     pub(super) fn not_recorded(&mut self, mut records: Vec<Record>, picked: Vec<u32>, error: JournalError) {
         records.truncate(records.len() - picked.len());
         self.records = records;
+        self.take_back(picked);
+        self.journal_error.get_or_insert(error);
+        self.stop(StopReason::Journal, Running::Finish);
+    }
+
+    /// Takes note that picked nodes do not start after all. Their start may be recorded: a later run then
+    /// takes them for interrupted, which is the careful reading.
+    pub(super) fn take_back(&mut self, picked: Vec<u32>) {
         for position in picked {
             let node = &mut self.nodes[position as usize];
             node.attempts -= 1;
             node.tried -= 1;
             self.leave(position);
         }
-        self.journal_error.get_or_insert(error);
-        self.stop(StopReason::Journal, Running::Finish);
     }
 
     /// Tells what has been recorded.
@@ -329,6 +336,7 @@ impl<'a, E: Classify> State<'a, E> {
     /// Takes note that a picked node starts. Gives the number of the attempt and whether an earlier run
     /// left the node unfinished.
     pub(super) fn started(&mut self, position: u32) -> (u32, bool) {
+        self.failures.remove(&position);
         let node = &mut self.nodes[position as usize];
         node.started.get_or_insert_with(Instant::now);
         let (attempt, interrupted) = (node.attempts, node.interrupted && node.tried == 1);
@@ -355,7 +363,6 @@ impl<'a, E: Classify> State<'a, E> {
             && at <= now
         {
             self.retries.pop();
-            self.failures.remove(&position);
             self.enqueue(position);
         }
     }

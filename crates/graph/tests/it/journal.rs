@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_graph::{
-    Context, Done, ErrorClass, FileJournal, Fingerprint, Graph, Journal, JournalError, MemoryJournal,
-    Outcome, Policy, Record, Run, Running, StopReason,
+    Backoff, Context, Done, ErrorClass, FileJournal, Fingerprint, Graph, Journal, JournalError,
+    MemoryJournal, NodePolicy, Outcome, Policy, Record, Retry, Run, Running, StopReason,
 };
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -266,4 +266,93 @@ fn records_are_on_disk_before_their_effects() {
     let report = virtual_time(Run::new(&graph, &worker).journal(&mut journal, "").run()).expect("begun");
     assert!(report.is_success(), "{report:?}");
     assert_eq!(journal.records().len(), 6);
+}
+
+/// A journal that is asked to stop the run while it writes a record of this kind.
+struct Interrupted {
+    token: CancellationToken,
+    during: fn(&Record) -> bool,
+}
+
+impl Journal for Interrupted {
+    async fn begin(&mut self, _: &Fingerprint) -> Result<Vec<Record>, JournalError> {
+        Ok(Vec::new())
+    }
+
+    async fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+        if records.iter().any(self.during) {
+            self.token.cancel();
+            sleep(Duration::from_secs(5)).await;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_starts_once_the_run_is_cancelled_during_a_write() {
+    let cases: [(&str, fn(&Record) -> bool, &[(&str, &str)]); 3] = [
+        (
+            "the first start",
+            |record| matches!(record, Record::Started { .. }),
+            &[("a", "NotStarted"), ("b", "NotStarted"), ("long", "NotStarted")],
+        ),
+        (
+            "an end",
+            |record| matches!(record, Record::Succeeded { .. }),
+            &[("a", "Succeeded"), ("b", "NotStarted"), ("long", "Cancelled")],
+        ),
+        (
+            "a start that is no retry",
+            |record| matches!(record, Record::Started { id, .. } if id.as_str() == "b"),
+            &[("a", "Succeeded"), ("b", "NotStarted"), ("long", "Cancelled")],
+        ),
+    ];
+    for (what, during, expected) in cases {
+        let graph = parse("a:\nlong:\nb: a");
+        let worker = graph.worker(|cx| async move {
+            if *cx.value() == "long" {
+                cx.cancelled().cancelled().await;
+                return Err(Oops(ErrorClass::Cancelled, None));
+            }
+            sleep(Duration::from_secs(1)).await;
+            Ok(Done::OK)
+        });
+        let token = CancellationToken::new();
+        let report = virtual_time(
+            Run::new(&graph, &worker)
+                .policy(Policy { on_cancel: Running::Stop, ..Policy::default() })
+                .cancel(token.clone())
+                .journal(Interrupted { token, during }, "")
+                .run(),
+        )
+        .expect("begun");
+        assert_eq!(report.stopped, Some(StopReason::Cancelled), "{what}");
+        for (name, outcome) in expected {
+            let node = report.node(name).expect("is there");
+            assert_eq!(format!("{:?}", node.outcome), *outcome, "{what}: {name}");
+            assert_eq!(node.attempts, u32::from(*outcome != "NotStarted"), "{what}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_retry_that_is_called_off_during_a_write_leaves_its_failure() {
+    let graph = parse("a:\nb: a");
+    let worker = graph.worker(|_| async move { Err::<Done, _>(Oops(ErrorClass::Transient, None)) });
+    let retry = Retry::transient(5, Backoff::fixed(Duration::from_secs(1)));
+    let policy = Policy { node: NodePolicy { retry, ..NodePolicy::default() }, ..Policy::default() };
+    let token = CancellationToken::new();
+    let during: fn(&Record) -> bool = |record| matches!(record, Record::Started { attempt: 2, .. });
+    let report = virtual_time(
+        Run::new(&graph, &worker)
+            .policy(policy)
+            .cancel(token.clone())
+            .journal(Interrupted { token, during }, "")
+            .run(),
+    )
+    .expect("begun");
+    let node = report.node("a").expect("is there");
+    assert!(matches!(node.outcome, Outcome::Failed(_)), "{:?}", node.outcome);
+    assert_eq!(node.attempts, 1);
+    assert_eq!(report.summary.blocked, 1);
 }

@@ -48,8 +48,12 @@ pub(super) fn read(step: &Block<'_, '_>, name: &str) -> Option<(Action, Json)> {
         }
     };
     let node = step.raw(kind)?;
+    if node.is_null() {
+        step.error(step.key(kind), kind, "E057", format!("{kind} is empty: {}", needed(kind)));
+        return None;
+    }
     let block = Block::new(node, step.at.field(kind), step.findings);
-    if node.as_map().is_none() && !node.is_null() {
+    if node.as_map().is_none() {
         return None;
     }
     let action = match kind {
@@ -63,6 +67,19 @@ pub(super) fn read(step: &Block<'_, '_>, name: &str) -> Option<(Action, Json)> {
     };
     block.finish(RENAMED_SKIP);
     Some((action?, json(node)))
+}
+
+/// What an action cannot do without.
+fn needed(kind: &str) -> &'static str {
+    match kind {
+        "helm" => "chart is required",
+        "apply" => "at least one of manifests is required",
+        "delete" => "exactly one of manifests, resource, release is required",
+        "patch" => "target and patch are required",
+        "wait" => "for and on are required",
+        "rollout" => "exactly one of restart, status and a namespace are required",
+        _ => "image is required",
+    }
 }
 
 fn skip_if(block: &Block<'_, '_>, word: &'static str, code: &str) -> bool {
@@ -437,7 +454,7 @@ fn wait(block: &Block<'_, '_>) -> Option<Wait> {
         text.to_owned()
     });
     if until.is_none() && block.get("for").is_none_or(|node| node.as_str() == Some("")) {
-        block.missing("E361", Problem::error("for is required"));
+        block.missing("E009", Problem::error("for is required"));
     }
     let Some((node, text)) = block.filled("on") else {
         for key in ["namespace", "allNamespaces", "selector", "fieldSelector"] {

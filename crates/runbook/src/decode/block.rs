@@ -103,7 +103,8 @@ impl<'n, 'f> Block<'n, 'f> {
                 self.error(node, "retries", "E033", format!("retries must not be negative, found {value}"));
                 None
             }
-            Some(value) => u32::try_from(value).ok(),
+            // Nobody lives to see the difference.
+            Some(value) => Some(u32::try_from(value).unwrap_or(u32::MAX)),
             None => {
                 self.wrong_type(node, "retries", "a whole number");
                 None

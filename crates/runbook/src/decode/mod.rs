@@ -122,6 +122,7 @@ fn state(block: &Block<'_, '_>, document: Option<&str>) -> Option<State> {
     }
     let state = block.block("state")?;
     let enabled = state.bool("enabled").unwrap_or(true);
+    let ignore_auth = state.bool("ignoreAuth").unwrap_or(false);
     let namespace = state.string("namespace");
     if let Some((node, text)) = namespace
         && let Some(problem) = names::label("state.namespace", text)
@@ -146,7 +147,8 @@ fn state(block: &Block<'_, '_>, document: Option<&str>) -> Option<State> {
         (None, None) => String::new(),
     };
     state.finish(&[]);
-    enabled.then(|| State { namespace: namespace.map_or("default", |(_, text)| text).to_owned(), name })
+    let namespace = namespace.map_or("default", |(_, text)| text).to_owned();
+    enabled.then_some(State { namespace, name, ignore_auth })
 }
 
 fn steps(block: &Block<'_, '_>, defaults: Defaults, variables: &Variables) -> Vec<Step> {

@@ -12,7 +12,7 @@ use super::Did;
 use crate::error::StepError;
 use crate::manifests;
 use crate::model::Apply;
-use crate::world::{Attempt, MANAGER, describe, shown};
+use crate::world::{Attempt, MANAGER, describe, passes, shown};
 
 /// How long an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
@@ -88,14 +88,7 @@ async fn write(
         } else if coming {
             attempt.awaits(format!("waiting for the kind {gvk} to be served"), Vec::new());
         } else {
-            let (class, hint) = (error.class, error.message.clone());
-            let failed = StepError::from(error);
-            let missing = class == ErrorClass::NotFound && hint.contains("namespaces");
-            return Err(if missing {
-                failed.hint("createNamespace: true makes the namespace")
-            } else {
-                failed
-            });
+            return Err(error.into());
         }
         attempt.pause(&mut turn).await;
     }
@@ -122,7 +115,7 @@ async fn send(
         Err(error)
             if error.class == ErrorClass::AlreadyExists && !error.message.contains("being deleted") =>
         {
-            let patched = cluster.patch(at, &Patch::Merge(object.clone()), &options, None).await;
+            let patched = attempt.patch(at, &Patch::Merge(object.clone())).await;
             match patched {
                 // It went in between: the next turn creates it.
                 Err(gone) if gone.class == ErrorClass::NotFound => {
@@ -148,7 +141,7 @@ async fn wait(attempt: &Attempt<'_>, text: &str, places: &[At]) -> Result<(), St
                 (Ok(Some(object)), _) if condition.is_met(Some(&object)) => {}
                 (Ok(Some(object)), _) => unmet.push(object),
                 (Ok(None), at) => unmet.push(placeholder(at)),
-                (Err(error), at) if error.is_transient() => unmet.push(placeholder(at)),
+                (Err(error), at) if passes(&error) => unmet.push(placeholder(at)),
                 (Err(error), _) => return Err(error.into()),
             }
         }

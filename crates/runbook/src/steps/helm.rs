@@ -239,7 +239,7 @@ async fn within<T>(
 ) -> Result<T, StepError> {
     tokio::select! {
         biased;
-        done = work => done,
+        done = attempt.trouble.watch(work) => done,
         () = attempt.cancel.cancelled() => Err(attempt.stopped().await),
         () = tokio::time::sleep_until(attempt.deadline) => Err(attempt.stopped().await),
     }

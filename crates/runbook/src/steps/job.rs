@@ -7,7 +7,7 @@ use slipway_manifest::{Gvk, object};
 use super::Did;
 use crate::error::{ErrorKind, StepError};
 use crate::model::Job;
-use crate::world::{Attempt, MANAGER, OWNER_LABEL, describe, last_warning, pods, shown, state_of};
+use crate::world::{Attempt, MANAGER, OWNER_LABEL, describe, last_warning, passes, pods, shown, state_of};
 
 /// How many of the last lines a failure shows.
 const TAIL: u32 = 20;
@@ -71,7 +71,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepErr
                 let message = format!("{} was deleted externally while it ran", shown(&at));
                 return Err(StepError::new(ErrorKind::NotFound, message));
             }
-            Err(error) if error.is_transient() => {}
+            Err(error) if passes(&error) => {}
             Err(error) => return Err(error.into()),
         }
         attempt.pause(&mut turn).await;

@@ -75,7 +75,7 @@ async fn stoppable(
 ) -> Result<Did, StepError> {
     tokio::select! {
         biased;
-        did = work => did,
+        did = attempt.trouble.watch(work) => did,
         () = attempt.cancel.cancelled() => Err(attempt.stopped().await),
     }
 }

@@ -1,11 +1,11 @@
 //! `patch`: one change to one object that exists.
 
-use slipway_cluster::{At, ErrorClass, Patch as Change, WriteOptions};
+use slipway_cluster::{At, ErrorClass, Patch as Change};
 
 use super::Did;
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Patch, PatchType};
-use crate::world::{Attempt, MANAGER, shown};
+use crate::world::{Attempt, shown};
 
 pub(super) async fn run(attempt: &Attempt<'_>, patch: &Patch) -> Result<Did, StepError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
@@ -14,8 +14,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, patch: &Patch) -> Result<Did, Ste
     };
     let at =
         At::new(kind.gvk.clone(), kind.namespaced.then_some(patch.namespace.as_str()), patch.name.as_str());
-    let sent = attempt.cluster().patch(&at, &change(patch), &WriteOptions::manager(MANAGER), None).await;
-    match sent {
+    match attempt.patch(&at, &change(patch)).await {
         Ok(_) => Ok(Did::noted(format!("{} patched", shown(&at)))),
         Err(error) => Err(explain(error, patch, &at)),
     }

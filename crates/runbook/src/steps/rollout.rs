@@ -1,13 +1,13 @@
 //! `rollout`: restart a workload, or wait until its rollout is complete.
 
 use serde_json::{Value, json};
-use slipway_cluster::{At, Patch, WriteOptions};
+use slipway_cluster::{At, Patch};
 use slipway_manifest::Gvk;
 
 use super::Did;
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Rollout, RolloutVerb, WorkloadKind};
-use crate::world::{Attempt, MANAGER, shown};
+use crate::world::{Attempt, passes, shown};
 
 /// The annotation kubectl restarts with.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
@@ -45,7 +45,7 @@ async fn restart(attempt: &Attempt<'_>, at: &At) -> Result<Did, StepError> {
         now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     }
     let body = json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED: now}}}}});
-    attempt.cluster().patch(at, &Patch::Strategic(body), &WriteOptions::manager(MANAGER), None).await?;
+    attempt.patch(at, &Patch::Strategic(body)).await?;
     Ok(Did::noted(format!("{} restarted", shown(at))))
 }
 
@@ -72,7 +72,7 @@ async fn status(attempt: &Attempt<'_>, at: &At) -> Result<Did, StepError> {
                 }
             },
             Ok(None) => attempt.awaits(format!("{} is not there yet", shown(at)), Vec::new()),
-            Err(error) if error.is_transient() => {}
+            Err(error) if passes(&error) => {}
             Err(error) => return Err(error.into()),
         }
         attempt.pause(&mut turn).await;

@@ -7,7 +7,7 @@ use super::Did;
 use super::delete::named;
 use crate::error::{ErrorKind, StepError};
 use crate::model::Wait;
-use crate::world::{Attempt, Found};
+use crate::world::{Attempt, Found, passes};
 
 /// Reads a condition that was checked when the document was read.
 pub(crate) fn condition(text: &str) -> Result<Condition, StepError> {
@@ -25,7 +25,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, wait: &Wait) -> Result<Did, StepE
                 Verdict::Waits(what, unmet) => attempt.awaits(what, unmet),
             },
             // A passing trouble of the server is not what is waited for.
-            Err(error) if error.is_transient() => attempt.note(error.to_string()),
+            Err(error) if passes(&error) => attempt.note(error.to_string()),
             Err(error) => return Err(error.into()),
         }
         attempt.pause(&mut turn).await;

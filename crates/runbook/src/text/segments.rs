@@ -73,6 +73,19 @@ impl Segments {
         }
     }
 
+    /// Where the source of the output before this place ends.
+    pub(super) fn end_of(&self, end: usize) -> usize {
+        let index = self.0.partition_point(|segment| segment.out.end < end);
+        match self.0.get(index) {
+            Some(segment) if segment.kind == Kind::Copied => {
+                let into = end.saturating_sub(segment.out.start);
+                segment.source.start + into.min(segment.source.len())
+            }
+            Some(segment) => segment.source.end,
+            None => self.0.last().map_or(0, |last| last.source.end),
+        }
+    }
+
     /// Whether a span of the output holds something that has no value.
     pub(super) fn touches_placeholder(&self, span: &Range<usize>) -> bool {
         let first = self.0.partition_point(|segment| segment.out.end <= span.start);

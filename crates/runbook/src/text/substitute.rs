@@ -45,6 +45,11 @@ impl Substituted {
         self.location(self.origin(offset).offset)
     }
 
+    /// Where a piece of the text ends in the source; one that ends in a value ends with its reference.
+    pub fn locate_end(&self, end: usize) -> Location {
+        self.location(self.segments.end_of(end))
+    }
+
     /// The line and column of a byte of the source. A document has many places, so they are looked up.
     fn location(&self, offset: usize) -> Location {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);

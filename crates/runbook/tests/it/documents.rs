@@ -143,7 +143,7 @@ fn mistakes_by_code() {
         ("  - {name: a, onError: stop, job: {image: x}}\n", "E034"),
         ("  - {name: a, timeout: 5d, job: {image: x}}\n", "E030"),
         ("  - {name: a, helm: {}}\n", "E200"),
-        ("  - {name: a, helm: }\n", "E200"),
+        ("  - {name: a, helm: }\n", "E057"),
         ("  - {name: a, helm: {chart: x, version: '1'}}\n", "E201"),
         ("  - {name: a, helm: {chart: x, version: '1', repo: 'ftp://x'}}\n", "E202"),
         ("  - {name: a, helm: {chart: ./x, repo: 'https://x'}}\n", "E203"),
@@ -183,7 +183,7 @@ fn mistakes_by_code() {
         ("  - {name: a, patch: {target: a/b, patch: []}}\n", "E343"),
         ("  - {name: a, patch: {target: a/b, type: json, patch: [{op: x}]}}\n", "E344"),
         ("  - {name: a, wait: {for: delete}}\n", "E360"),
-        ("  - {name: a, wait: {on: pods}}\n", "E361"),
+        ("  - {name: a, wait: {on: pods}}\n", "E009"),
         ("  - {name: a, wait: {for: delete, on: pods, namespace: x, allNamespaces: true}}\n", "E362"),
         ("  - {name: a, wait: {for: delete, on: pod/x, selector: a=b}}\n", "E363"),
         ("  - {name: a, wait: {for: delete, on: pod/x, fieldSelector: a=b}}\n", "E363"),
@@ -290,4 +290,22 @@ fn excerpts_never_show_values() {
         assert!(!problem.excerpt.as_deref().unwrap_or_default().contains("hunter2"));
         assert!(problem.message.contains("the value of `T`"), "{}", problem.message);
     }
+}
+
+#[test]
+fn places_end_where_the_text_ends() {
+    let ends = |source: &str, set: &[&str]| -> Vec<String> {
+        let found = read_with(source, set, LoadOptions::default()).expect_err("mistakes");
+        let shown = |found: &slipway_runbook::Diagnostic| {
+            let (at, end) = (found.problem.at.clone().expect("a place"), found.end.expect("an end"));
+            format!("{}:{}-{}:{}", at.line, at.column, end.end_line, end.end_column)
+        };
+        found.errors().map(shown).collect()
+    };
+    let step = |more: &str| steps(&format!("  - {{name: a, {more}, job: {{image: x}}}}\n"));
+    assert_eq!(ends(&step("timeout: 5d"), &[]), ["5:24-5:26"]);
+    assert_eq!(ends(&step("needs: [\"bé\"]"), &[]), ["5:23-5:27"]);
+    // A value ends where its reference does.
+    assert_eq!(ends(&step("timeout: ${T}"), &["T=a very long value"]), ["5:24-5:28"]);
+    assert_eq!(ends(&step("timeout: ${T}x"), &["T=5"]), ["5:24-5:29"]);
 }

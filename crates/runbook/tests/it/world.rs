@@ -49,11 +49,46 @@ pub(crate) struct WireState {
     pub(crate) react: Mutex<Option<Reaction>>,
     /// Requests that are served only once this many of them came, and a part of their lines.
     pub(crate) together: Mutex<Option<(&'static str, Arc<tokio::sync::Barrier>)>>,
+    /// What comes back instead of being served, for requests with this method and part of a line.
+    pub(crate) answers: Mutex<Vec<Answer>>,
     /// What was sent in the words of the specification's table of calls.
     calls: Mutex<Vec<String>>,
 }
 
 type Reaction = Box<dyn Fn(&str) + Send + Sync>;
+
+/// An answer by other hands than the sandbox's.
+pub(crate) struct Answer {
+    pub(crate) method: &'static str,
+    pub(crate) part: String,
+    /// How often; it is never used up at `usize::MAX`.
+    pub(crate) times: usize,
+    pub(crate) what: Reply,
+}
+
+/// A code and a body, or trouble of the connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Body(u16, String),
+    Broken(&'static str),
+}
+
+/// The answer to a request, if it is one that is not served.
+fn scripted(state: &WireState, line: &str) -> Option<Result<Response<Body>, tower::BoxError>> {
+    let mut answers = state.answers.lock().unwrap();
+    let answer = answers
+        .iter_mut()
+        .find(|answer| answer.times > 0 && line.starts_with(answer.method) && line.contains(&answer.part))?;
+    answer.times -= usize::from(answer.times != usize::MAX);
+    Some(match answer.what.clone() {
+        Reply::Broken(text) => Err(text.into()),
+        Reply::Body(code, body) => {
+            let body = futures::stream::once(async move { Ok(Bytes::from(body)) });
+            let answer = Response::builder().status(code).header("content-type", "application/json");
+            Ok(answer.body(Body::stream(body)).expect("is an answer"))
+        }
+    })
+}
 
 /// A request with the parts that matter: the query without what every request has, how a patch is made,
 /// how a deletion is passed on.
@@ -85,7 +120,7 @@ fn call(parts: &http::request::Parts, body: &[u8]) -> String {
 
 impl tower::Service<Request<kube::client::Body>> for Wire {
     type Response = Response<Body>;
-    type Error = std::convert::Infallible;
+    type Error = tower::BoxError;
     type Future = BoxFuture<'static, Result<Response<Body>, Self::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -101,6 +136,9 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
             state.sent.lock().unwrap().push(line.clone());
             if let Some(react) = &*state.react.lock().unwrap() {
                 react(&line);
+            }
+            if let Some(answer) = scripted(&state, &line) {
+                return answer;
             }
             let barrier = state.together.lock().unwrap().clone().filter(|(part, _)| line.contains(part));
             if let Some((_, barrier)) = barrier {
@@ -134,7 +172,7 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
                 state.broken.cancel();
                 return std::future::pending().await;
             }
-            answer
+            Ok(answer?)
         })
     }
 }

@@ -161,7 +161,11 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
         ),
         Event::NodeFinished { node, status, reason, duration_ms } => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{} {node}{reason} {}", status_word(*status), paint(DIM, seconds(*duration_ms)))
+            // What takes more than a line goes on below the first, which ends with the time.
+            let (first, more) = reason.split_once('\n').unwrap_or((&reason, ""));
+            let more: String = more.lines().map(|line| format!("\n  {}", line.trim_start())).collect();
+            let time = paint(DIM, seconds(*duration_ms));
+            format!("{} {node}{first} {time}{more}", status_word(*status))
         }
         Event::Object { object, state, message, .. } => {
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
@@ -383,6 +387,10 @@ mod tests {
         for (event, expected) in [
             (finished(NodeStatus::Succeeded, None), "ok web 1.2s"),
             (finished(NodeStatus::Failed, Some("exit code 3")), "failed web: exit code 3 1.2s"),
+            (
+                finished(NodeStatus::Failed, Some("exit code 3\n  | no file\nhint: look")),
+                "failed web: exit code 3 1.2s\n  | no file\n  hint: look",
+            ),
             (
                 Event::Summary { totals: Totals { succeeded: 2, blocked: 1, ..Totals::default() } },
                 "2 succeeded, 1 blocked",

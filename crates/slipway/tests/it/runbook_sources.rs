@@ -186,6 +186,45 @@ fn s45_charts_of_a_repository() {
 }
 
 #[test]
+fn the_index_of_a_repository_is_read_once_a_run() {
+    let place = Place::new();
+    place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
+    let _down = Down(&place);
+    pack(&place, &["1.0.0", "1.1.0"]);
+    place.run(&["repo", "index", "packed"]).ok();
+    let store = Store::default();
+    for name in ["index.yaml", "web-1.0.0.tgz", "web-1.1.0.tgz"] {
+        let bytes = std::fs::read(place.path().join("packed").join(name)).unwrap();
+        store.lock().unwrap().insert(format!("/charts/{name}"), bytes);
+    }
+    let shop = Shop::open(&store, Door::Open);
+    let step = |name: &str, version: &str, more: &str| {
+        format!(
+            "  - {{name: {name}, timeout: 20s, onError: continue, helm: {{chart: 'web:{version}', namespace: {name}, createNamespace: true, repo: 'http://{}/charts{more}}}}}\n",
+            shop.address
+        )
+    };
+    let run = |steps: String| {
+        place.write(
+            "f.yaml",
+            format!("apiVersion: khook.io/v1\nkind: Khook\nmetadata: {{name: demo}}\nsteps:\n{steps}"),
+        );
+        place.run(&["run", "apply", "--sandbox", "-q", "-o", "json", "-f", "f.yaml"]);
+        std::mem::take(&mut *shop.seen.lock().unwrap())
+    };
+    let asked = |seen: &[Request], part: &str| seen.iter().filter(|(path, _)| path.contains(part)).count();
+    // At the same time, one after the other, written in two ways, and for one that is not there.
+    let steps = [step("a", "1.0.0", "'"), step("b", "1.1.0", "/'"), step("c", "1.0.5", "'")].concat();
+    let late = step("d", "1.0.0", "'").replace("helm:", "needs: [a], helm:");
+    let seen = run(format!("{steps}{late}"));
+    assert_eq!((asked(&seen, "index.yaml"), asked(&seen, ".tgz")), (1, 3), "{seen:?}");
+    // Another user may see another index; another run reads it anew.
+    let other = step("b", "1.0.0", "', auth: {username: u, password: p}");
+    let seen = run([step("a", "1.0.0", "'"), other].concat());
+    assert_eq!(asked(&seen, "index.yaml"), 2, "{seen:?}");
+}
+
+#[test]
 fn s45_charts_of_a_registry() {
     let place = Place::new();
     place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();

@@ -149,3 +149,40 @@ fn warnings_of_the_catalogue() {
         assert_eq!(codes(&format!("{head}{body}"), set, environment), expected, "{body}");
     }
 }
+
+#[tokio::test]
+async fn local_files_can_be_looked_at_before_anything_runs() {
+    let world = World::new();
+    world.file("good.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    world.file("bad.yaml", "apiVersion: v1\nkind: [\n");
+    world.file("nameless.yaml", "apiVersion: v1\nkind: ConfigMap\n");
+    world.file("k/kustomization.yaml", "resources: [none.yaml]\n");
+    world.file("list.yaml", "- a\n");
+    world.chart("app", "", "");
+    world.file("no-chart/README", "");
+    let found = |step: &str| -> Vec<String> {
+        let document = world.document("", &format!("  - {{name: a, {step}}}\n"));
+        let found = slipway_runbook::check::files(&document, world.dir.path());
+        found
+            .iter()
+            .map(|found| format!("{} {}", found.problem.code.as_deref().unwrap(), found.path))
+            .collect()
+    };
+    let of = |source: &str| found(&format!("apply: {{manifests: [{source}]}}"));
+    assert_eq!(of("{file: good.yaml}"), [""; 0]);
+    assert_eq!(of("{file: good.yaml}, {url: 'https://x.example/never-asked'}"), [""; 0]);
+    assert_eq!(of("{file: none.yaml}"), ["E001 steps[0].apply.manifests"]);
+    assert_eq!(of("{file: bad.yaml}"), ["E003 steps[0].apply.manifests"]);
+    assert_eq!(of("{file: nameless.yaml}"), ["E003 steps[0].apply.manifests"]);
+    assert_eq!(of("{kustomize: ./k}"), ["E003 steps[0].apply.manifests"]);
+    assert_eq!(of("{inline: 'a: b: c'}"), ["E003 steps[0].apply.manifests"]);
+    assert_eq!(found("when: 'false', apply: {manifests: [{file: none.yaml}]}"), [""; 0]);
+    assert_eq!(found("delete: {manifests: [{file: none.yaml}]}"), ["E001 steps[0].delete.manifests"]);
+    assert_eq!(found("helm: {chart: ./app}"), [""; 0]);
+    assert_eq!(found("helm: {chart: ./nothing}"), ["E001 steps[0].helm.chart"]);
+    assert_eq!(found("helm: {chart: ./no-chart}"), ["E003 steps[0].helm.chart"]);
+    assert_eq!(
+        found("helm: {chart: ./app, valuesFrom: [{file: good.yaml}, {file: list.yaml}, {file: none.yaml}]}"),
+        ["E003 steps[0].helm.valuesFrom[1]", "E001 steps[0].helm.valuesFrom[2]"]
+    );
+}

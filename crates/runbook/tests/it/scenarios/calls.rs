@@ -4,9 +4,8 @@
 use serde_json::json;
 use slipway_runbook::plan::{self, Show};
 use slipway_runbook::{ErrorKind, RunReport};
-use slipway_sandbox::{Fault, Rule};
 
-use crate::world::{World, inline, map_step};
+use crate::world::{Answer, Reply, World, error, inline, map_step};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -236,16 +235,22 @@ async fn helm_stores_a_revision_before_it_applies_and_marks_it_after() {
         ],
         "{upgraded:#?}"
     );
+    // What is as it should be is not sent again: only the revision is new.
+    let again = of_the_release(calls(&world, step).await);
+    let made: Vec<String> = writes(&again).iter().map(|line| release(line)).collect();
+    let put = |revision: &str| format!("PUT {SECRETS}/{revision}?fieldManager=helm");
+    assert_eq!(made, [format!("POST {SECRETS}?fieldManager=helm"), put("v2"), put("v3")], "{again:#?}");
     let deleted =
         of_the_release(calls(&world, "  - {name: d, timeout: 60s, delete: {release: app}}\n").await);
     let made: Vec<String> = writes(&deleted).iter().map(|line| release(line)).collect();
     assert_eq!(
         made,
         [
-            format!("PUT {SECRETS}/v2?fieldManager=helm"),
+            put("v3"),
             format!("DELETE {MAPS}/one Foreground"),
             format!("DELETE {SECRETS}/v1 Background"),
             format!("DELETE {SECRETS}/v2 Background"),
+            format!("DELETE {SECRETS}/v3 Background"),
         ],
         "{deleted:#?}"
     );
@@ -317,55 +322,193 @@ fn judge(report: &RunReport) -> Then {
     }
 }
 
-#[tokio::test]
-async fn trouble_with_every_call() {
-    use ErrorKind::{Api, Forbidden};
-    let apply = map_step("a", "");
+/// The steps with their own call, and whether they look again and again anyway.
+fn steps_and_calls() -> [(String, &'static str, &'static str, bool); 7] {
     let waits = "  - {name: w, timeout: 60s, wait: {for: 'jsonpath={.data.key}', on: cm, selector: app=x}}\n";
-    // The step, its call, and whether it looks again and again anyway.
-    let steps: [(&str, &str, &str, bool); 7] = [
-        (&apply, "POST", "configmaps", false),
-        ("  - {name: p, patch: {target: cm/there, patch: {data: {x: y}}}}\n", "PATCH", "configmaps", false),
-        ("  - {name: d, timeout: 60s, delete: {resource: cm/there}}\n", "DELETE", "configmaps", false),
-        (waits, "GET", "configmaps", true),
+    [
+        (map_step("a", ", timeout: 60s"), "POST", "configmaps", false),
         (
-            "  - {name: r, rollout: {restart: deployment/web, namespace: default}}\n",
+            "  - {name: p, patch: {target: cm/there, patch: {data: {x: y}}}}\n".into(),
+            "PATCH",
+            "configmaps",
+            false,
+        ),
+        ("  - {name: d, timeout: 20s, delete: {resource: cm/there}}\n".into(), "DELETE", "configmaps", false),
+        (waits.into(), "GET", "configmaps", true),
+        (
+            "  - {name: r, rollout: {restart: deployment/web, namespace: default}}\n".into(),
             "PATCH",
             "deployments",
             false,
         ),
         (
-            "  - {name: s, timeout: 60s, rollout: {status: deployment/web, namespace: default}}\n",
+            "  - {name: s, timeout: 60s, rollout: {status: deployment/web, namespace: default}}\n".into(),
             "GET",
             "deployments",
             true,
         ),
-        ("  - {name: j, timeout: 60s, job: {image: i}}\n", "POST", "jobs", false),
-    ];
+        ("  - {name: j, timeout: 60s, job: {image: i}}\n".into(), "POST", "jobs", false),
+    ]
+}
+
+fn refusal(code: u16, reason: &str, message: &str) -> Reply {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
+    Reply::Body(code, status.to_string())
+}
+
+#[tokio::test]
+async fn trouble_with_every_call() {
+    use ErrorKind::{Api, Conflict, Forbidden, NotFound};
+    use Then::{AsksAgain, Fails};
+    let own = |name: &str, code: u16, reason: &str, message: &str, once, looking| {
+        (name.to_owned(), refusal(code, reason, message), once, looking)
+    };
+    let webhook = "Internal error occurred: failed calling webhook \"v.example.com\": connection refused";
+    let quota = "the object has been modified; please apply your changes to the latest version";
     let troubles = [
-        (Fault::ServerError(401), Then::Fails(Forbidden), Then::Fails(Forbidden)),
-        (Fault::ServerError(403), Then::Fails(Forbidden), Then::Fails(Forbidden)),
-        (Fault::ServerError(413), Then::Fails(Api), Then::Fails(Api)),
-        (Fault::ServerError(422), Then::Fails(Api), Then::Fails(Api)),
-        (Fault::TooManyRequests { retry_after: 0 }, Then::AsksAgain, Then::AsksAgain),
-        (Fault::ServerError(503), Then::AsksAgain, Then::AsksAgain),
-        (Fault::ServerError(504), Then::AsksAgain, Then::AsksAgain),
-        (Fault::Reset, Then::AsksAgain, Then::AsksAgain),
+        own("401", 401, "Unauthorized", "Unauthorized", Fails(Forbidden), Fails(Forbidden)),
+        own("403", 403, "Forbidden", "x is forbidden: no", Fails(Forbidden), Fails(Forbidden)),
+        own("404", 404, "NotFound", "x \"there\" not found", Fails(NotFound), AsksAgain),
+        own("409 conflict", 409, "Conflict", quota, Fails(Conflict), Fails(Conflict)),
+        own("410", 410, "Expired", "too old resource version", Fails(Api), AsksAgain),
+        own("413", 413, "RequestEntityTooLarge", "limit is 3145728", Fails(Api), Fails(Api)),
+        own(
+            "415",
+            415,
+            "UnsupportedMediaType",
+            "the body of the request was in an unknown format",
+            Fails(Api),
+            Fails(Api),
+        ),
+        own("422", 422, "Invalid", "x is invalid", Fails(Api), Fails(Api)),
+        own("429", 429, "TooManyRequests", "slow down", AsksAgain, AsksAgain),
+        own("500 webhook", 500, "InternalError", webhook, AsksAgain, AsksAgain),
+        own("502", 502, "", "", AsksAgain, AsksAgain),
+        own("503", 503, "ServiceUnavailable", "no", AsksAgain, AsksAgain),
+        own("504", 504, "Timeout", "no", AsksAgain, AsksAgain),
+        ("refused".to_owned(), Reply::Broken("tcp connect error: connection refused"), AsksAgain, AsksAgain),
+        (
+            "certificate".to_owned(),
+            Reply::Broken("invalid peer certificate: UnknownIssuer"),
+            Fails(Api),
+            Fails(Api),
+        ),
+        (
+            "cut off".to_owned(),
+            Reply::Body(200, "{\"apiVersion\": \"v1\", \"ki".to_owned()),
+            AsksAgain,
+            AsksAgain,
+        ),
     ];
     let mut wrong = Vec::new();
-    for (step, method, resource, looks) in steps {
-        for (fault, once, looking) in &troubles {
+    for (step, method, resource, looks) in steps_and_calls() {
+        for (name, what, once, looking) in &troubles {
+            if (method, name.as_str()) == ("DELETE", "404") {
+                continue; // That is what was wanted.
+            }
             let world = World::new();
             put_map(&world, "there").await;
-            put_web(&world).await;
-            let rule = Rule::new(fault.clone()).method(method).resource(resource).times(1);
-            world.faults.add(rule);
-            let found = judge(&world.apply(step).await);
-            let expected = if looks { *looking } else { *once };
+            if resource == "deployments" {
+                put_web(&world).await;
+            }
+            let answer = Answer { method, part: format!("/{resource}"), times: 1, what: what.clone() };
+            world.wire.answers.lock().unwrap().push(answer);
+            let found = judge(&world.apply(&step).await);
+            // Somebody else wrote at the same moment: a patch is sent again.
+            let expected = match (method, name.as_str()) {
+                ("PATCH", "409 conflict") => AsksAgain,
+                _ if looks => *looking,
+                _ => *once,
+            };
             if found != expected {
-                wrong.push(format!("{method} {resource} {fault:?}: {found:?} instead of {expected:?}"));
+                wrong.push(format!("{method} {resource} {name}: {found:?} instead of {expected:?}"));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn trouble_is_told_with_what_to_do_about_it() {
+    let apply = map_step("a", ", timeout: 20s");
+    let job = "  - {name: a, timeout: 20s, job: {image: i}}\n".to_owned();
+    let patch = |how: &str, body: &str| {
+        format!("  - {{name: a, patch: {{target: cm/there, type: {how}, patch: {body}}}}}\n")
+    };
+    let gone = || refusal(404, "NotFound", "namespaces \"default\" not found");
+    let immutable = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
+    for (step, method, what, kind, told) in [
+        (&apply, "POST", gone(), ErrorKind::NotFound, "createNamespace: true"),
+        (&job, "POST", gone(), ErrorKind::NotFound, "createNamespace: true"),
+        (&apply, "POST", refusal(401, "Unauthorized", "Unauthorized"), ErrorKind::Forbidden, "log in again"),
+        (&apply, "POST", refusal(413, "", "limit is 3145728"), ErrorKind::Api, "split it"),
+        (
+            &apply,
+            "POST",
+            refusal(422, "Invalid", immutable),
+            ErrorKind::Api,
+            "delete the object in a step before",
+        ),
+        (
+            &apply,
+            "POST",
+            Reply::Broken("invalid peer certificate: UnknownIssuer"),
+            ErrorKind::Api,
+            "certificate-authority",
+        ),
+        (
+            &patch("strategic", "{a: b}"),
+            "PATCH",
+            refusal(415, "", "unsupported media type"),
+            ErrorKind::Api,
+            "type: merge",
+        ),
+        (
+            &patch("merge", "{a: b}"),
+            "PATCH",
+            refusal(404, "NotFound", "configmaps \"there\" not found"),
+            ErrorKind::NotFound,
+            "must exist by the time this step runs",
+        ),
+        (
+            &patch("json", "[{op: remove, path: /a}]"),
+            "PATCH",
+            refusal(422, "Invalid", "the server rejected our request due to an error in our request"),
+            ErrorKind::Api,
+            "when it is done again",
+        ),
+    ] {
+        let world = World::new();
+        put_map(&world, "there").await;
+        world.wire.answers.lock().unwrap().push(Answer {
+            method,
+            part: "/namespaces/default/".into(),
+            times: 1,
+            what,
+        });
+        let report = world.apply(step).await;
+        let said = error(&report, "a");
+        assert_eq!(report.step("a").unwrap().error_kind, Some(kind), "{said}");
+        assert!(said.contains(told), "{said}");
+    }
+    // Trouble that outlasts the step is told when its time is over.
+    let webhook = "Internal error occurred: failed calling webhook \"v.example.com\": connection refused";
+    for (what, told) in [
+        (refusal(500, "InternalError", webhook), "hint: the webhook is not ready yet"),
+        (refusal(503, "ServiceUnavailable", "the server is tired"), "the server is tired"),
+        (Reply::Broken("tcp connect error: connection refused"), "connection refused"),
+    ] {
+        let world = World::new();
+        world.wire.answers.lock().unwrap().push(Answer {
+            method: "POST",
+            part: "/configmaps".into(),
+            times: usize::MAX,
+            what,
+        });
+        let report = world.apply(&map_step("a", ", timeout: 1s")).await;
+        let said = error(&report, "a");
+        assert_eq!(report.step("a").unwrap().error_kind, Some(ErrorKind::Timeout), "{said}");
+        assert!(said.contains("timed out after 1s") && said.contains(told), "{said}");
+        assert!(said.contains("create ConfigMap"), "{said}");
+    }
 }

@@ -243,7 +243,9 @@ fn s08_texts_that_look_like_numbers() {
 #[test]
 fn s09_no_action_an_empty_one_and_two() {
     for (step, code, told) in [
-        ("  - {name: a, helm: }\n", "E200", "chart is required"),
+        ("  - {name: a, helm: }\n", "E057", "chart is required"),
+        ("  - {name: a, helm: {}}\n", "E200", "chart is required"),
+        ("  - {name: a, delete: ~}\n", "E057", "exactly one of"),
         ("  - {name: a}\n", "E055", "got none"),
         ("  - {name: a, job: {image: i}, wait: {for: delete, on: pods}}\n", "E056", "got 2: wait, job"),
     ] {

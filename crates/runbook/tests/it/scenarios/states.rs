@@ -297,3 +297,36 @@ async fn resuming_500_steps_costs_one_read_and_no_write() {
     assert!(report.is_success() && report.state.unwrap().resumed == 500);
     assert_eq!(calls.to_string(), "1 call: get 1", "took {:?}", began.elapsed());
 }
+
+#[tokio::test]
+async fn nothing_starts_once_the_run_is_canceled_while_the_record_is_written() {
+    for during in ["POST", "PUT"] {
+        let world = World::new();
+        let cancel = world.cancel.clone();
+        *world.wire.react.lock().unwrap() = Some(Box::new(move |line| {
+            // The record is posted before the first step, and put after it.
+            if line.starts_with(during) && line.contains("/secrets") {
+                cancel.cancel();
+            }
+        }));
+        let steps = [map_step("a", ""), map_step("b", ", needs: [a]")].concat();
+        let report = world.apply_with("state: {}", &steps).await;
+        assert!(report.canceled && !report.is_success(), "{report:?}");
+        let a = if during == "POST" { "a skipped" } else { "a ok" };
+        assert_eq!(statuses(&report), [a, "b skipped"], "{during}");
+        assert_eq!(report.step("b").unwrap().skip_code, Some("canceled"));
+        assert_eq!(report.step("b").unwrap().attempts, None);
+        assert!(world.config_map("b").await.is_none());
+        assert!(world.sent().iter().filter(|line| line.contains("configmaps")).count() < 2);
+        let record = world.record().await.unwrap();
+        assert_eq!(
+            (&record["runStatus"], &record["steps"][1]["status"]),
+            (&"failed".into(), &"skipped".into())
+        );
+        *world.wire.react.lock().unwrap() = None;
+        let world = World { cancel: Default::default(), ..world };
+        // The next run does what is left.
+        let report = world.apply_with("state: {}", &steps).await;
+        assert_eq!(statuses(&report), [if during == "POST" { "a ok" } else { "a skipped" }, "b ok"]);
+    }
+}

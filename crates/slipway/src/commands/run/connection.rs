@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use slipway_cluster::{Cluster, Retry};
 use slipway_event::Events;
 use slipway_problem::Problem;
-use slipway_runbook::{Document, POLL, Place, RunError};
+use slipway_runbook::{Action, Delete, Document, POLL, Place, RunError};
 
 use super::fetch::Network;
 use crate::exit::UsageError;
@@ -51,7 +51,10 @@ impl Ground {
 
 /// Releases can be kept in other places than Secrets; runbooks do not look there.
 pub fn check_driver(document: &Document) -> anyhow::Result<()> {
-    let has_charts = document.steps.iter().any(|step| step.action.kind() == "helm");
+    let has_charts = document
+        .steps
+        .iter()
+        .any(|step| matches!(&step.action, Action::Helm(_) | Action::Delete(Delete::Release { .. })));
     match std::env::var("HELM_DRIVER") {
         Ok(driver) if has_charts && !matches!(driver.as_str(), "" | "secret" | "secrets") => {
             let problem =

@@ -10,14 +10,17 @@ use tempfile::TempDir;
 
 use crate::helm;
 
-/// Charts and files by their addresses; charts are kept for as long as this value lives.
+/// Charts and files by their addresses; charts, and the indexes of their repositories, are kept for as long
+/// as this value lives.
 pub struct Network {
     folder: TempDir,
+    charts: Charts,
 }
 
 impl Network {
     pub fn new() -> anyhow::Result<Self> {
-        Ok(Self { folder: tempfile::tempdir().context("make a place for charts")? })
+        let folder = tempfile::tempdir().context("make a place for charts")?;
+        Ok(Self { folder, charts: helm::remote(Access::default()) })
     }
 }
 
@@ -47,10 +50,11 @@ impl Remote for Network {
         };
         // Charts of one name come from several places, so each has a folder of its own.
         let folder = tempfile::tempdir_in(self.folder.path()).map(TempDir::keep);
+        let mut remote = self.charts.clone();
+        remote.access = access;
         Box::pin(async move {
             let folder = folder.map_err(|error| FetchError::new(error.to_string()))?;
             let fetched = tokio::task::spawn_blocking(move || {
-                let remote = helm::remote(access);
                 wait(remote.download(&name, &folder, Provenance::No))
                     .map(|found| found.path)
                     .map_err(|error| explain(&remote, &name, &error.to_string()))
@@ -61,9 +65,8 @@ impl Remote for Network {
 
     fn file<'a>(&'a self, url: &'a str) -> Fetching<'a, Vec<u8>> {
         Box::pin(async move {
-            let name = shown_url(url);
+            let address = shown_url(url);
             let login = credentials(url);
-            let address = name.clone();
             let fetched = tokio::task::spawn_blocking(move || {
                 let options = ClientOptions {
                     user_agent: format!("slipway/{}", env!("CARGO_PKG_VERSION")),
@@ -73,7 +76,7 @@ impl Remote for Network {
             });
             match fetched.await {
                 Ok(Ok(bytes)) => Ok(bytes),
-                Ok(Err(error)) => Err(FetchError::new(format!("{name}: {error}"))),
+                Ok(Err(error)) => Err(FetchError::new(shorter(&error.to_string()))),
                 Err(error) => Err(FetchError::new(error.to_string())),
             }
         })
@@ -106,7 +109,16 @@ fn explain(remote: &Charts, name: &str, error: &str) -> FetchError {
     } else {
         String::new()
     };
-    FetchError::new(format!("{error}{hint}"))
+    FetchError::new(format!("{}{hint}", shorter(error)))
+}
+
+/// A failure to connect without the layers it passed: whoever tells it names the address anyway.
+fn shorter(error: &str) -> String {
+    let (start, end) = ("error sending request for url (", "client error (Connect): ");
+    match (error.find(start), error.find(end)) {
+        (Some(from), Some(to)) if from < to => format!("{}{}", &error[..from], &error[to + end.len()..]),
+        _ => error.to_owned(),
+    }
 }
 
 /// The versions around a wanted one; `versions` has the newest first.

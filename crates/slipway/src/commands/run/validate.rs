@@ -1,7 +1,7 @@
 //! `slipway run validate`.
 
 use serde_json::json;
-use slipway_runbook::{Diagnostic, Diagnostics};
+use slipway_runbook::{Diagnostic, Diagnostics, check};
 
 use super::document;
 use crate::exit::{Exit, UsageError};
@@ -12,18 +12,30 @@ use crate::term::{report, show};
 pub struct Args {
     #[command(flatten)]
     document: document::Flags,
+
+    /// Look at the local manifests, charts and values files too
+    #[arg(long)]
+    check_files: bool,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
-    let read = args.document.read(session)?;
+    let mut read = args.document.read(session)?;
+    if args.check_files {
+        read.result = read.result.and_then(|loaded| {
+            let mut found = check::files(&loaded.document, &args.document.base());
+            if !found.has_errors() {
+                return Ok(loaded);
+            }
+            found.extend(loaded.warnings);
+            Err(found)
+        });
+    }
     let (document, found) = match &read.result {
         Ok(loaded) => (Some(&loaded.document), &loaded.warnings),
         Err(found) => (None, found),
     };
     if session.output() != crate::cli::Output::Table {
-        let list = |found: &mut dyn Iterator<Item = &Diagnostic>| {
-            found.map(|found| json!(found)).collect::<Vec<_>>()
-        };
+        let list = |found: &mut dyn Iterator<Item = &Diagnostic>| found.map(placed).collect::<Vec<_>>();
         let value = json!({
             "file": read.name,
             "valid": document.is_some(),
@@ -43,6 +55,17 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         }
         Err(found) => Err(UsageError(found.into_problems()).into()),
     }
+}
+
+/// A finding with its place beside the message, as editors and linters want it.
+fn placed(found: &Diagnostic) -> serde_json::Value {
+    let mut value = json!(found);
+    if let Some(at) = &found.problem.at {
+        value["file"] = json!(at.file);
+        value["line"] = json!(at.line);
+        value["column"] = json!(at.column);
+    }
+    value
 }
 
 /// Shows warnings on standard error.

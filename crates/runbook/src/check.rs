@@ -1,0 +1,82 @@
+//! The local files a document names, looked at before anything runs: no cluster, no network.
+
+use std::path::Path;
+
+use futures::FutureExt as _;
+use slipway_chart::Chart;
+use slipway_problem::Problem;
+use slipway_yaml::Reader;
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::manifests;
+use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
+use crate::remote::Offline;
+use crate::run::left_by_when;
+
+/// Everything wrong with the manifests, charts and values files on this machine that steps would read.
+/// `base` is the directory their paths start from.
+pub fn files(document: &Document, base: &Path) -> Diagnostics {
+    let mut found = Vec::new();
+    for (index, step) in document.steps.iter().enumerate().filter(|(_, step)| left_by_when(step).is_none()) {
+        for (field, code, message) in of_step(step, base) {
+            let problem = Problem::error(format!("step \"{}\": {message}", step.name));
+            found.push(Diagnostic {
+                problem: problem.code(code).at(step.at.clone()),
+                path: format!("steps[{index}].{}.{field}", step.action.kind()),
+                step: Some(step.name.clone()),
+                end: None,
+            });
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Fields with a code and what is wrong with them.
+fn of_step(step: &Step, base: &Path) -> Vec<(String, &'static str, String)> {
+    let mut found = Vec::new();
+    match &step.action {
+        Action::Apply(apply) => found.extend(of_manifests(&apply.manifests, base)),
+        Action::Delete(Delete::Manifests { manifests, .. }) => found.extend(of_manifests(manifests, base)),
+        Action::Helm(helm) => {
+            if let ChartSource::Path(path) = &helm.chart {
+                let place = base.join(path);
+                if !place.exists() {
+                    let message = format!("chart {} does not exist", place.display());
+                    found.push(("chart".to_owned(), "E001", message));
+                } else if let Err(error) = Chart::load(place.as_path(), &Default::default()) {
+                    found.push(("chart".to_owned(), "E003", format!("chart {path}: {error}")));
+                }
+            }
+            for (index, source) in helm.values_from.iter().enumerate() {
+                let ValuesSource::File(path) = source else { continue };
+                if let Err((code, message)) = values(&base.join(path), path) {
+                    found.push((format!("valuesFrom[{index}]"), code, message));
+                }
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+fn of_manifests(sources: &[ManifestSource], base: &Path) -> Option<(String, &'static str, String)> {
+    let is_local = |source: &&ManifestSource| !matches!(source, ManifestSource::Url(_));
+    let local: Vec<ManifestSource> = sources.iter().filter(is_local).cloned().collect();
+    if local.is_empty() {
+        return None;
+    }
+    // Nothing here waits for anything.
+    let error = manifests::load(&local, base, &Offline).now_or_never()?.err()?;
+    let code = if error.kind == crate::ErrorKind::Fetch { "E001" } else { "E003" };
+    Some(("manifests".to_owned(), code, error.message))
+}
+
+fn values(place: &Path, path: &str) -> Result<(), (&'static str, String)> {
+    let text = std::fs::read_to_string(place)
+        .map_err(|error| ("E001", format!("cannot read {}: {error}", place.display())))?;
+    let node = Reader::new().read_one(&text, path).map_err(|problems| ("E003", problems.to_string()))?;
+    if node.is_null() || node.as_map().is_some() {
+        return Ok(());
+    }
+    Err(("E003", format!("{path}: values are a mapping, not {}", node.kind())))
+}
