@@ -85,10 +85,17 @@ impl Teller {
                     return false;
                 }
                 told.nodes.extend(node.clone());
+                // The end of the node says the same.
+                if *state == ObjectState::Failed && node.is_some() {
+                    return true;
+                }
                 *state == ObjectState::Ready && !told.waiting.remove(&name(object))
             }
             Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
                 told.nodes.remove(node) || SILENT.iter().any(|quiet| node.starts_with(quiet))
+            }
+            Event::NodeFinished { node, status: NodeStatus::Blocked, .. } => {
+                SILENT.iter().any(|quiet| node.starts_with(quiet))
             }
             _ => false,
         }
@@ -161,7 +168,10 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
         ),
         Event::NodeFinished { node, status, reason, duration_ms } => {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{} {node}{reason} {}", status_word(*status), paint(DIM, seconds(*duration_ms)))
+            // How long it took belongs to what happened, not to the last line of what is known about it.
+            let (first, rest) = reason.split_once('\n').unwrap_or((&reason, ""));
+            let rest = if rest.is_empty() { String::new() } else { format!("\n{rest}") };
+            format!("{} {node}{first} {}{rest}", status_word(*status), paint(DIM, seconds(*duration_ms)))
         }
         Event::Object { object, state, message, .. } => {
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
