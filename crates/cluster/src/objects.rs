@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorClass};
 use crate::kinds::{At, Kind};
 use crate::request::{Call, Query, Repeat};
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 /// How many items one answer to a list holds.
 const PAGE: usize = 500;

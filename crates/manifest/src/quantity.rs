@@ -195,8 +195,9 @@ impl fmt::Display for Quantity {
         if self.nanos == 0 {
             return f.write_str("0");
         }
-        if self.format == Format::BinarySi && self.nanos.abs() >= 1024 * NANOS {
-            let mut value = round_up(self.nanos, NANOS);
+        // A fraction of a byte is not worth losing.
+        if self.format == Format::BinarySi && self.nanos.abs() >= 1024 * NANOS && self.nanos % NANOS == 0 {
+            let mut value = self.nanos / NANOS;
             let mut power = 0;
             while value % 1024 == 0 && power < 6 {
                 value /= 1024;
@@ -258,6 +259,7 @@ mod tests {
             ("1e2", "100"),
             ("1E", "1E"),
             ("0.1Ki", "102400m"),
+            ("0.1Gi", "107374182400m"),
             ("1Ki", "1Ki"),
             ("0.5Ki", "512"),
             ("-1.5", "-1500m"),

@@ -42,16 +42,36 @@ impl Row {
     }
 }
 
-/// The newest revision of every release, of one namespace or of all.
+/// The newest revision of every release, of one namespace or of all. `labels` select records; all if empty.
 pub async fn list(
     cluster: &Cluster,
     driver: Driver,
     namespace: &str,
     scope: Scope,
+    labels: &str,
 ) -> Result<Vec<Row>, Failure> {
     let storage = Storage::new(cluster.clone(), driver, namespace);
-    let latest = storage.latest(scope).await?;
+    let latest = storage.latest_with(scope, labels).await?;
     Ok(latest.iter().filter_map(|(_, release)| release.as_ref().map(Row::of)).collect())
+}
+
+/// Says that a release is not there, and where one of that name is.
+pub async fn not_found(cluster: &Cluster, driver: Driver, namespace: &str, name: &str) -> Failure {
+    let storage = Storage::new(cluster.clone(), driver, namespace);
+    let mut message = format!("release `{name}` not found in namespace `{namespace}`");
+    // Who may not look everywhere is not told where else it is.
+    let mut places: Vec<String> = storage
+        .revisions_everywhere(name)
+        .await
+        .unwrap_or_default()
+        .into_iter()
+        .map(|stored| stored.namespace)
+        .collect();
+    places.dedup();
+    if let Some(first) = places.first() {
+        message.push_str(&format!("; there is one in {} (`-n {first}`)", places.join(", ")));
+    }
+    Failure::NotFound(message)
 }
 
 /// Every revision of a release, oldest first.
@@ -63,7 +83,7 @@ pub async fn history(
 ) -> Result<Vec<Row>, Failure> {
     let history = Storage::new(cluster.clone(), driver, namespace).history(name).await?;
     if history.releases.is_empty() {
-        return Err(Failure::NotFound(format!("release `{name}` not found")));
+        return Err(not_found(cluster, driver, namespace, name).await);
     }
     Ok(history.releases.iter().map(Row::of).collect())
 }
@@ -81,7 +101,7 @@ pub async fn revision(
         Some(wanted) => wanted,
         None => match storage.revisions(name).await?.last() {
             Some(last) => last.revision,
-            None => return Err(Failure::NotFound(format!("release `{name}` not found"))),
+            None => return Err(not_found(cluster, driver, namespace, name).await),
         },
     };
     let found = storage.revision(name, wanted).await?;
@@ -139,6 +159,31 @@ pub async fn drift(
         ..request.clone()
     };
     let plan = plan::plan(cluster, &request, &Events::silent()).await?;
-    let changes = plan.view(options).changes.into_iter();
-    Ok(changes.filter(|change| !change.insignificant && change.action != "recreate").collect())
+    let mut changes = plan.view(options).changes;
+    changes.retain(|change| !change.insignificant && change.action != "recreate");
+    for change in changes.iter_mut().filter(|change| change.action == "update" && change.reason.is_none()) {
+        let mut objects = plan.items.iter().zip(&plan.facts);
+        let found = objects.find(|(item, _)| item.resource.human() == change.object);
+        change.reason = found.and_then(|(_, facts)| others(facts.live.as_ref()?));
+    }
+    Ok(changes)
+}
+
+/// Who else wrote to an object, and when: `written by kubectl-edit on 2026-01-02 03:04:05 UTC`.
+fn others(live: &Value) -> Option<String> {
+    let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
+    let mut written: Vec<(String, String)> = entries
+        .iter()
+        .map(|entry| (text(entry, "time"), text(entry, "manager"), text(entry, "subresource")))
+        .filter(|(_, manager, part)| part.is_empty() && manager != crate::owners::MANAGER)
+        .map(|(time, manager, _)| (time, manager))
+        .collect();
+    written.sort_unstable();
+    let told = written.iter().rev().map(|(time, manager)| match time.parse::<jiff::Timestamp>() {
+        Ok(time) => format!("{manager} on {}", time.strftime("%Y-%m-%d %H:%M:%S UTC")),
+        Err(_) => manager.clone(),
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("written by {}", told.join(", ")))
 }

@@ -182,11 +182,17 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
         let same = seen.entry(&resource.id).or_default();
         if let Some(first) = same.first() {
             let mut problem = Problem::error(format!("{} is there twice", resource.human()));
-            if !first.origin.path.is_empty() {
-                problem = problem.hint(format!("the other is at {}", first.origin.locate(&first.object, "")));
-            }
             let earlier = same.iter().filter(|other| other.origin.path == resource.origin.path).count();
-            problems.push(resource.origin.blame_nth(&resource.object, "", earlier, problem));
+            if !first.origin.path.is_empty() {
+                let other = first.origin.occurrence(&first.object, 0);
+                let is_here = earlier > 0 && other == resource.origin.occurrence(&resource.object, earlier);
+                problem = problem.hint(if is_here && other.line > 0 {
+                    "both come from this document: a loop that gives them one name?".to_owned()
+                } else {
+                    format!("the other is at {other}")
+                });
+            }
+            problems.push(resource.origin.blame_occurrence(&resource.object, earlier, problem));
         }
         same.push(resource);
     }

@@ -15,7 +15,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use slipway_chart::secret::Key;
 use slipway_cluster::helm::Release;
+use slipway_cluster::{At, Cluster};
 use slipway_event::Redactor;
+use slipway_manifest::Gvk;
 use slipway_manifest::diff::Sensitivity;
 use slipway_manifest::diff::redact::sensitivity;
 use slipway_problem::{Problem, Problems};
@@ -53,6 +55,9 @@ struct Inside {
     options: Options,
     state: Vec<State>,
     graph: String,
+    /// Which cluster it was made for; empty if that is not known.
+    #[serde(default)]
+    cluster: String,
 }
 
 /// What an object was when the plan was made.
@@ -72,6 +77,15 @@ pub struct Saved {
     pub created: jiff::Timestamp,
     state: Vec<State>,
     graph: String,
+    cluster: String,
+}
+
+/// What tells a cluster from all others; empty for who may not see it.
+pub async fn identity(cluster: &Cluster) -> String {
+    let at = At::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
+    let found = cluster.get(&at).await.ok().flatten();
+    let uid = found.as_ref().and_then(|found| found.pointer("/metadata/uid")).and_then(Value::as_str);
+    uid.unwrap_or_default().to_owned()
 }
 
 fn states(plan: &Plan) -> Vec<State> {
@@ -137,7 +151,9 @@ fn secrets(plan: &Plan, text: &str, known: &Redactor) -> Problems {
 
 /// Writes a plan down. `key` is 32, 48 or 64 hexadecimal digits; without one nothing that `known` masks may be
 /// part of the plan.
-pub fn save(plan: &Plan, key: Option<&str>, known: &Redactor) -> Result<Vec<u8>, Failure> {
+///
+/// `cluster` is the [`identity`] of the one the plan is for: the file is refused on another.
+pub fn save(plan: &Plan, cluster: &str, key: Option<&str>, known: &Redactor) -> Result<Vec<u8>, Failure> {
     if matches!(plan.moment, Moment::Delete | Moment::Test) {
         return Err(Problem::error("only a plan that makes a revision can be saved").into());
     }
@@ -149,6 +165,7 @@ pub fn save(plan: &Plan, key: Option<&str>, known: &Redactor) -> Result<Vec<u8>,
         options: plan.options.clone(),
         state: states(plan),
         graph: plan.graph.fingerprint(b"").to_string(),
+        cluster: cluster.to_owned(),
     };
     let text = serde_json::to_string(&inside).map_err(|error| Problem::error(error.to_string()))?;
     let content = match key {
@@ -221,10 +238,20 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
         created: file.created,
         state: inside.state,
         graph: inside.graph,
+        cluster: inside.cluster,
     })
 }
 
 impl Saved {
+    /// Refuses a plan made for another cluster.
+    pub fn check_cluster(&self, identity: &str) -> Result<(), Failure> {
+        if self.cluster.is_empty() || identity.is_empty() || self.cluster == identity {
+            return Ok(());
+        }
+        let problem = Problem::error("the plan was made for another cluster");
+        Err(Failure::Stale(problem.hint("check --context, or make the plan again for this one").into()))
+    }
+
     /// Refuses a plan made too long ago.
     pub fn check_age(&self, now: jiff::Timestamp, lifetime: Duration) -> Result<(), Failure> {
         let age = now.duration_since(self.created).unsigned_abs();
@@ -259,7 +286,8 @@ impl Saved {
                         && (&state.uid, &state.resource_version)
                             != (&planned.uid, &planned.resource_version) =>
                 {
-                    problems.push(Problem::error(format!("{}: somebody changed it since", planned.object)));
+                    let problem = Problem::error(format!("{}: somebody changed it since", planned.object));
+                    problems.push(problem.hint("plan again, or go on all the same with --allow-drift"));
                 }
                 Some(_) => {}
                 None => problems

@@ -14,6 +14,7 @@ use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::detect::manifest_files;
+use crate::resource::origin::File;
 use crate::resource::transform::Document;
 use crate::resource::{Origin, Stored};
 
@@ -50,6 +51,10 @@ pub struct Backing {
     pub host: Option<Arc<dyn Host + Send + Sync>>,
     /// A post-renderer; hooks do not pass through it.
     pub filter: Option<Arc<Filter>>,
+    /// The version of what a chart installs, instead of the one it says.
+    pub app_version: Option<String>,
+    /// Leaves out the values a chart itself brings; those of its subcharts stay.
+    pub no_default_values: bool,
 }
 
 impl fmt::Debug for Backing {
@@ -102,8 +107,14 @@ fn chart_problem(error: &slipway_chart::Error) -> Problems {
 
 fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Rendered, Problems> {
     let mut notices = Notices::new();
-    let chart =
+    let mut chart =
         Chart::load_with(path, &LoadOptions::default(), &mut notices).map_err(|e| chart_problem(&e))?;
+    if let Some(version) = &request.backing.app_version {
+        chart.metadata.app_version.clone_from(version);
+    }
+    if request.backing.no_default_values {
+        chart.values.clear();
+    }
     if chart.metadata.is_library() {
         return Err(
             Problem::error(format!("chart `{}` is a library and cannot be released", chart.name())).into()
@@ -143,8 +154,11 @@ fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Render
     if let Some(filter) = &request.backing.filter {
         rendered.post_render(&options, |text| filter(text)).map_err(|e| chart_problem(&e))?;
     }
+    let parts = named_templates(&texts);
     let origin = |path: &str| match texts.get(path) {
-        Some(text) => Origin { path: path.into(), text: Some(Arc::clone(text)) },
+        Some(text) => {
+            Origin { path: path.into(), text: Some(Arc::clone(text)), parts: Some(Arc::clone(&parts)) }
+        }
         None => Origin::new(path),
     };
     let mut problems = Problems::new();
@@ -201,6 +215,17 @@ fn template_texts(chart: &Chart, prefix: String, texts: &mut HashMap<String, Arc
             chart.dependencies.iter().map(|child| (child, format!("{prefix}/charts/{}", child.name()))),
         );
     }
+}
+
+/// The templates that hold parts of others, in the order of their paths.
+fn named_templates(texts: &HashMap<String, Arc<str>>) -> Arc<[File]> {
+    let mut parts: Vec<File> = texts
+        .iter()
+        .filter(|(_, text)| text.contains("define"))
+        .map(|(path, text)| (path.as_str().into(), Arc::clone(text)))
+        .collect();
+    parts.sort_unstable();
+    parts.into()
 }
 
 fn read_document(
@@ -285,7 +310,7 @@ fn manifests(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems>
             Ok(bytes) => {
                 let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
                 for part in slipway_chart::split(&bytes) {
-                    let origin = Origin { path: name.as_str().into(), text: Some(Arc::clone(&text)) };
+                    let origin = Origin::with_text(name.as_str(), Arc::clone(&text));
                     let part = String::from_utf8_lossy(part);
                     read_document(&part, origin, Stored::Regular, &mut documents, &mut problems);
                 }

@@ -8,6 +8,7 @@ use slipway_manifest::crd::{CustomResource, check_definition};
 use slipway_manifest::field_error::{FieldError, FieldErrorKind};
 use slipway_manifest::schema::{Resource, Schema, Subresource, TypeRef};
 
+use crate::admit::prepare::Part;
 use crate::core::Core;
 use crate::crd_rules::Rules;
 use crate::resource::Served;
@@ -31,6 +32,8 @@ pub(crate) struct Custom {
     selectable: Vec<String>,
     schema: Value,
     resource: CustomResource,
+    /// What is kept of an object, if another version's schema decides that.
+    stored: Option<CustomResource>,
     rules: Rules,
 }
 
@@ -87,7 +90,21 @@ impl Custom {
         let resource = CustomResource::new(&api_version, kind.as_str().unwrap_or(""), schema)
             .or_else(|_| CustomResource::new(&api_version, kind.as_str().unwrap_or(""), None))
             .unwrap_or_else(|_| unreachable!("no schema is not too deep"));
+        let stored = definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|v| v["storage"] == true && v["name"] != *name)
+            .and_then(|v| {
+                CustomResource::new(
+                    &api_version,
+                    kind.as_str().unwrap_or(""),
+                    v["schema"].get("openAPIV3Schema"),
+                )
+                .ok()
+            });
         Custom {
+            stored,
             storage_version: storage.to_owned(),
             columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
             has_status: version["subresources"]["status"].is_object(),
@@ -159,6 +176,14 @@ impl Custom {
         self.default(object);
     }
 
+    /// Drops what the stored version has no place for.
+    pub(crate) fn store(&self, object: &mut Value) {
+        if let Some(stored) = &self.stored {
+            // Objects too deep were refused when they were decoded.
+            let _ = stored.prune(object);
+        }
+    }
+
     pub(crate) fn default(&self, object: &mut Value) {
         drop_nulls(object, &self.schema);
         // Objects too deep were refused when they were decoded.
@@ -167,7 +192,7 @@ impl Custom {
         }
     }
 
-    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, part: Part, out: &mut Vec<Cause>) {
         for path in self.scale.iter().flat_map(|scale| [&scale.spec_path, &scale.status_path]) {
             let replicas = object.pointer(path).filter(|value| value.as_i64().is_some_and(|n| n < 0));
             if let Some(replicas) = replicas {
@@ -181,7 +206,17 @@ impl Custom {
                 errors.retain(|error| !untouched(error, object, old));
             }
             for error in &errors {
-                let cause = cause(error);
+                let mut cause = cause(error);
+                if part == Part::Status {
+                    // A status is checked on its own, and named so.
+                    let path = error.field.strip_prefix("status").unwrap_or(&error.field);
+                    let path = path.strip_prefix('.').unwrap_or(path);
+                    let (whole, own) = (format!(": {} in body", error.field), format!(": {path} in body"));
+                    cause.message = cause.message.replace(&whole, &own);
+                }
+                if placeless(error) {
+                    cause.field = "<nil>".into();
+                }
                 // A fraction is refused twice, once by a check that does not know where it is.
                 if cause.message.ends_with("must be of type integer: \"number\"") {
                     out.push(Cause::invalid(
@@ -199,6 +234,12 @@ impl Custom {
             }
         }
     }
+}
+
+/// Whether a real server finds a mistake with a check that does not know where it is.
+fn placeless(error: &FieldError) -> bool {
+    let text = error.to_string();
+    text.contains(": Checked value must be of type ") || text.contains(&format!(": {:?} must ", error.field))
 }
 
 /// Whether an error is about a value that is as it was.

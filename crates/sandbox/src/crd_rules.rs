@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use slipway_cel::{Bindings, CelError, Env, Program, Type, Value as Cel};
+use slipway_cel::{Bindings, CelError, CelErrorKind, Env, Program, Type, Value as Cel};
 use slipway_manifest::crd::{Rule, RuleCheck, RuleFailure};
 
 use crate::status::Cause;
@@ -169,4 +169,18 @@ fn internal(rule: &Value) -> Value {
 pub(crate) fn failed(errors: &[CelError], text: &str) -> String {
     let errors: Vec<String> = errors.iter().map(|error| error.render(text)).collect();
     format!("compilation failed: {}", errors.join("\n"))
+}
+
+/// Compiles an expression whose value is to have a type; what a real server has against it.
+pub(crate) fn compiled(env: &Env, text: &str, ty: Option<&Type>) -> Result<(), String> {
+    let Err(errors) = ty.map_or_else(|| env.compile(text), |ty| env.compile_as(text, ty)) else {
+        return Ok(());
+    };
+    match (errors.as_slice(), ty) {
+        ([error], Some(ty)) if error.kind == CelErrorKind::ResultType => {
+            let found = error.message.rsplit('\'').nth(1).unwrap_or("");
+            Err(format!("must evaluate to {ty} but got {found}"))
+        }
+        _ => Err(failed(&errors, text)),
+    }
 }

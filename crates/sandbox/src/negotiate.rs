@@ -27,11 +27,13 @@ pub(crate) struct Accept {
     pub beta: bool,
     /// The metadata is wanted of a list.
     pub listed: bool,
+    /// No other view would do.
+    pub only: bool,
 }
 
 impl Accept {
     pub(crate) const JSON: Accept =
-        Accept { encoding: Encoding::Json, view: View::Object, beta: false, listed: false };
+        Accept { encoding: Encoding::Json, view: View::Object, beta: false, listed: false, only: false };
 
     pub(crate) fn content_type(&self) -> &'static str {
         match self.encoding {
@@ -74,6 +76,7 @@ pub(crate) fn accept(header: &str) -> Result<Accept> {
     // What is preferred comes first; among equals, what was said first.
     let weight = |clause: &Clause<'_>| clause.param("q").parse::<f32>().unwrap_or(1.0);
     all.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    let only = all.iter().all(|clause| !clause.param("as").is_empty());
     for clause in all {
         known |= clause.media == "application/vnd.kubernetes.protobuf" && !clause.param("as").is_empty();
         let encoding = match clause.media {
@@ -95,19 +98,24 @@ pub(crate) fn accept(header: &str) -> Result<Accept> {
             _ => continue,
         };
         let listed = clause.param("as") == "PartialObjectMetadataList";
-        return Ok(Accept { encoding, view, beta, listed });
+        return Ok(Accept { encoding, view, beta, listed, only });
     }
     // Clients that ask for protobuf read JSON as well; only one that asks for nothing else is refused.
-    const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     if known {
-        // The encoding would do, the view it is asked in would not.
-        let message = format!("only the following media types are accepted: {KNOWN}");
-        return Err(Status::new(406, "NotAcceptable", message));
+        return Err(other_view());
     }
     let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}");
     let mut status = Status::new(406, "NotAcceptable", message);
     status.details = Some(serde_json::json!({}));
     Err(status)
+}
+
+const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// The encoding would do, the view it is asked in would not.
+pub(crate) fn other_view() -> Box<Status> {
+    let message = format!("only the following media types are accepted: {KNOWN}");
+    Status::new(406, "NotAcceptable", message)
 }
 
 /// The form of a request body.

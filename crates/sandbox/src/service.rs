@@ -286,6 +286,14 @@ impl Exchange {
                 None => not_a_path(),
             },
             Target::Resources { group, version } => match registry.resource_list(&group, &version) {
+                // There is nothing to tabulate, and most clients leave another way out.
+                Some(_)
+                    if !header(&self.headers, &ACCEPT).trim().is_empty()
+                        && negotiate::clauses(header(&self.headers, &ACCEPT))
+                            .all(|clause| !matches!(clause.param("as"), "" | "APIGroupDiscoveryList")) =>
+                {
+                    return Err(negotiate::other_view());
+                }
                 Some(list) => Reply::json(200, list.body),
                 None if registry.groups.iter().any(|g| g.name == group && !g.custom) => {
                     return Err(Status::no_such_resource());

@@ -293,7 +293,8 @@ impl Cause {
     }
 
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
-        Cause { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {detail}") }
+        let message = if detail.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {detail}") };
+        Cause { reason: "FieldValueForbidden", field: field.into(), message }
     }
 
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Cause {

@@ -136,7 +136,7 @@ impl Core {
         if !meta::text(&object, "resourceVersion").is_empty() {
             return Err(Status::plain_500("resourceVersion should not be set on objects to be created"));
         }
-        let counts = served.custom.is_some() || rules::counts_generation(kind);
+        let counts = served.custom.is_some() || rules::starts_generation(kind);
         let fields = meta::of(&mut object);
         for key in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
             fields.shift_remove(key);
@@ -150,6 +150,10 @@ impl Core {
             fields.insert("namespace".into(), namespace.into());
         }
         let mut repeated = meta::single_owners(&mut object);
+        if kind == ("", "LimitRange") && meta::text(&object, "name").is_empty() {
+            // The one kind that does without a name.
+            meta::of(&mut object).insert("name".into(), self.ids.uid().into());
+        }
         let generate = meta::text(&object, "generateName").to_owned();
         let generated = meta::text(&object, "name").is_empty() && !generate.is_empty();
         for _ in 0..NAME_TRIES {
@@ -257,13 +261,18 @@ impl Core {
         }
         meta::tidy(&mut object, served.custom.is_some());
         meta::validate(&object, served.def.namespaced, meta::name_rule(kind), &mut causes);
+        if kind == ("batch", "Job") {
+            // Labels made of a name are looked at where the template has them.
+            causes.retain(|cause| {
+                cause.field != "metadata.labels" || !cause.message.contains(&json!(name).to_string())
+            });
+        }
         match &served.custom {
-            Some(custom) => custom.validate(&object, None, &mut causes),
+            Some(custom) => custom.validate(&object, None, Part::Main, &mut causes),
             None => {
                 validate::check(kind, &object, None, &mut causes);
                 crate::crd::validate_definition(kind, &object, None, &mut causes);
-                policy::validate(kind, &object, &mut causes);
-                warn::about(kind, &object, true, warnings);
+                warn::about(kind, &object, None, warnings);
             }
         }
         if !causes.is_empty() {
@@ -277,7 +286,33 @@ impl Core {
             return Err(status);
         }
         quota::check(self, served, &namespace, &object, author.dry_run)?;
+        if let Some(custom) = &served.custom {
+            custom.store(&mut object);
+        }
         Ok(object)
+    }
+
+    /// Calls with who writes what, as ownership is recorded.
+    fn as_author<T>(
+        &self,
+        served: &Served,
+        author: &Author,
+        part: Part,
+        call: impl FnOnce(&apply::Request<'_>) -> T,
+    ) -> T {
+        let reset = reset_fields(served, part);
+        let now = self.now();
+        let registry = self.registry();
+        let versions = served_versions(&registry, served);
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        call(&apply::Request {
+            manager: &author.manager,
+            api_version: served.api_version(),
+            subresource: if author.scale { "scale" } else { subresource_of(part) },
+            now: &now,
+            reset: reset.as_ref(),
+            served: &versions,
+        })
     }
 
     /// Records the author's ownership of what changed.
@@ -289,20 +324,8 @@ impl Core {
         author: &Author,
         part: Part,
     ) -> Result<Value> {
-        let reset = reset_fields(served, part);
-        let now = self.now();
-        let registry = self.registry();
-        let versions = served_versions(&registry, served);
-        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-        let request = apply::Request {
-            manager: &author.manager,
-            api_version: served.api_version(),
-            subresource: if author.scale { "scale" } else { subresource_of(part) },
-            now: &now,
-            reset: reset.as_ref(),
-            served: &versions,
-        };
-        apply::update(live, new, served.shape(), &request).map_err(|e| Status::plain_500(e.to_string()))
+        self.as_author(served, author, part, |request| apply::update(live, new, served.shape(), request))
+            .map_err(|e| Status::plain_500(e.to_string()))
     }
 
     /// Applies a configuration to the live object, or to nothing.
@@ -315,20 +338,10 @@ impl Core {
         part: Part,
         force: bool,
     ) -> Result<apply::Applied> {
-        let reset = reset_fields(served, part);
-        let now = self.now();
-        let registry = self.registry();
-        let versions = served_versions(&registry, served);
-        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-        let request = apply::Request {
-            manager: &author.manager,
-            api_version: served.api_version(),
-            subresource: if author.scale { "scale" } else { subresource_of(part) },
-            now: &now,
-            reset: reset.as_ref(),
-            served: &versions,
-        };
-        apply::apply(live, config, served.shape(), &request, force).map_err(|e| match e {
+        let applied = self.as_author(served, author, part, |request| {
+            apply::apply(live, config, served.shape(), request, force)
+        });
+        applied.map_err(|e| match e {
             apply::ApplyError::Conflicts(conflicts) => {
                 let causes: Vec<Value> = conflicts
                     .0
@@ -460,10 +473,9 @@ impl Core {
         meta::validate(&new, served.def.namespaced, meta::name_rule(kind), &mut causes);
         meta::validate_update(&new, was, &mut causes);
         match &served.custom {
-            Some(custom) => custom.validate(&new, Some(was), &mut causes),
+            Some(custom) => custom.validate(&new, Some(was), part, &mut causes),
             None if part == Part::Main => {
-                // Daemon sets say what may not change before what is wrong.
-                if kind == ("apps", "DaemonSet") {
+                if immutable::comes_first(kind) {
                     immutable::check(kind, &new, was, &mut causes);
                     validate::check(kind, &new, Some(was), &mut causes);
                 } else {
@@ -471,8 +483,7 @@ impl Core {
                     immutable::check(kind, &new, was, &mut causes);
                 }
                 crate::crd::validate_definition(kind, &new, Some(was), &mut causes);
-                policy::validate(kind, &new, &mut causes);
-                warn::about(kind, &new, false, &mut warnings);
+                warn::about(kind, &new, Some(was), &mut warnings);
             }
             None if part == Part::Status && validate::checks_status(kind) => {
                 validate::status(kind, &new, &mut causes);
@@ -518,6 +529,9 @@ impl Core {
             author,
         };
         policy::check(self, &attempt, &mut warnings).map_err(refuse)?;
+        if let Some(custom) = &served.custom {
+            custom.store(&mut new);
+        }
         let deleting = was["metadata"]["deletionTimestamp"].is_string();
         let held = new["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
         let namespace_held =

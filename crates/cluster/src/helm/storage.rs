@@ -154,13 +154,23 @@ impl Storage {
         self.stored(Some(&self.namespace), format!("name={name},owner=helm")).await
     }
 
+    /// What revisions of releases of this name there are in any namespace.
+    pub async fn revisions_everywhere(&self, name: &str) -> Result<Vec<Stored>, Error> {
+        self.stored(None, format!("name={name},owner=helm")).await
+    }
+
     /// What revisions of all releases there are, without their content.
     pub async fn list(&self, scope: Scope) -> Result<Vec<Stored>, Error> {
+        self.list_with(scope, "").await
+    }
+
+    async fn list_with(&self, scope: Scope, labels: &str) -> Result<Vec<Stored>, Error> {
         let namespace = match scope {
             Scope::Namespace => Some(self.namespace.as_str()),
             Scope::Everywhere => None,
         };
-        self.stored(namespace, "owner=helm".to_owned()).await
+        let own = if labels.is_empty() { "owner=helm".to_owned() } else { format!("owner=helm,{labels}") };
+        self.stored(namespace, own).await
     }
 
     async fn stored(&self, namespace: Option<&str>, selector: String) -> Result<Vec<Stored>, Error> {
@@ -173,8 +183,17 @@ impl Storage {
 
     /// The newest revision of each release, unpacked; `None` where it cannot be read.
     pub async fn latest(&self, scope: Scope) -> Result<Vec<(Stored, Option<Release>)>, Error> {
+        self.latest_with(scope, "").await
+    }
+
+    /// The newest of those revisions of each release that have labels.
+    pub async fn latest_with(
+        &self,
+        scope: Scope,
+        labels: &str,
+    ) -> Result<Vec<(Stored, Option<Release>)>, Error> {
         let mut newest: BTreeMap<(String, String), Stored> = BTreeMap::new();
-        for stored in self.list(scope).await? {
+        for stored in self.list_with(scope, labels).await? {
             newest.insert((stored.namespace.clone(), stored.name.clone()), stored);
         }
         let read = newest.into_values().map(|stored| async move {

@@ -28,6 +28,8 @@ pub(crate) struct Failures {
     /// Restarts of pods that were there before we looked, which are not ours to count.
     before: BTreeMap<(String, String), i64>,
     known_pods: BTreeSet<String>,
+    /// What containers were last seen waiting for, and how many pulls of their image failed so far.
+    pulls: BTreeMap<(String, String), (String, i64)>,
     last: String,
     permanent: Option<String>,
 }
@@ -93,20 +95,36 @@ impl Failures {
             if PERMANENT.contains(&reason) {
                 self.permanent.get_or_insert_with(told);
             }
+            if matches!(reason, "ErrImagePull" | "ImagePullBackOff") {
+                let attempt = self.pull_attempt(&uid, &container, reason);
+                // One cannot back off from a pull that did not fail.
+                self.add((uid.clone(), container.clone(), "ErrImagePull".to_owned(), attempt), told);
+                if reason == "ImagePullBackOff" {
+                    self.add((uid.clone(), container.clone(), reason.to_owned(), 1), told);
+                }
+                continue;
+            }
             // A restart not seen is a failure all the same.
             let floor = self.before.get(&(uid.clone(), container.clone())).copied().unwrap_or(1);
             let first = if is_crash { floor.max(1).min(restarts) } else { restarts };
             for restart in first.max(restarts.saturating_sub(1000))..=restarts {
                 self.add((uid.clone(), container.clone(), reason.to_owned(), restart), told);
             }
-            // One cannot back off from a pull that did not fail.
-            if reason == "ImagePullBackOff" {
-                self.add((uid.clone(), container.clone(), "ErrImagePull".to_owned(), restarts), told);
-            }
         }
     }
 
-    /// Takes note of an event about a pod: probes that failed.
+    /// Which attempt to pull an image it is that failed: every return from backing off is a new one.
+    fn pull_attempt(&mut self, uid: &str, container: &str, reason: &str) -> i64 {
+        let (last, attempt) =
+            self.pulls.entry((uid.to_owned(), container.to_owned())).or_insert_with(|| (String::new(), 1));
+        if reason == "ErrImagePull" && last == "ImagePullBackOff" {
+            *attempt += 1;
+        }
+        reason.clone_into(last);
+        *attempt
+    }
+
+    /// Takes note of an event about a pod: probes and pulls that failed.
     pub(crate) fn observe_pod_event(
         &mut self,
         event: &Value,
@@ -118,6 +136,14 @@ impl Failures {
         let Some(container) = path.split_once('{').and_then(|(_, rest)| rest.strip_suffix('}')) else {
             return;
         };
+        if message.starts_with("Failed to pull image") {
+            let (uid, name) = (text(pod, "/metadata/uid"), text(pod, "/metadata/name"));
+            for occurrence in 1..=occurrences(event).min(1000) {
+                let key = (uid.to_owned(), container.to_owned(), "ErrImagePull".to_owned(), occurrence);
+                self.add(key, || format!("pod {name}, container {container}: {}", guard(message)));
+            }
+            return;
+        }
         let is_restart = message.contains("failed startup probe, will be restarted")
             || message.contains("failed liveness probe, will be restarted");
         let is_unready = message.contains("Readiness probe failed:");
@@ -258,7 +284,7 @@ mod tests {
         assert_eq!(see(&pod("a", "CrashLoopBackOff", 4), false), 4, "restarts in between count");
         assert_eq!(see(&pod("b", "ErrImagePull", 0), false), 5);
         assert_eq!(see(&pod("b", "ImagePullBackOff", 0), false), 6);
-        assert_eq!(see(&pod("b", "ErrImagePull", 0), false), 6);
+        assert_eq!(see(&pod("b", "ImagePullBackOff", 0), false), 6, "still the same");
         assert_eq!(see(&pod("c", "ImagePullBackOff", 0), false), 8, "the pull failed unseen");
         assert_eq!(see(&pod("d", "CrashLoopBackOff", 57), true), 9, "the past is not counted");
         assert_eq!(see(&pod("d", "CrashLoopBackOff", 58), false), 10);
@@ -266,6 +292,27 @@ mod tests {
         assert!(failures.permanent().is_none());
         failures.observe_pod(&pod("e", "InvalidImageName", 0), false, Crashes::Count);
         assert!(failures.permanent().is_some());
+    }
+
+    #[test]
+    fn every_pull_that_fails_counts() {
+        let mut failures = Failures::default();
+        let mut see = |reason: &str| {
+            failures.observe_pod(&pod("a", reason, 0), false, Crashes::Count);
+            failures.count()
+        };
+        let seen = ["ErrImagePull", "ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"];
+        assert_eq!(seen.map(&mut see), [1, 1, 2, 3, 3], "a new pull is a new failure, backing off is not");
+        // The same three as the kubelet tells them, and one that nobody saw.
+        let event = |count: i64| {
+            json!({"reason": "Failed", "message": "Failed to pull image \"x\": not found", "count": count,
+                "involvedObject": {"fieldPath": "spec.containers{c}"}})
+        };
+        let pod = pod("a", "ImagePullBackOff", 0);
+        failures.observe_pod_event(&event(2), &pod, &BTreeMap::new());
+        assert_eq!(failures.count(), 3);
+        failures.observe_pod_event(&event(3), &pod, &BTreeMap::new());
+        assert_eq!(failures.count(), 4);
     }
 
     #[test]

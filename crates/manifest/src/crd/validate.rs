@@ -55,11 +55,53 @@ fn fits(schema: &Structural, value: &Value) -> Result<(), &'static str> {
     if fits { Ok(()) } else { Err(expected) }
 }
 
+/// How a number misses the format of its type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Misfit {
+    TooBig,
+    /// It has a fraction, or is more than any integer.
+    NoInteger,
+}
+
+fn type_word(schema: &Structural) -> &'static str {
+    if schema.json_type == Some(JsonType::Integer) { "integer" } else { "number" }
+}
+
+fn misformed(schema: &Structural, value: &Value) -> Option<Misfit> {
+    let number = value.as_f64()?;
+    match (schema.json_type, schema.checks.format.as_deref()?) {
+        (Some(JsonType::Integer), "int32" | "int64")
+            if number.fract() != 0.0 || (!value.is_i64() && number.abs() >= i64::MAX as f64) =>
+        {
+            Some(Misfit::NoInteger)
+        }
+        (Some(JsonType::Integer), "int32")
+            if number.abs() > f64::from(i32::MAX) && number != f64::from(i32::MIN) =>
+        {
+            Some(Misfit::TooBig)
+        }
+        (Some(JsonType::Number), "float") if number.abs() > f64::from(f32::MAX) => Some(Misfit::TooBig),
+        _ => None,
+    }
+}
+
 fn value(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
     if value.is_null() && schema.nullable {
         return;
     }
-    if let Err(expected) = fits(schema, value) {
+    if let Some(misfit) = misformed(schema, value) {
+        let (kind, format) = (type_word(schema), schema.checks.format.as_deref().unwrap_or(""));
+        errors.push(FieldError::invalid(
+            &*path,
+            "",
+            format!("Checked value must be of type {kind} with format {format} in {path}"),
+        ));
+        if misfit == Misfit::NoInteger {
+            let why = format!("{path} in body must be of type {format}: \"float64\"");
+            errors.push(FieldError::type_invalid(&*path, "float64", why));
+            return;
+        }
+    } else if let Err(expected) = fits(schema, value) {
         let found = type_name(value);
         errors.push(FieldError::type_invalid(
             &*path,
@@ -211,34 +253,41 @@ fn members(map: &Map<String, Value>, schema: &Structural, path: &mut String, err
 /// `allOf`, `anyOf`, `oneOf` and `not`.
 fn branches(inner: &Value, schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
     let checks = &schema.checks;
-    let valid = |branch: &Structural, path: &mut String| {
+    let mut against = |branch: &Structural| {
         let mut found = Vec::new();
         value(inner, branch, path, &mut found);
-        found.is_empty()
+        found
     };
-    let name = path.clone();
+    let any: Vec<_> = checks.any_of.iter().map(&mut against).collect();
+    let one: Vec<_> = checks.one_of.iter().map(&mut against).collect();
+    let all: Vec<_> = checks.all_of.iter().flat_map(&mut against).collect();
+    let not = checks.not.as_deref().map(&mut against);
     let mut invalid =
-        |detail: String| errors.push(FieldError::invalid(&name, "", format!("{name:?} {detail}")));
-    if !checks.any_of.is_empty() && !checks.any_of.iter().any(|branch| valid(branch, path)) {
-        invalid("must validate at least one schema (anyOf)".to_owned());
+        |detail: &str| errors.push(FieldError::invalid(&**path, "", format!("{path:?} {detail}")));
+    let mut nearest = Vec::new();
+    if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
+        invalid("must validate at least one schema (anyOf)");
+        nearest.extend(any.into_iter().min_by_key(Vec::len));
     }
-    if !checks.one_of.is_empty() {
-        match checks.one_of.iter().filter(|branch| valid(branch, path)).count() {
-            1 => {}
-            0 => invalid("must validate one and only one schema (oneOf). Found none valid".to_owned()),
-            many => invalid(format!(
-                "must validate one and only one schema (oneOf). Found {many} valid alternatives"
-            )),
+    match one.iter().filter(|found| found.is_empty()).count() {
+        1 => {}
+        0 if one.is_empty() => {}
+        0 => {
+            invalid("must validate one and only one schema (oneOf). Found none valid");
+            nearest.extend(one.into_iter().min_by_key(Vec::len));
         }
+        many => invalid(&format!(
+            "must validate one and only one schema (oneOf). Found {many} valid alternatives"
+        )),
     }
-    if let Some(not) = &checks.not
-        && valid(not, path)
-    {
-        invalid("must not validate the schema (not)".to_owned());
+    if not.is_some_and(|found| found.is_empty()) {
+        invalid("must not validate the schema (not)");
     }
-    for branch in &checks.all_of {
-        value(inner, branch, path, errors);
+    if !all.is_empty() {
+        invalid("must validate all the schemas (allOf)");
     }
+    errors.extend(nearest.into_iter().flatten());
+    errors.extend(all);
 }
 
 /// Text that is equal for equal values.

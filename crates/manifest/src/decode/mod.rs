@@ -9,6 +9,7 @@ mod typed;
 
 use serde_json::Value;
 
+pub use names::VOLUME_FIELDS;
 pub use node::{JsonError, Node};
 pub use protobuf::{MAGIC as PROTOBUF_MAGIC, ProtobufError, decode_protobuf};
 

@@ -3,6 +3,19 @@
 /// `type.field name`, sorted.
 static NAMED: &str = include_str!("../../data/named.txt");
 
+/// What the spec of a persistent volume says besides where its data is.
+pub const VOLUME_FIELDS: &[&str] = &[
+    "capacity",
+    "accessModes",
+    "claimRef",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "mountOptions",
+    "volumeMode",
+    "nodeAffinity",
+    "volumeAttributesClassName",
+];
+
 /// The type of a field of texts, if it is not simply `string`.
 pub(super) fn of(owner: &str, field: &str) -> Option<&'static str> {
     let find = |owner: &str| {
@@ -18,22 +31,25 @@ pub(super) fn of(owner: &str, field: &str) -> Option<&'static str> {
 pub(super) fn embedded(owner: &str, field: &str) -> Option<&'static str> {
     match owner {
         "v1.Volume" if field != "name" => Some("VolumeSource"),
-        "v1.PersistentVolumeSpec" => {
-            let own = [
-                "capacity",
-                "accessModes",
-                "claimRef",
-                "persistentVolumeReclaimPolicy",
-                "storageClassName",
-                "mountOptions",
-                "volumeMode",
-                "nodeAffinity",
-                "volumeAttributesClassName",
-            ];
-            (!own.contains(&field)).then_some("PersistentVolumeSource")
-        }
+        "v1.PersistentVolumeSpec" if !VOLUME_FIELDS.contains(&field) => Some("PersistentVolumeSource"),
         "v1.EphemeralContainer" if field != "targetContainerName" => Some("EphemeralContainerCommon"),
         "v1.Probe" if ["exec", "httpGet", "tcpSocket", "grpc"].contains(&field) => Some("ProbeHandler"),
+        "v1.ConfigMapEnvSource"
+        | "v1.SecretEnvSource"
+        | "v1.ConfigMapKeySelector"
+        | "v1.SecretKeySelector"
+        | "v1.ConfigMapVolumeSource"
+        | "v1.ConfigMapProjection"
+        | "v1.SecretProjection"
+            if field == "name" =>
+        {
+            Some("LocalObjectReference")
+        }
+        "v1.NamedRuleWithOperations" => match field {
+            "resourceNames" => None,
+            "operations" => Some("RuleWithOperations"),
+            _ => Some("RuleWithOperations.Rule"),
+        },
         "v1.RuleWithOperations" if field != "operations" => Some("Rule"),
         "v1.IngressRule" if field == "http" => Some("IngressRuleValue"),
         "v1.DeviceClassConfiguration" | "v1.DeviceClaimConfiguration" if field == "opaque" => {
@@ -41,4 +57,9 @@ pub(super) fn embedded(owner: &str, field: &str) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Whether a list means something else when it is there and empty than when it is not there.
+pub(super) fn told_empty(owner: &str, field: &str) -> bool {
+    matches!((owner, field), ("v2.HPAScalingRules", "policies"))
 }

@@ -152,6 +152,12 @@ fn time(text: &str, micro: bool) -> Result<Value, Misfit> {
             "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as \".000000\""
         )));
     }
+    if let Some(end) = text.rfind('Z').map(|at| at + 1)
+        && end < text.len()
+        && text[..end].parse::<jiff::Timestamp>().is_ok()
+    {
+        return Err(Misfit::Error(format!("parsing time {text:?}: extra text: {:?}", &text[end..])));
+    }
     let instant: jiff::Timestamp = text.parse().map_err(|_| bad())?;
     let shown = if micro {
         let micros = instant.subsec_nanosecond() / 1000;

@@ -179,7 +179,12 @@ impl<'a> Walk<'a> {
                     let is_struct = kind.at(field.shape).as_map().is_some_and(|map| !map.name.is_empty());
                     let omitted = match field.omit {
                         Omit::Never => false,
-                        Omit::Empty => !field.pointer && !is_struct && is_empty(&value, kind.at(field.shape)),
+                        Omit::Empty => {
+                            !field.pointer
+                                && !is_struct
+                                && is_empty(&value, kind.at(field.shape))
+                                && !names::told_empty(&shape.name, &field.name)
+                        }
                         Omit::Zero => scalar::is_zero(&value),
                     };
                     (!omitted).then_some(value)

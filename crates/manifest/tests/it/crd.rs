@@ -78,6 +78,7 @@ fn values_are_refused_in_a_servers_words() {
             json!({"a": 1, "one": {}}),
             &[
                 r#"spec.one: Invalid value: "": "spec.one" must validate one and only one schema (oneOf). Found none valid"#,
+                "spec.one.a: Required value",
             ],
         ),
         (

@@ -1,6 +1,7 @@
 //! Carrying a plan out: the only code that writes.
 
 mod crew;
+mod rights;
 mod run;
 
 use std::time::Duration;
@@ -12,13 +13,13 @@ use slipway_cluster::lock::{Held, Lock, LockOptions};
 use slipway_cluster::{Apply, At, Calls, Cluster, Delete, ErrorClass};
 use slipway_event::Events;
 use slipway_manifest::Gvk;
-use slipway_problem::Problem;
+use slipway_problem::{Problem, Problems};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Cause, Failure};
 use crate::owners::MANAGER;
-use crate::plan::{self, Content, Plan, Request};
+use crate::plan::{self, Content, Plan, Remaining, Request};
 use crate::resource::Moment;
 use crate::wait::Waiter;
 use run::{End, execute};
@@ -84,6 +85,9 @@ pub struct Report {
     /// What a rollback after a failure did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Box<Report>>,
+    /// What a delete left, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Remaining>,
     /// How many requests it took.
     pub requests: String,
 }
@@ -118,18 +122,20 @@ pub async fn apply_checked(
             let problem = Problem::error(format!("namespace `{}` does not exist", request.namespace));
             return Err(problem.hint("create it, or leave out --no-create-namespace").into());
         }
-        plan::plan(cluster, request, &Events::silent()).await?;
+        let plan = look(cluster, request, events).await?;
         create_namespace(cluster, &request.namespace).await?;
+        // What was found out about a namespace with nothing in it holds for the new one.
+        early.plan = Some(plan);
     } else if deploys {
         // Looking needs no lock, and where there is nothing to do nothing is written, not even a lock.
-        let plan = plan::plan(cluster, request, events).await?;
-        if plan.is_empty() && unsettled(&plan).next().is_none() {
+        let plan = look(cluster, request, events).await?;
+        if is_idle(&plan) {
             check(&plan)?;
             return Ok(skipped(&plan, cluster.calls().since(&early.before).to_string()));
         }
         early.plan = Some(plan);
     } else if matches!(request.content, Content::Nothing) {
-        early.plan = Some(plan::plan(cluster, request, events).await?);
+        early.plan = Some(look(cluster, request, events).await?);
     }
     let held = {
         let lock = format!("release/{}", request.name);
@@ -164,6 +170,27 @@ pub async fn apply_checked(
         gone.map_err(|error| Problem::error(error.message))?;
     }
     result
+}
+
+/// Plans, and asks whether the run may be recorded if there is anything to do; everything is told at once.
+async fn look(cluster: &Cluster, request: &Request, events: &Events) -> Result<Plan, Failure> {
+    let planned = plan::plan(cluster, request, events).await;
+    let problems = match &planned {
+        Ok(plan) if is_idle(plan) => return planned,
+        Ok(_) => Problems::new(),
+        Err(Failure::Problems(problems)) => problems.clone(),
+        Err(_) => return planned,
+    };
+    let missing = rights::missing(cluster, request).await;
+    if missing.is_empty() {
+        return planned;
+    }
+    Err(Failure::Problems(problems.into_iter().chain(missing).collect()))
+}
+
+/// Whether a plan leaves everything as it is, the history too.
+fn is_idle(plan: &Plan) -> bool {
+    plan.moment != Moment::Test && plan.is_empty() && unsettled(plan).next().is_none()
 }
 
 async fn namespace_exists(cluster: &Cluster, name: &str) -> Result<bool, Failure> {
@@ -238,6 +265,7 @@ async fn locked(
         namespace: plan.namespace.clone(),
         revision: plan.release.version,
         notes: plan.release.info.notes.clone(),
+        kept: if plan.moment == Moment::Delete { plan.remaining.clone() } else { Vec::new() },
         ..Report::default()
     };
     let storage = Storage::new(cluster.clone(), plan.options.driver, &plan.namespace);
@@ -255,7 +283,7 @@ async fn locked(
     report.requests = cluster.calls().since(&before).to_string();
     match ended {
         Ok(()) => Ok(report),
-        Err(End { message, cause }) => {
+        Err(End { mut message, cause }) => {
             let is_good =
                 |release: &&Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
             let target = plan.history.releases.iter().rev().find(is_good).map(|release| release.version);
@@ -266,7 +294,15 @@ async fn locked(
                 let back = Request { content: Content::Revision(Some(target)), ..request.clone() };
                 let rolled = rollback_after(cluster, &back, options, events, held).await;
                 match rolled {
-                    Ok(rolled) => report.rollback = Some(Box::new(rolled)),
+                    Ok(rolled) => {
+                        message.push_str(&match rolled.status.as_str() {
+                            "skipped" => format!("\nrevision {target} is what is deployed"),
+                            _ => {
+                                format!("\nrolled back to revision {target}, as revision {}", rolled.revision)
+                            }
+                        });
+                        report.rollback = Some(Box::new(rolled));
+                    }
                     Err(failure) => {
                         let message = format!("{message}; rolling back failed too: {failure}");
                         return Err(Failure::Run { cause, message, report: Box::new(report) });

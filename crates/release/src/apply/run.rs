@@ -93,7 +93,8 @@ pub(super) async fn execute(
         return Ok(());
     }
     report.status = "failed".to_owned();
-    let mut reasons: Vec<String> = ended.failures().map(|(id, failure)| format!("{id}: {failure}")).collect();
+    let mut reasons: Vec<String> =
+        ended.failures().map(|(id, failure)| reason(plan, id, &failure.to_string())).collect();
     let cause = if lost.is_cancelled() {
         reasons.push("the lock was lost to another run".to_owned());
         Cause::LockLost
@@ -114,6 +115,16 @@ pub(super) async fn execute(
         Err(more) => format!("{message}; {more}"),
     };
     Err(End { message, cause })
+}
+
+/// Why an operation failed. What did not become ready says enough itself, and its name is the release's.
+fn reason(plan: &Plan, id: &str, failure: &str) -> String {
+    const UNREADY: &str = " did not become ready";
+    let act = plan.graph.get(id).map(|op| &op.act);
+    match (act.and_then(|act| crate::show::subject(plan, act)), failure.find(UNREADY)) {
+        (Some(object), Some(at)) => format!("{object}{}", &failure[at..]),
+        _ => format!("{id}: {failure}"),
+    }
 }
 
 fn observe<E: std::fmt::Display>(events: &Events, title: &str, event: &RunEvent<'_, E>) {

@@ -11,8 +11,9 @@ use super::intent::Intent;
 use super::look::{Look, uid};
 use super::scopes::{Namespaces, Scopes};
 use super::{Plan, Request, Situation};
+use crate::decide::Decision;
 use crate::failure::Failure;
-use crate::ops::{self, Awaited, Deployed, Parts};
+use crate::ops::{self, Awaited, Deployed, Parts, Visit};
 use crate::record;
 use crate::resource::settings::Reading;
 use crate::resource::transform::Extra;
@@ -65,7 +66,7 @@ pub(super) async fn compile(
 
     let look =
         Look { cluster, scopes: &scopes, namespaces: &namespaces, previous: &previous, request, moment };
-    let (mut items, facts) =
+    let (mut items, mut facts) =
         look.deployables(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings).await?;
     let live_uids: HashSet<String> = facts.iter().filter_map(|fact| uid(fact.live.as_ref()?)).collect();
     let deployed: HashSet<ObjectId> = items.iter().map(|item| item.resource.id.clone()).collect();
@@ -74,6 +75,15 @@ pub(super) async fn compile(
         Some(stage) => look.removals(&deployed, &in_release, &live_uids, stage, &mut problems).await?,
         None => Default::default(),
     };
+    let deploys = matches!(moment, Moment::Install | Moment::Upgrade | Moment::Rollback);
+    if deploys && intent.reason.is_none() && removals.is_empty() && items.iter().all(is_settled) {
+        // Hooks go with a deploy, and this is none.
+        let is_hook: Vec<bool> = items.iter().map(|item| item.resource.stored == Stored::Hook).collect();
+        let mut stays = is_hook.iter().map(|is_hook| !is_hook);
+        items.retain(|_| stays.next().unwrap_or(true));
+        let mut stays = is_hook.iter().map(|is_hook| !is_hook);
+        facts.retain(|_| stays.next().unwrap_or(true));
+    }
     ops::force_readiness(&mut items);
     let (awaited, item_awaits) = externals(cluster, &items, &mut problems).await?;
     let built = ops::build(&Parts {
@@ -109,6 +119,16 @@ pub(super) async fn compile(
         options: options.clone(),
         aside,
     })
+}
+
+/// Whether an object is as it is wanted and nobody waits for it, or is a hook.
+fn is_settled(item: &Deployed) -> bool {
+    let is_at_rest = |visit: &Visit| {
+        matches!(visit.decision, Decision::None { .. })
+            && !visit.follow.track
+            && !visit.follow.delete_on_success
+    };
+    item.resource.stored == Stored::Hook || item.visits.iter().all(is_at_rest)
 }
 
 /// What marks an object as the release's.

@@ -1,5 +1,7 @@
 //! What a request comes to: the record to write, the objects it holds, and what is said about it.
 
+use std::collections::BTreeMap;
+
 use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
@@ -188,6 +190,8 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
             release.info.rollback_revision = target.version;
             release.labels = target.labels.clone();
             release.labels.extend(options.release_labels.clone());
+            release.info.annotations = target.info.annotations.clone();
+            annotate(&mut release, &options.info_annotations);
             let (moment, problems) = (Moment::Rollback, Problems::new());
             return Ok(Made { release, documents, warnings, problems, moment });
         }
@@ -203,9 +207,15 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
     }
     let mut release = record::build(&rendered, &mut documents, &heading);
     release.labels.clone_from(&options.release_labels);
+    annotate(&mut release, &options.info_annotations);
     // What is deployed is exactly what is stored.
     let problems = errors.into_iter().collect();
     Ok(Made { release, documents, warnings, problems, moment: situation.moment })
+}
+
+fn annotate(release: &mut Release, annotations: &BTreeMap<String, String>) {
+    let pairs = annotations.iter().map(|(key, value)| (key.clone(), value.as_str().into()));
+    release.info.annotations.extend(pairs);
 }
 
 /// What templates may ask of the cluster.

@@ -147,8 +147,11 @@ impl Look<'_> {
     /// Asks the server what applying an object would make of it.
     async fn ask(&self, resource: &Resource, live: Option<&Value>, at: &At, before: Option<&Value>) -> Asked {
         let nothing = |dry_run| Asked { dry_run, after: None, repair: None };
-        if !self.scopes.is_served(&at.gvk) || !self.namespaces.has(at) {
+        if !self.scopes.is_served(&at.gvk) {
             return nothing(DryRun::Skipped);
+        }
+        if !self.namespaces.has(at) {
+            return nothing(self.ask_elsewhere(resource, at).await);
         }
         if live.is_some() && resource.settings.has(DeletePolicy::BeforeCreation) {
             return nothing(DryRun::Skipped);
@@ -181,13 +184,7 @@ impl Look<'_> {
             Err(error) => {
                 let immutable = error.class == ErrorClass::Immutable
                     || error.class == ErrorClass::Invalid && decide::says_immutable(&error.message);
-                // A server quotes values in its refusals.
-                let is_secret = at.gvk.group.is_empty() && at.gvk.kind == "Secret";
-                let message = if is_secret && error.class != ErrorClass::Forbidden {
-                    "the server refuses a value of it".to_owned()
-                } else {
-                    error.message.clone()
-                };
+                let message = complaint(at, &error);
                 let dry_run = match error.class {
                     _ if immutable => DryRun::Immutable(message),
                     ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::Forbidden => {
@@ -199,6 +196,29 @@ impl Look<'_> {
                 Asked { dry_run, after: None, repair }
             }
         }
+    }
+
+    /// Asks what the server thinks of an object whose namespace is still to come, in one that is always there:
+    /// what is wrong with the object itself is wrong everywhere.
+    async fn ask_elsewhere(&self, resource: &Resource, at: &At) -> DryRun {
+        let at = At::new(at.gvk.clone(), Some("default"), at.name.as_str());
+        let mut object = resource.object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.shift_remove("namespace");
+        }
+        let tried = self.cluster.apply(&at, &object, &Apply::new(MANAGER).dry_run(true)).await;
+        let Err(error) = tried else { return DryRun::Skipped };
+        let is_wrong = match error.class {
+            ErrorClass::TypedPatch => true,
+            // What webhooks say may hold for that namespace alone.
+            ErrorClass::Invalid => {
+                !decide::says_immutable(&error.message) && !error.message.contains("admission webhook")
+            }
+            _ => false,
+        };
+        // One of that name that is there already may be what it does not go with.
+        let is_free = is_wrong && matches!(self.cluster.get(&at).await, Ok(None));
+        if is_free { DryRun::Rejected(complaint(&at, &error)) } else { DryRun::Skipped }
     }
 
     /// Whether an object that is there may become the release's.
@@ -237,6 +257,18 @@ impl Look<'_> {
             .hint("delete or rename it, or take it over with --force-adoption");
         problems.push(resource.origin.blame(&resource.object, "", problem));
     }
+}
+
+/// What a server says against an object, as far as it may be told: it quotes values in its refusals.
+fn complaint(at: &At, error: &Error) -> String {
+    let is_secret = at.gvk.group.is_empty() && at.gvk.kind == "Secret";
+    if is_secret && error.class != ErrorClass::Forbidden {
+        return "the server refuses a value of it".to_owned();
+    }
+    // What it was trying to do is of no use to anybody.
+    let told = error.message.strip_prefix("failed to create typed patch object (");
+    let told = told.and_then(|rest| rest.split_once("): ")).map(|(_, told)| told.to_owned());
+    told.unwrap_or_else(|| error.message.clone())
 }
 
 /// Puts the live value of fields others look after into the manifest; tells which.

@@ -97,6 +97,11 @@ impl Plan {
 pub async fn plan(cluster: &Cluster, request: &Request, events: &Events) -> Result<Plan, Failure> {
     check_release_name(&request.name).map_err(|error| Problem::error(error.to_string()))?;
     let situation = situation(cluster, &request.name, &request.namespace, request.options.driver).await?;
+    let needs_release = matches!(request.content, Content::Nothing | Content::Tests | Content::Revision(_));
+    if needs_release && situation.history.releases.is_empty() {
+        let Request { name, namespace, options, .. } = request;
+        return Err(crate::inspect::not_found(cluster, options.driver, namespace, name).await);
+    }
     let intent = match &request.content {
         Content::Nothing => intent::delete(request, &situation)?,
         Content::Tests => intent::test(request, &situation)?,

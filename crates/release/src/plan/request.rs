@@ -40,6 +40,8 @@ pub struct Options {
     pub prune_order: PruneOrder,
     pub driver: Driver,
     pub release_labels: BTreeMap<String, String>,
+    /// Notes on the revision itself, kept in its record.
+    pub info_annotations: BTreeMap<String, String>,
     pub description: Option<String>,
     pub skip_schema_validation: bool,
     pub subchart_notes: bool,

@@ -1,11 +1,12 @@
 //! What kinds and namespaces there are, or will be.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_cluster::{At, Cluster, ErrorClass};
+use slipway_cluster::{At, Cluster, ErrorClass, Kinds};
 use slipway_manifest::{Gvk, object};
-use slipway_problem::{Problem, Problems};
+use slipway_problem::{Problem, Problems, nearest};
 
 use super::compile::Wanted;
 use crate::failure::Failure;
@@ -17,6 +18,8 @@ pub(super) struct Scopes {
     known: BTreeMap<Gvk, Scope>,
     /// Kinds the release defines itself, by group and kind.
     own: BTreeMap<(String, String), Scope>,
+    /// All the cluster serves, asked for where something is missing.
+    served: Option<Arc<Kinds>>,
 }
 
 impl Scopes {
@@ -50,7 +53,14 @@ impl Scopes {
             };
             known.insert(gvk, scope);
         }
-        Ok(Scopes { known, own })
+        let is_missing =
+            |gvk: &Gvk| !known.contains_key(gvk) && !own.contains_key(&(gvk.group.clone(), gvk.kind.clone()));
+        let served = if documents.iter().any(|document| is_missing(&object::gvk(&document.object))) {
+            Some(cluster.kinds().await?)
+        } else {
+            None
+        };
+        Ok(Scopes { known, own, served })
     }
 
     pub(super) fn is_served(&self, gvk: &Gvk) -> bool {
@@ -75,10 +85,27 @@ impl Scopes {
                     gvk.kind,
                     gvk.api_version()
                 ))
-                .hint("install the definition of the kind first, or correct apiVersion and kind");
+                .hint(self.way_out(gvk));
                 resource.origin.blame(&resource.object, "apiVersion", problem)
             })
             .collect()
+    }
+
+    /// What to do about a kind that is not served.
+    fn way_out(&self, gvk: &Gvk) -> String {
+        let all = || self.served.iter().flat_map(|served| served.iter()).map(|kind| &kind.gvk);
+        let mut places: Vec<String> =
+            all().filter(|served| served.kind == gvk.kind).map(Gvk::api_version).collect();
+        places.sort_unstable();
+        places.dedup();
+        if !places.is_empty() {
+            return format!("it is served in {}: correct apiVersion", places.join(", "));
+        }
+        let alike = all().filter(|served| served.group == gvk.group).map(|served| served.kind.as_str());
+        match nearest(&gvk.kind, alike) {
+            Some(kind) => format!("did you mean `{kind}`?"),
+            None => "install the definition of the kind first, or correct apiVersion and kind".to_owned(),
+        }
     }
 
     pub(super) fn at(&self, resource: &Resource, release_namespace: &str) -> At {

@@ -6,6 +6,9 @@ use serde_json::Value;
 use slipway_manifest::object;
 use slipway_problem::{Location, Problem};
 
+/// A file by the path it is shown with, and its text.
+pub type File = (Arc<str>, Arc<str>);
+
 /// The file an object comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
@@ -13,74 +16,130 @@ pub struct Origin {
     pub path: Arc<str>,
     /// The file itself, as it was before anything was filled in.
     pub text: Option<Arc<str>>,
+    /// Files it may take parts from: the named templates of its chart.
+    pub parts: Option<Arc<[File]>>,
 }
 
 impl Origin {
     pub fn new(path: impl Into<Arc<str>>) -> Self {
-        Self { path: path.into(), text: None }
+        Self { path: path.into(), ..Self::default() }
     }
 
     pub fn with_text(path: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self { path: path.into(), text: Some(text.into()) }
+        Self { path: path.into(), text: Some(text.into()), parts: None }
     }
 
-    /// The line about `word` in the document that looks most like the object's.
+    /// The line about `word` in the document that looks most like the object's, or in a part it is made of.
     ///
     /// A template is not what came out of it, so this looks for what survives: the kind, the name, the word.
     pub fn locate(&self, object: &Value, word: &str) -> Location {
-        self.locate_nth(object, word, 0)
+        self.find(object, word).0
     }
 
-    /// The same of the next document that looks like it, for objects that are there more than once.
-    pub fn locate_nth(&self, object: &Value, word: &str, nth: usize) -> Location {
-        let file = || Location::file(Arc::clone(&self.path));
-        let Some(text) = self.text.as_deref() else { return file() };
-        let found = likenesses(text, object, word);
-        let Some(best) = found.iter().map(|(likeness, _)| *likeness).max() else { return file() };
-        let alike: Vec<u32> =
-            found.into_iter().filter(|(likeness, _)| *likeness == best).map(|(_, line)| line).collect();
+    /// Where the object stands for the `nth` time, of objects that are there more than once.
+    pub fn occurrence(&self, object: &Value, nth: usize) -> Location {
+        let Some(text) = self.text.as_deref() else { return Location::file(Arc::clone(&self.path)) };
+        let found = likenesses(text, object, "");
+        let lines: Vec<u32> = found
+            .iter()
+            .filter(|(likeness, _)| likeness.kind && likeness.named > Named::Otherwise)
+            .map(|(_, line)| *line)
+            .collect();
         // Several objects may come from one document.
-        let line = alike[nth.min(alike.len() - 1)];
-        let column = text.lines().nth(line as usize - 1).map_or(1, |content| {
-            let found = if word.is_empty() { None } else { content.find(word) };
-            found.unwrap_or(content.len() - content.trim_start().len()) as u32 + 1
-        });
-        Location::new(Arc::clone(&self.path), line, column)
+        match lines.get(nth).or(lines.last()) {
+            Some(line) => point(&self.path, text, *line, ""),
+            None => self.locate(object, ""),
+        }
     }
 
     /// Puts a problem where it belongs.
     pub fn blame(&self, object: &Value, word: &str, problem: Problem) -> Problem {
-        self.blame_nth(object, word, 0, problem)
-    }
-
-    /// Puts a problem where an object stands that is there more than once.
-    pub fn blame_nth(&self, object: &Value, word: &str, nth: usize, problem: Problem) -> Problem {
         if self.path.is_empty() {
             return problem;
         }
-        let at = self.locate_nth(object, word, nth);
+        match self.find(object, word) {
+            (at, Some(text)) => problem.in_text(at, text),
+            (at, None) => problem.at(at),
+        }
+    }
+
+    /// Puts a problem where an object stands for the `nth` time.
+    pub fn blame_occurrence(&self, object: &Value, nth: usize, problem: Problem) -> Problem {
+        if self.path.is_empty() {
+            return problem;
+        }
+        let at = self.occurrence(object, nth);
         match &self.text {
             Some(text) => problem.in_text(at, text),
             None => problem.at(at),
         }
     }
+
+    /// The place of a word, and the text it is in.
+    fn find(&self, object: &Value, word: &str) -> (Location, Option<&str>) {
+        let Some(text) = self.text.as_deref() else {
+            return (Location::file(Arc::clone(&self.path)), None);
+        };
+        let best = likenesses(text, object, word).into_iter().reduce(|best, next| {
+            // Of equals the first.
+            if next.0 > best.0 { next } else { best }
+        });
+        let has_word = word.is_empty() || best.as_ref().is_some_and(|(likeness, _)| likeness.word);
+        if !has_word {
+            for (path, part) in self.parts.iter().flat_map(|parts| parts.iter()) {
+                let line = (1..).zip(part.lines()).find(|(_, content)| content.contains(word));
+                if let Some((line, _)) = line {
+                    return (point(path, part, line, word), Some(part));
+                }
+            }
+        }
+        match best {
+            Some((_, line)) => (point(&self.path, text, line, word), Some(text)),
+            None => (Location::file(Arc::clone(&self.path)), Some(text)),
+        }
+    }
 }
 
-/// Whether the kind, the name and the word are there.
-type Likeness = (bool, bool, bool);
+/// A place on a line: where the word begins, or the first that is not blank.
+fn point(path: &Arc<str>, text: &str, line: u32, word: &str) -> Location {
+    let column = text.lines().nth(line as usize - 1).map_or(1, |content| {
+        let found = if word.is_empty() { None } else { content.find(word) };
+        found.unwrap_or(content.len() - content.trim_start().len()) as u32 + 1
+    });
+    Location::new(Arc::clone(path), line, column)
+}
 
-/// How much the documents of a text look like an object's, with the line to point at in each: the kind counts
-/// most, then the name, then that the word is there at all.
+/// Whether a document can be the one of an object of some name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Named {
+    /// It has other names.
+    Otherwise,
+    /// It says nothing, or a template says it that fits.
+    #[default]
+    Perhaps,
+    Exactly,
+}
+
+/// How much a document looks like an object's. What comes first counts most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Likeness {
+    kind: bool,
+    is_possible: bool,
+    word: bool,
+    named: Named,
+}
+
+/// How much the documents of a text look like an object's, with the line to point at in each.
 fn likenesses(text: &str, object: &Value, word: &str) -> Vec<(Likeness, u32)> {
     #[derive(Default)]
     struct Document {
         kind: Option<u32>,
-        is_named: bool,
+        names: Option<Named>,
         word: Option<u32>,
     }
     let (kind, name) = (object::kind(object).unwrap_or_default(), object::name(object).unwrap_or_default());
-    let is = |content: &str, key: &str, value: &str| {
-        content.strip_prefix(key).is_some_and(|rest| rest.trim().trim_matches('"') == value)
+    let said = |content: &str, key: &str| -> Option<String> {
+        content.strip_prefix(key).map(|rest| rest.trim().trim_matches(['"', '\'']).to_owned())
     };
     let mut documents = vec![Document::default()];
     for (number, content) in (1..).zip(text.lines()) {
@@ -93,15 +152,31 @@ fn likenesses(text: &str, object: &Value, word: &str) -> Vec<(Likeness, u32)> {
             document.word = Some(number);
         }
         let content = content.trim_start();
-        if document.kind.is_none() && is(content, "kind:", kind) {
+        if document.kind.is_none() && said(content, "kind:").is_some_and(|said| said == kind) {
             document.kind = Some(number);
         }
-        document.is_named |= is(content, "name:", name);
+        if let Some(said) = said(content, "name:") {
+            document.names = document.names.max(Some(names(&said, name)));
+        }
     }
-    let likeness = |Document { kind, is_named, word }| {
-        Some(((kind.is_some(), is_named, word.is_some()), word.or(kind)?))
+    let likeness = |Document { kind, names, word }| {
+        let named = names.unwrap_or_default();
+        let is_possible = named > Named::Otherwise;
+        Some((Likeness { kind: kind.is_some(), is_possible, word: word.is_some(), named }, word.or(kind)?))
     };
     documents.into_iter().filter_map(likeness).collect()
+}
+
+/// Whether what a template says may come out as a name.
+fn names(said: &str, name: &str) -> Named {
+    match (said.find("{{"), said.rfind("}}")) {
+        (Some(start), Some(end)) if start < end => {
+            let fits = name.starts_with(&said[..start]) && name.ends_with(&said[end + 2..]);
+            if fits { Named::Perhaps } else { Named::Otherwise }
+        }
+        _ if said == name => Named::Exactly,
+        _ => Named::Otherwise,
+    }
 }
 
 #[cfg(test)]
@@ -126,7 +201,36 @@ mod tests {
         assert_eq!(origin.locate(&service, "spec:").to_string(), "x.yaml:1:1");
         let text = "kind: Service\n---\nkind: Service\n";
         let origin = Origin::with_text("x.yaml", text);
-        let lines = [0, 1, 2].map(|nth| origin.locate_nth(&service, "", nth).to_string());
+        let lines = [0, 1, 2].map(|nth| origin.occurrence(&service, nth).to_string());
         assert_eq!(lines, ["x.yaml:1:1", "x.yaml:3:1", "x.yaml:3:1"]);
+    }
+
+    #[test]
+    fn names_that_templates_make_are_told_apart() {
+        let text = "kind: ConfigMap\nmetadata:\n  name: cm-{{ $n }}\n  annotations:\n    a/b: x\n---\n\
+                    kind: ConfigMap\nmetadata:\n  name: cm-one\n---\n\
+                    kind: ConfigMap\nmetadata:\n  name: {{ .y }}-late\n";
+        let origin = Origin::with_text("x.yaml", text);
+        let map = |name: &str| json!({"kind": "ConfigMap", "metadata": {"name": name}});
+        assert_eq!(origin.locate(&map("cm-one"), "").to_string(), "x.yaml:7:1");
+        assert_eq!(origin.locate(&map("cm-one"), "a/b").to_string(), "x.yaml:5:5", "only there it can be");
+        assert_eq!(origin.locate(&map("it-late"), "").to_string(), "x.yaml:11:1");
+        let both = [0, 1].map(|nth| origin.occurrence(&map("cm-one"), nth).to_string());
+        assert_eq!(both, ["x.yaml:1:1", "x.yaml:7:1"]);
+    }
+
+    #[test]
+    fn a_word_of_a_named_template_is_found_there() {
+        let parts: [File; 2] = [
+            ("c/templates/_a.tpl".into(), "{{- define \"a\" }}\n{{- end }}\n".into()),
+            ("c/templates/_b.tpl".into(), "{{- define \"b\" }}\na/b: x\n{{- end }}\n".into()),
+        ];
+        let text = "kind: ConfigMap\nmetadata:\n  name: one\n  annotations: {{ include \"b\" . }}\n";
+        let origin = Origin { parts: Some(parts.into()), ..Origin::with_text("c/templates/x.yaml", text) };
+        let map = json!({"kind": "ConfigMap", "metadata": {"name": "one"}});
+        assert_eq!(origin.locate(&map, "a/b").to_string(), "c/templates/_b.tpl:2:1");
+        let told = origin.blame(&map, "a/b", Problem::error("wrong"));
+        assert_eq!(told.excerpt.as_deref(), Some("a/b: x"));
+        assert_eq!(origin.locate(&map, "nowhere").to_string(), "c/templates/x.yaml:1:1");
     }
 }

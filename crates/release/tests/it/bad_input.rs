@@ -194,10 +194,98 @@ async fn all_mistakes_are_told_at_once() {
 #[tokio::test]
 async fn no_namespace_is_made_for_what_cannot_be() {
     let (world, tap) = World::bare().tapped();
-    for (_, template, _) in ROWS.iter().filter(|(what, ..)| *what != "unknown fields") {
-        refused(&world, template).await;
+    for (what, template, expected) in ROWS {
+        let told = refused(&world, template).await;
+        for part in expected {
+            assert!(told.contains(part), "{what}: {part} in {told}");
+        }
     }
     assert!(tap.written().is_empty(), "{:?}", tap.written());
+}
+
+/// What is not served is looked for under other names.
+#[tokio::test]
+async fn kinds_that_are_not_served_have_a_way_out() {
+    let world = World::bare();
+    for (api, kind, says) in [
+        ("apps/v1", "Deploymnt", "did you mean `Deployment`?"),
+        ("extensions/v1beta1", "Ingress", "it is served in networking.k8s.io/v1: correct apiVersion"),
+        ("example.com/v1", "Ship", "install the definition of the kind first"),
+    ] {
+        let told = refused(&world, &format!("apiVersion: {api}\nkind: {kind}\nmetadata:\n  name: x\n")).await;
+        assert!(told.contains(says), "{kind}: {told}");
+    }
+}
+
+/// Mistakes of loops and of named templates are told where they are made.
+#[tokio::test]
+async fn mistakes_of_parts_are_told_where_they_are() {
+    let world = World::bare();
+    let folder = tempfile::tempdir().expect("a folder");
+    let content = chart(folder.path(), "");
+    let part = "{{- define \"notes\" }}\nwerf.io/weight: heavy\n{{- end }}\n";
+    let loops = "{{- range list \"one\" \"one\" }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  \
+                 name: cm-{{ . }}\n  annotations:\n    {{- include \"notes\" $ | nindent 4 }}\n{{- end }}\n";
+    fs::write(folder.path().join("demo/templates/_parts.tpl"), part).expect("writes");
+    fs::write(folder.path().join("demo/templates/all.yaml"), loops).expect("writes");
+    let told = world.run(&world.with(content)).await.expect_err("is refused").to_string();
+    for part in [
+        "demo/templates/_parts.tpl:2:1",
+        "ConfigMap/cm-one is there twice",
+        "demo/templates/all.yaml:4:1",
+        "a loop that gives them one name?",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+/// Whoever may not record a revision or take the lock is told before anything is written, the namespace included.
+#[tokio::test]
+async fn what_a_run_needs_for_itself_is_asked_for_first() {
+    let rbac = "rbac.authorization.k8s.io";
+    for (verbs, says) in [
+        (&["get", "list", "create"][..], "update of secrets is forbidden in namespace t1"),
+        (&["get", "list"], "create and update of secrets is forbidden"),
+        (&["get", "list", "create", "update"], ""),
+    ] {
+        let sandbox =
+            Sandbox::builder().seed(1).without_workloads().rbac(true).build().expect("the sandbox starts");
+        let admin = World::on(sandbox.clone());
+        let maps = json!({"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["*"]});
+        let secrets = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": verbs});
+        for object in [
+            json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": [maps, secrets]}),
+            json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "r"},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "r"},
+                "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jo"}]}),
+        ] {
+            let at = slipway_cluster::At::new(slipway_manifest::object::gvk(&object), None, "r");
+            admin.cluster.apply(&at, &object, &slipway_cluster::Apply::new("kubectl")).await.expect("grants");
+        }
+        let tap = Tap::on(sandbox.service_as(User::new("jo", &["system:authenticated"])));
+        let world = World { cluster: Cluster::new(tap.client()), ..admin };
+        if says.is_empty() {
+            world.deployed(&[config_map("a", "1")]).await;
+            continue;
+        }
+        let told = world.failed(&[config_map("a", "1")]).await.to_string();
+        assert!(told.contains(says) && told.contains("cannot be recorded"), "{told}");
+        assert!(tap.written().is_empty(), "{:?}", tap.written());
+    }
+}
+
+/// A release that is not there may be elsewhere.
+#[tokio::test]
+async fn a_release_of_another_namespace_is_pointed_at() {
+    let world = World::bare();
+    world.deployed(&[config_map("a", "1")]).await;
+    let mut request = world.with(Content::Revision(None));
+    request.namespace = "t9".into();
+    let told = world.run(&request).await.expect_err("is not there").to_string();
+    assert_eq!(told, "release `demo` not found in namespace `t9`; there is one in t1 (`-n t1`)");
+    request.name = "none".into();
+    let told = world.run(&request).await.expect_err("is not there").to_string();
+    assert_eq!(told, "release `none` not found in namespace `t9`");
 }
 
 /// A dependency beats a weight that says the opposite, and that is told where the weight stands.

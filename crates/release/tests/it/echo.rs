@@ -27,7 +27,7 @@ pub(crate) fn wish(count: usize) -> Wish {
     let text: Arc<str> = "# nothing\n".into();
     let document = |object: Value| Document {
         object,
-        origin: Origin { path: "demo/templates/all.yaml".into(), text: Some(Arc::clone(&text)) },
+        origin: Origin::with_text("demo/templates/all.yaml", Arc::clone(&text)),
         stored: Stored::Regular,
     };
     let documents = (0..count).map(|number| {

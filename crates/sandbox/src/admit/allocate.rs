@@ -70,6 +70,20 @@ impl Allocator {
         let mut taken = self.lock();
         let unset = spec["clusterIP"].as_str().unwrap_or("").is_empty();
         let listed = spec["clusterIPs"].as_array().is_some_and(|a| !a.is_empty());
+        if unset && listed && old.is_none() {
+            let all = &spec["clusterIPs"];
+            let mut causes = vec![Cause::invalid(
+                "spec.clusterIPs",
+                all,
+                "must be empty when `clusterIP` is not specified",
+            )];
+            let four = |ip: &&Value| ip.as_str().is_some_and(|ip| ip.parse::<Ipv4Addr>().is_ok());
+            if all.as_array().into_iter().flatten().filter(four).count() > 1 {
+                let why = "may specify no more than one IP for each IP family";
+                causes.push(Cause::invalid("spec.clusterIPs", all, why));
+            }
+            return Err(causes);
+        }
         if unset && listed {
             spec["clusterIP"] = spec["clusterIPs"][0].clone();
         }
@@ -128,6 +142,10 @@ impl Allocator {
                         &format!("failed to allocate IP {asked}: {why}"),
                     )]
                 };
+                if asked.parse::<std::net::Ipv6Addr>().is_ok() {
+                    let why = "IPv6 is not configured on this cluster";
+                    return Err(vec![Cause::invalid("spec.clusterIPs[0]", &listed, why)]);
+                }
                 let Ok(address) = asked.parse::<Ipv4Addr>() else { return Ok(()) };
                 let octets = address.octets();
                 if octets[..2] != NETWORK || address.octets()[2..] == [0, 0] || octets[2..] == [255, 255] {
@@ -147,6 +165,7 @@ impl Allocator {
             kind == "NodePort" || (kind == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != false);
         if wants_ports {
             let mut mine = BTreeSet::new();
+            let mut said = BTreeSet::new();
             for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
                 let number = port["nodePort"].as_i64().unwrap_or(0);
                 let asked = u16::try_from(number).unwrap_or(0);
@@ -165,6 +184,12 @@ impl Allocator {
                     }
                     port["nodePort"] = free.into();
                     continue;
+                }
+                // Two protocols may share a number.
+                if !said.insert((asked, port["protocol"].to_string())) {
+                    let field = format!("spec.ports[{i}].nodePort");
+                    let why = "provided port is already allocated";
+                    return Err(vec![Cause::invalid(field, &asked.into(), why)]);
                 }
                 let before = old.is_some_and(|o| ports(o).any(|p| p == asked));
                 if !before && !dry_run {

@@ -1,8 +1,9 @@
 //! What an update may not change.
 
 use serde_json::{Value, json};
+use slipway_manifest::decode::VOLUME_FIELDS;
 
-use super::validate::list;
+use super::validate::{amounts, internal, list};
 use crate::status::Cause;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -26,12 +27,27 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
     (("node.k8s.io", "RuntimeClass"), &["handler"]),
     (("discovery.k8s.io", "EndpointSlice"), &["addressType"]),
+    (("storage.k8s.io", "CSIStorageCapacity"), &["nodeTopology", "storageClassName"]),
+    (("storage.k8s.io", "VolumeAttachment"), &["spec"]),
+    (("resource.k8s.io", "ResourceClaim"), &["spec"]),
+    (("resource.k8s.io", "ResourceClaimTemplate"), &["spec"]),
     (("scheduling.k8s.io", "PriorityClass"), &["preemptionPolicy"]),
     (
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
         &["spec.group", "spec.names.plural", "spec.scope"],
     ),
 ];
+
+/// Kinds that say what may not change before what is wrong.
+pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
+    matches!(
+        kind,
+        ("apps", "DaemonSet")
+            | ("networking.k8s.io", "IngressClass")
+            | ("node.k8s.io", "RuntimeClass")
+            | ("storage.k8s.io", "VolumeAttributesClass")
+    )
+}
 
 fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(object, |v, key| &v[key])
@@ -53,7 +69,14 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 if *path == "spec.volumeClaimTemplates" && shown.is_array() {
                     shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
                 }
-                if matches!(kind, ("storage.k8s.io", "StorageClass") | ("discovery.k8s.io", _)) {
+                if kind.0 == "resource.k8s.io" {
+                    shown = internal_devices(&shown);
+                }
+                if matches!(
+                    kind,
+                    ("storage.k8s.io", "StorageClass" | "VolumeAttachment")
+                        | ("discovery.k8s.io" | "node.k8s.io", _)
+                ) {
                     shown = Value::Null;
                 }
                 out.push(Cause::invalid(*path, &shown, IMMUTABLE));
@@ -76,11 +99,66 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         ("", "Service") => service(new, old, out),
         ("batch", "Job") => job(new, old, out),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old, out),
+        ("storage.k8s.io", "CSIDriver") => driver(&new["spec"], &old["spec"], out),
+        ("storage.k8s.io", "VolumeAttributesClass") => {
+            for key in ["driverName", "parameters"] {
+                if new[key] != old[key] {
+                    out.push(Cause::forbidden(key, &format!("updates to {key} are forbidden.")));
+                }
+            }
+        }
+        ("resource.k8s.io", "ResourceClaim") => amounts(&new["spec"], "spec", out),
+        ("resource.k8s.io", "ResourceClaimTemplate") => amounts(&new["spec"]["spec"], "spec.spec", out),
         ("scheduling.k8s.io", "PriorityClass") if new["value"] != old["value"] => {
             out.push(Cause::forbidden("value", "may not be changed in an update."));
         }
         _ => {}
     }
+}
+
+/// How a driver mounts does not change under the volumes it has mounted.
+fn driver(new: &Value, old: &Value, out: &mut Vec<Cause>) {
+    if new["attachRequired"] != old["attachRequired"] {
+        out.push(Cause::invalid("spec.attachedRequired", &new["attachRequired"], IMMUTABLE));
+    }
+    let modes = "volumeLifecycleModes";
+    if new[modes] != old[modes] {
+        out.push(Cause::invalid(format!("spec.{modes}"), &new[modes], IMMUTABLE));
+    }
+}
+
+/// The spec of a claim to devices, or of a template of one, as Go prints its internal type.
+fn internal_devices(spec: &Value) -> Value {
+    if spec["devices"].is_null() {
+        let metadata = spec["metadata"].as_object().cloned().unwrap_or_default();
+        let mut out = serde_json::Map::from_iter(metadata);
+        let inner = &spec["spec"];
+        let inner = if inner["devices"].is_null() { json!({"devices": {}}) } else { inner.clone() };
+        out.insert("Spec".into(), internal_devices(&inner));
+        return Value::Object(out);
+    }
+    let exactly = [
+        ("DeviceClassName", "deviceClassName"),
+        ("Selectors", "selectors"),
+        ("AllocationMode", "allocationMode"),
+        ("Count", "count"),
+        ("AdminAccess", "adminAccess"),
+        ("Tolerations", "tolerations"),
+        ("Capacity", "capacity"),
+        ("DerivedAttributes", "derivedAttributes"),
+    ];
+    let requests = spec["devices"]["requests"].as_array().map(|all| {
+        let one = |request: &Value| {
+            let chosen = &request["exactly"];
+            let chosen = if chosen.is_null() { Value::Null } else { internal(chosen, &exactly) };
+            json!({"Name": request["name"], "Exactly": chosen, "FirstAvailable": request["firstAvailable"]})
+        };
+        all.iter().map(one).collect::<Vec<_>>()
+    });
+    let devices = &spec["devices"];
+    json!({"Devices": {
+        "Requests": requests, "Constraints": devices["constraints"], "Config": devices["config"],
+    }})
 }
 
 /// A claim as Go prints its internal type: metadata's members at the top, the rest by Go field names.
@@ -154,12 +232,11 @@ fn claim(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     if allowed["storageClassName"].is_string() && old["spec"]["storageClassName"].is_null() {
         allowed["storageClassName"] = Value::Null;
     }
-    let grows = {
-        let size = |v: &Value| v["resources"]["requests"].get("storage").and_then(super::quota::amount);
-        match (size(&new["spec"]), size(&old["spec"])) {
-            (Some(a), Some(b)) => a >= b,
-            _ => true,
-        }
+    // A claim that could not grow may ask for less again, but for more than it has.
+    let shrinks = {
+        let amount = |list: &Value| list.get("storage").and_then(super::quota::amount).unwrap_or(0);
+        let size = |v: &Value| amount(&v["spec"]["resources"]["requests"]);
+        size(new) < size(old) && size(new) <= amount(&old["status"]["capacity"])
     };
     if bound {
         allowed["resources"]["requests"] = old["spec"]["resources"]["requests"].clone();
@@ -180,30 +257,24 @@ fn claim(new: &Value, old: &Value, out: &mut Vec<Cause>) {
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         ));
-    } else if bound && !grows {
-        out.push(Cause::forbidden(
-            "spec.resources.requests.storage",
-            "field can not be less than previous value",
-        ));
+    }
+    if shrinks {
+        let why = "field can not be less than status.capacity";
+        out.push(Cause::forbidden("spec.resources.requests.storage", why));
+    }
+    if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
+        out.push(Cause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
     }
 }
 
 /// A volume stays where it is.
 fn volume(new: &Value, old: &Value, out: &mut Vec<Cause>) {
-    const OWN: &[&str] = &[
-        "capacity",
-        "accessModes",
-        "claimRef",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "mountOptions",
-        "volumeMode",
-        "nodeAffinity",
-        "volumeAttributesClassName",
-    ];
     let source = |v: &Value| -> Vec<(String, Value)> {
         let members = v["spec"].as_object().into_iter().flatten();
-        members.filter(|(k, _)| !OWN.contains(&k.as_str())).map(|(k, v)| (k.clone(), v.clone())).collect()
+        members
+            .filter(|(k, _)| !VOLUME_FIELDS.contains(&k.as_str()))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
     };
     if source(new) != source(old) {
         let field = "spec.persistentvolumesource";
@@ -272,11 +343,23 @@ fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         if new["spec"][key] != old["spec"][key] {
             let shown = match key {
                 "podFailurePolicy" => internal_policy(&new["spec"][key]),
+                "successPolicy" => internal_success(&new["spec"][key]),
                 _ => new["spec"][key].clone(),
             };
             out.push(Cause::invalid(format!("spec.{key}"), &shown, IMMUTABLE));
         }
     }
+}
+
+/// A success policy as Go prints its internal type.
+fn internal_success(policy: &Value) -> Value {
+    if !policy.is_object() {
+        return Value::Null;
+    }
+    let names = [("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount")];
+    let rules = policy["rules"].as_array();
+    let rules = rules.map(|all| all.iter().map(|rule| internal(rule, &names)).collect::<Vec<_>>());
+    json!({"Rules": rules})
 }
 
 /// A failure policy as Go prints its internal type.
@@ -331,18 +414,23 @@ fn pod(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         }
         super::default::tidy(&mut allowed, key);
     }
-    for key in ["activeDeadlineSeconds", "ephemeralContainers"] {
-        allowed[key] = old["spec"][key].clone();
-        super::default::tidy(&mut allowed, key);
+    allowed["activeDeadlineSeconds"] = old["spec"]["activeDeadlineSeconds"].clone();
+    super::default::tidy(&mut allowed, "activeDeadlineSeconds");
+    // Tolerations may be added to, and be given another time.
+    let timeless = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        if let Some(members) = toleration.as_object_mut() {
+            members.shift_remove("tolerationSeconds");
+        }
+        toleration
+    };
+    let now: Vec<Value> = list(&new["spec"]["tolerations"]).map(|(_, t)| timeless(t)).collect();
+    if !list(&old["spec"]["tolerations"]).all(|(_, was)| now.contains(&timeless(was))) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        out.push(Cause::forbidden("spec.tolerations", why));
     }
-    let old_tolerations = old["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
-    let kept = old_tolerations
-        .iter()
-        .all(|t| new["spec"]["tolerations"].as_array().is_some_and(|all| all.contains(t)));
-    if kept {
-        allowed["tolerations"] = old["spec"]["tolerations"].clone();
-        super::default::tidy(&mut allowed, "tolerations");
-    }
+    allowed["tolerations"] = old["spec"]["tolerations"].clone();
+    super::default::tidy(&mut allowed, "tolerations");
     let gates = |v: &Value| v["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
     let fresh = gates(new).iter().position(|gate| !gates(old).contains(gate));
     if let Some(i) = fresh {

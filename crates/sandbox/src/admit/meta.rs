@@ -125,6 +125,19 @@ pub(crate) fn label_problems(text: &str) -> Vec<String> {
     out
 }
 
+/// What is wrong with a DNS label that starts with a letter.
+pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
+    const WHY: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    let mut out = Vec::new();
+    if text.len() > 63 {
+        out.push("must be no more than 63 characters".to_owned());
+    }
+    if !LABEL.is_match(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        out.push(WHY.to_owned());
+    }
+    out
+}
+
 fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain_problems(name),
@@ -195,7 +208,13 @@ pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<Cause>)
             Cause::invalid(field, &json!(key), &p.replace("a qualified name must", "a valid label key must"))
         }));
         let text = value.as_str().unwrap_or("");
-        out.extend(label_value_problems(text).iter().map(|p| Cause::invalid(field, value, p)));
+        for problem in label_value_problems(text) {
+            // The same of two labels is said once.
+            let cause = Cause::invalid(field, value, &problem);
+            if !out.contains(&cause) {
+                out.push(cause);
+            }
+        }
     }
 }
 

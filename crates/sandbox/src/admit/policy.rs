@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::crd_rules::failed;
 use crate::resource::Served;
 use crate::select::Labels;
-use crate::status::{Cause, Result, Status};
+use crate::status::{Result, Status};
 use crate::store::Key;
 use crate::write::Author;
 
@@ -306,33 +306,4 @@ fn evaluate(core: &Core, policy: &Value, attempt: &Attempt<'_>, params: &Value) 
         denials.push(Denial { message, reason: validation["reason"].as_str().map(str::to_owned) });
     }
     denials
-}
-
-/// Finds the expressions of a policy that do not compile.
-pub(crate) fn validate(kind: (&str, &str), policy: &Value, out: &mut Vec<Cause>) {
-    if kind != (GROUP, "ValidatingAdmissionPolicy") {
-        return;
-    }
-    let env = env();
-    for (list, member, ty) in [
-        ("matchConditions", "expression", Some(Type::Bool)),
-        ("variables", "expression", None),
-        ("validations", "expression", Some(Type::Bool)),
-        ("validations", "messageExpression", Some(Type::String)),
-        ("auditAnnotations", "valueExpression", None),
-    ] {
-        for (index, item) in policy["spec"][list].as_array().into_iter().flatten().enumerate() {
-            let Some(text) = item[member].as_str().filter(|text| !text.is_empty()) else { continue };
-            // Who may do what else is not asked from here.
-            let env = env.clone().variable("authorizer", Type::Dyn);
-            let compiled = match &ty {
-                Some(ty) => env.compile_as(text, ty),
-                None => env.compile(text),
-            };
-            if let Err(errors) = compiled {
-                let field = format!("spec.{list}[{index}].{member}");
-                out.push(Cause::invalid(field, &json!(text), &failed(&errors, text)));
-            }
-        }
-    }
 }

@@ -52,6 +52,7 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
         }
         ("batch", "Job") => job_selector(object),
         ("storage.k8s.io", "CSINode") => no_drivers(object),
+        ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => no_requests(object),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => {}
         ("", "PersistentVolumeClaim") => object["status"] = json!({"phase": "Pending"}),
         _ => {}
@@ -62,6 +63,17 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
 fn no_drivers(object: &mut Value) {
     if object["spec"]["drivers"].as_array().is_none_or(Vec::is_empty) {
         object["spec"]["drivers"] = Value::Null;
+    }
+}
+
+/// A claim that asks for nothing has no list of what it asks for.
+fn no_requests(object: &mut Value) {
+    for place in ["/spec/devices/requests", "/spec/spec/devices/requests"] {
+        if let Some(requests) = object.pointer_mut(place)
+            && requests.as_array().is_some_and(Vec::is_empty)
+        {
+            *requests = Value::Null;
+        }
     }
 }
 
@@ -141,16 +153,17 @@ pub(crate) fn update(
                 keep(new, live, "status");
             }
             match kind {
-                // Only a binding sets the node; a scheduler's choice outlives edits.
-                ("", "Pod") => keep_in(new, live, "spec", "nodeName"),
+                ("", "Pod") => {
+                    keep_in(new, live, "spec", "priority");
+                    keep_in(new, live, "spec", "preemptionPolicy");
+                }
                 ("", "Namespace") => new["spec"]["finalizers"] = live["spec"]["finalizers"].clone(),
                 ("", "Service") => service(new, live),
                 ("apps", "DaemonSet") => daemon_set(new, live),
-                ("batch", "Job") => {
-                    keep_in(new, live, "spec", "selector");
-                }
                 ("storage.k8s.io", "CSINode") => no_drivers(new),
+                ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => no_requests(new),
                 ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, live, "spec"),
+                ("apiextensions.k8s.io", "CustomResourceDefinition") => note_storage(new),
                 _ => {}
             }
         }
@@ -225,6 +238,17 @@ pub(crate) fn update(
                 }
             }
         }
+    }
+}
+
+/// Versions once stored stay on record.
+fn note_storage(definition: &mut Value) {
+    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    let storage = versions.filter(|v| v["storage"] == true).map(|v| v["name"].clone()).next();
+    if let (Some(storage), Value::Array(stored)) = (storage, &mut definition["status"]["storedVersions"])
+        && !stored.contains(&storage)
+    {
+        stored.push(storage);
     }
 }
 

@@ -18,7 +18,7 @@ const GENERATION: &[(&str, &str)] = &[
     ("networking.k8s.io", "NetworkPolicy"),
     ("policy", "PodDisruptionBudget"),
     ("discovery.k8s.io", "EndpointSlice"),
-    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "CSIDriver"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
@@ -73,7 +73,18 @@ const CREATED_BY_UPDATE: &[(&str, &str)] = &[
 /// Kinds whose status clients may write through the main endpoint as well.
 const STATUS_ON_MAIN: &[(&str, &str)] = &[("", "Node")];
 
-/// Kinds that have content outside metadata, spec and status which also counts as spec.
+/// Whether a new object of a kind has a generation.
+pub(crate) fn starts_generation(kind: (&str, &str)) -> bool {
+    match kind {
+        // Nothing of it that counts can change.
+        ("scheduling.k8s.io", "PriorityClass") => true,
+        // Its first change gives it one.
+        ("storage.k8s.io", "CSIDriver") => false,
+        _ => counts_generation(kind),
+    }
+}
+
+/// Whether changes of a kind are counted.
 pub(crate) fn counts_generation(kind: (&str, &str)) -> bool {
     GENERATION.contains(&kind)
 }

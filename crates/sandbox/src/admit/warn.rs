@@ -15,7 +15,8 @@ fn hostname(object: &Value, of: &str, out: &mut Vec<String>) {
     }
 }
 
-pub(crate) fn about(kind: (&str, &str), object: &Value, new: bool, out: &mut Vec<String>) {
+pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+    let new = old.is_none();
     match kind {
         ("", "Pod") => {
             if new {
@@ -63,8 +64,8 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, new: bool, out: &mut Vec
             out.push("tls: failed to find any PEM data in certificate input".into());
         }
         ("storage.k8s.io", "CSIDriver")
-            if new
-                && list(&object["spec"]["tokenRequests"]).next().is_some()
+            if list(&object["spec"]["tokenRequests"]).next().is_some()
+                && old.is_none_or(|old| old["spec"]["tokenRequests"] != object["spec"]["tokenRequests"])
                 && object["spec"]["serviceAccountTokenInSecrets"].is_null() =>
         {
             out.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".into());

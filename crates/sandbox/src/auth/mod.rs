@@ -79,6 +79,39 @@ pub(crate) struct Auth {
 impl Auth {
     /// The user behind a bearer token.
     pub(crate) fn bearer(&self, core: &Core, token: &str) -> Option<Arc<User>> {
+        self.bearer_for(core, token, &[]).ok().map(|(user, _)| user)
+    }
+
+    /// Who a token is of, and which of the audiences it is for: those asked for, or this server.
+    pub(crate) fn bearer_for(
+        &self,
+        core: &Core,
+        token: &str,
+        asked: &[String],
+    ) -> std::result::Result<(Arc<User>, Vec<String>), String> {
+        let unknown = || "invalid bearer token".to_owned();
+        let server = [token::ISSUER.to_owned()];
+        let asked = if asked.is_empty() { &server[..] } else { asked };
+        if let Some(claims) = self.key.verify(token, core.clock.now()) {
+            let shared: Vec<String> =
+                asked.iter().filter(|a| claims.audiences.contains(a)).cloned().collect();
+            if shared.is_empty() {
+                let list =
+                    |all: &[String]| all.iter().map(|a| format!("{a:?}")).collect::<Vec<_>>().join(" ");
+                return Err(format!(
+                    "[{}, token audiences [{}] is invalid for the target audiences [{}]]",
+                    unknown(),
+                    list(&claims.audiences),
+                    list(asked)
+                ));
+            }
+            return self.known(core, token).map(|user| (user, shared)).ok_or_else(unknown);
+        }
+        self.known(core, token).map(|user| (user, asked.to_vec())).ok_or_else(unknown)
+    }
+
+    /// The user of a token, whomever it is for.
+    fn known(&self, core: &Core, token: &str) -> Option<Arc<User>> {
         for (known, user) in &self.tokens {
             if aws_lc_rs::constant_time::verify_slices_are_equal(known.as_bytes(), token.as_bytes()).is_ok() {
                 return Some(user.clone());

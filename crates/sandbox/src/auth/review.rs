@@ -164,9 +164,11 @@ fn rules(request: &Request, object: &Value) -> Value {
 
 fn token_review(request: &Request, object: &Value) -> Value {
     let token = object["spec"]["token"].as_str().unwrap_or("");
-    match request.core.auth.bearer(&request.core, token) {
-        Some(user) => json!({"authenticated": true, "user": user.json(), "audiences": [ISSUER]}),
-        None => json!({"user": {}, "error": "invalid bearer token"}),
+    let asked = object["spec"]["audiences"].as_array().into_iter().flatten();
+    let asked: Vec<String> = asked.filter_map(|a| a.as_str().map(str::to_owned)).collect();
+    match request.core.auth.bearer_for(&request.core, token, &asked) {
+        Ok((user, shared)) => json!({"authenticated": true, "user": user.json(), "audiences": shared}),
+        Err(why) => json!({"user": {}, "error": why}),
     }
 }
 

@@ -169,38 +169,50 @@ fn some<const N: usize>(members: [(&str, &Value); N]) -> Value {
     Value::Object(present.map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
-fn old_target(member: &str, source: &Value) -> Value {
-    let (metric, target) = (&source["metric"], &source["target"]);
+/// What the old form says of a metric's `target` or `current` amounts.
+fn old_side(side: &str, member: &str, source: &Value) -> Value {
+    let (metric, said) = (&source["metric"], &source[side]);
+    let [value, average, share] =
+        ["Value", "AverageValue", "AverageUtilization"].map(|amount| format!("{side}{amount}"));
     match member {
         "pods" => some([
             ("metricName", &metric["name"]),
-            ("targetAverageValue", &target["averageValue"]),
+            (&average, &said["averageValue"]),
             ("selector", &metric["selector"]),
         ]),
         "object" => {
+            // An aim always has a value.
             let none = json!("0");
-            let value = if target["value"].is_null() { &none } else { &target["value"] };
+            let shown = if side == "target" && said["value"].is_null() { &none } else { &said["value"] };
             some([
                 ("target", &source["describedObject"]),
                 ("metricName", &metric["name"]),
-                ("targetValue", value),
+                (&value, shown),
                 ("selector", &metric["selector"]),
-                ("averageValue", &target["averageValue"]),
+                ("averageValue", &said["averageValue"]),
             ])
         }
         "external" => some([
             ("metricName", &metric["name"]),
             ("metricSelector", &metric["selector"]),
-            ("targetValue", &target["value"]),
-            ("targetAverageValue", &target["averageValue"]),
+            (&value, &said["value"]),
+            (&average, &said["averageValue"]),
         ]),
         _ => some([
             ("name", &source["name"]),
-            ("targetAverageUtilization", &target["averageUtilization"]),
-            ("targetAverageValue", &target["averageValue"]),
+            (&share, &said["averageUtilization"]),
+            (&average, &said["averageValue"]),
             ("container", &source["container"]),
         ]),
     }
+}
+
+fn old_target(member: &str, source: &Value) -> Value {
+    old_side("target", member, source)
+}
+
+fn old_current(member: &str, source: &Value) -> Value {
+    old_side("current", member, source)
 }
 
 fn new_target(member: &str, source: &Value) -> Value {
@@ -238,36 +250,6 @@ fn new_target(member: &str, source: &Value) -> Value {
             let aim = target(&source["targetAverageUtilization"], &source["targetAverageValue"], none);
             some([("name", &source["name"]), ("target", &aim), ("container", &source["container"])])
         }
-    }
-}
-
-fn old_current(member: &str, source: &Value) -> Value {
-    let (metric, current) = (&source["metric"], &source["current"]);
-    match member {
-        "pods" => some([
-            ("metricName", &metric["name"]),
-            ("currentAverageValue", &current["averageValue"]),
-            ("selector", &metric["selector"]),
-        ]),
-        "object" => some([
-            ("target", &source["describedObject"]),
-            ("metricName", &metric["name"]),
-            ("currentValue", &current["value"]),
-            ("selector", &metric["selector"]),
-            ("averageValue", &current["averageValue"]),
-        ]),
-        "external" => some([
-            ("metricName", &metric["name"]),
-            ("metricSelector", &metric["selector"]),
-            ("currentValue", &current["value"]),
-            ("currentAverageValue", &current["averageValue"]),
-        ]),
-        _ => some([
-            ("name", &source["name"]),
-            ("currentAverageUtilization", &current["averageUtilization"]),
-            ("currentAverageValue", &current["averageValue"]),
-            ("container", &source["container"]),
-        ]),
     }
 }
 

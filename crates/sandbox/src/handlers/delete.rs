@@ -79,7 +79,7 @@ pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
         }
         let kind = value["kind"].as_str().unwrap_or("");
         if !matches!(kind, "" | "DeleteOptions") {
-            let version = value["apiVersion"].as_str().unwrap_or("");
+            let version = value["apiVersion"].as_str().filter(|v| !v.is_empty()).unwrap_or("meta.k8s.io/v1");
             return Err(Status::bad_request(format!(
                 "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
             )));

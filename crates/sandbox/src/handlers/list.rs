@@ -181,6 +181,11 @@ fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
     })?;
     let token: Value =
         serde_json::from_slice(&bytes).map_err(|e| bad(&crate::body::go_json_error(&bytes, &e)))?;
+    if let Some((key, word, ty)) = mistyped(&token) {
+        return Err(bad(&format!(
+            "json: cannot unmarshal {word} into Go struct field continueToken.{key} of type {ty}"
+        )));
+    }
     if token["v"] != "meta.k8s.io/v1" {
         let shown = token["v"].as_str().unwrap_or("");
         return Err(bad(&format!("server does not recognize this encoded version {shown}")));
@@ -191,13 +196,37 @@ fn decode_token(text: &str, namespace: Option<&str>) -> Result<Token> {
         _ => return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")),
     };
     let start = token["start"].as_str().unwrap_or("");
-    let start = start.strip_prefix('/').ok_or_else(|| bad(start))?.trim_end_matches('\u{0}');
+    if start.is_empty() {
+        return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
+    }
+    // One slash in front is neither asked for nor in the way; any other way out is.
+    let bare = start.strip_prefix('/').unwrap_or(start);
+    if bare.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(bad(start));
+    }
+    let start = bare.trim_end_matches('\u{0}');
     let key = match (namespace, start.split_once('/')) {
         (Some(namespace), _) => Key::new(namespace, start),
         (None, Some((namespace, name))) => Key::new(namespace, name),
         (None, None) => Key::new("", start),
     };
     Ok(Token { rev, start: key })
+}
+
+/// The first member of a token that is of another type than it has to be, what it is, and what it has to be.
+fn mistyped(token: &Value) -> Option<(&'static str, &'static str, &'static str)> {
+    [("v", "string"), ("rv", "int64"), ("start", "string")].into_iter().find_map(|(key, ty)| {
+        let word = match &token[key] {
+            Value::Null => return None,
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            Value::Bool(_) => "bool",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        let fits = word == if ty == "string" { "string" } else { "number" };
+        (!fits).then_some((key, word, ty))
+    })
 }
 
 /// Prints a page in the view the client asked for.

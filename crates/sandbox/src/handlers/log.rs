@@ -6,12 +6,16 @@ use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::Value;
 
+use crate::negotiate::View;
 use crate::respond::{Body, BoxError, Content, Reply};
 use crate::status::{Cause, Named, Result, Status};
 
 use super::Request;
 
 pub(super) fn handle(request: &Request) -> Result<Reply> {
+    if request.accept.view == View::Table && request.accept.only {
+        return Err(crate::negotiate::other_view());
+    }
     let object = request
         .core
         .store

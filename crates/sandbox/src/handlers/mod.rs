@@ -103,7 +103,9 @@ fn dispatch(request: &Request, verb: &str) -> Result<Reply> {
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*{group}.{kind})"
             )
         };
-        if matches!(verb, "get" | "list") {
+        // What is not there cannot be shown in any form.
+        let found = verb != "get" || request.core.store.get(&served.table, &request.key()).is_some();
+        if found && matches!(verb, "get" | "list") {
             return Err(Status::new(406, "NotAcceptable", message));
         }
     }
@@ -334,6 +336,21 @@ impl Request {
             }
             _ => self.value_reply(code, self.core.whole(&self.storage(), object)),
         }
+    }
+
+    /// A scale in the view the client asked for.
+    pub(crate) fn scale_reply(&self, scale: Value) -> Reply {
+        Reply::value(
+            200,
+            match self.accept.view {
+                View::Object => scale,
+                View::Metadata => crate::table::partial(scale, self.accept.beta),
+                View::Table => {
+                    let include = self.query.get("includeObject").unwrap_or("");
+                    crate::table::scale(&self.core, scale, include, self.accept.beta)
+                }
+            },
+        )
     }
 
     /// An object of the storage version in the view the client asked for.

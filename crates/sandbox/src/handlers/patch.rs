@@ -56,14 +56,10 @@ pub(super) fn patch(request: &Request, part: Part) -> Result<Reply> {
 /// Reads the patch itself.
 fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
     let parsed = crate::body::json(&request.body).map_err(|e| match form {
-        // A bare word is no JSON at all, which every form says alike.
-        PatchForm::Json if e.contains("looking for beginning of value") => {
+        PatchForm::Json | PatchForm::Strategic | PatchForm::Merge => {
             Status::bad_request("invalid JSON patch")
         }
-        PatchForm::Strategic => Status::bad_request("invalid JSON patch"),
-        PatchForm::Json => Status::bad_request(format!("error decoding patch: {e}")),
-        PatchForm::Merge => Status::bad_request("invalid JSON patch"),
-        _ => Status::bad_request(e),
+        PatchForm::Apply => Status::bad_request(e),
     })?;
     match (form, &parsed.value) {
         (PatchForm::Json, Value::Array(operations)) if operations.len() > MOST_OPERATIONS => {

@@ -135,7 +135,7 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
     let key = request.key();
     if verb == "get" {
         let live = request.core.live(&served, &key)?;
-        return Ok(Reply::value(200, scale_of(request, &live.value)?));
+        return Ok(request.scale_reply(scale_of(request, &live.value)?));
     }
     let options = if verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
     let author = request.author(options)?;
@@ -221,10 +221,23 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
                 "metadata": {"name": value["metadata"]["name"], "namespace": value["metadata"]["namespace"]},
             });
             set_pointer(&mut config, &path, replicas.into());
+            if body["spec"]["replicas"].is_null() {
+                config["spec"] = json!({});
+            }
+            // A scale of nothing does not show it: to say so is a change.
+            if scale_of(request, &value).is_ok_and(|scale| scale["spec"]["replicas"].is_null()) {
+                take_pointer(&mut value, &path);
+            }
             let author = scale_author(&author);
-            let applied =
-                request.core.apply_config(&served, Some(&value), &config, &author, Part::Main, force)?;
-            let value = applied.object;
+            let applied = request
+                .core
+                .apply_config(&served, Some(&value), &config, &author, Part::Main, force)
+                .map_err(|status| in_words_of_scale(status, served.api_version()))?;
+            let mut value = applied.object;
+            if value.pointer(&path).is_none_or(Value::is_null) {
+                // Whoever gives the number up leaves none.
+                set_pointer(&mut value, &path, 0.into());
+            }
             return Ok(Proposal { value, ownership: Ownership::Applied, warnings: vec![] });
         }
         set_pointer(&mut value, &path, replicas.into());
@@ -232,7 +245,7 @@ fn scale(request: &Request, verb: &str) -> Result<Reply> {
     })?;
     let rev = written.rev();
     let shown = scale_of(request, &written.value())?;
-    Ok(Reply::value(200, shown).wrote(rev))
+    Ok(request.scale_reply(shown).wrote(rev))
 }
 
 fn json_word(value: &Value) -> &'static str {
@@ -273,6 +286,25 @@ fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
         at = &mut at[part];
     }
     *at = new;
+}
+
+fn take_pointer(value: &mut Value, pointer: &str) {
+    let (parent, key) = pointer.rsplit_once('/').unwrap_or(("", pointer));
+    if let Some(members) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
+        members.shift_remove(key);
+    }
+}
+
+/// Conflicts with who wrote the object name the version of its scale.
+fn in_words_of_scale(mut status: Box<Status>, version: &str) -> Box<Status> {
+    let (own, scale) = (format!("using {version}"), "using autoscaling/v1");
+    status.message = status.message.replace(&own, scale);
+    for cause in status.details.iter_mut().filter_map(|d| d["causes"].as_array_mut()).flatten() {
+        if let Some(message) = cause["message"].as_str() {
+            cause["message"] = message.replace(&own, scale).into();
+        }
+    }
+    status
 }
 
 /// Refuses a body of another kind than the subresource takes.

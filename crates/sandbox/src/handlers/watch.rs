@@ -144,6 +144,26 @@ fn check_options(initial: Option<bool>, matching: &str, continued: bool) -> Resu
     if causes.is_empty() { Ok(()) } else { Err(bad_list_option(causes)) }
 }
 
+/// What a cell says when there is nothing to show, where that is said otherwise of a stored object:
+/// table, column, cell.
+const EMPTY_CELLS: &[(&str, usize, &str)] = &[
+    ("services", 3, "<unknown>"),
+    ("events", 3, ""),
+    ("events", 9, ""),
+    ("persistentvolumes", 1, "0"),
+    ("limitranges", 1, NEVER),
+    ("deployments.apps", 7, ""),
+    ("cronjobs.batch", 3, "<unset>"),
+    ("roles.rbac.authorization.k8s.io", 1, NEVER),
+    ("clusterroles.rbac.authorization.k8s.io", 1, NEVER),
+    ("storageclasses.storage.k8s.io", 2, "Delete"),
+    ("storageclasses.storage.k8s.io", 3, "Immediate"),
+    ("customresourcedefinitions.apiextensions.k8s.io", 3, NEVER),
+];
+
+/// When nothing was created, as Go prints it.
+const NEVER: &str = "0001-01-01T00:00:00Z";
+
 impl Watch {
     /// Queues an ADDED frame for everything there is and starts after it.
     fn present(&mut self) {
@@ -312,6 +332,11 @@ impl Watch {
                 let mut table = self.view(self.zero(metadata.clone()));
                 if table["rows"][0]["cells"][0].is_null() {
                     table["rows"][0]["cells"][0] = "".into();
+                }
+                for (of, column, cell) in EMPTY_CELLS {
+                    if **of == *self.served.table {
+                        table["rows"][0]["cells"][*column] = (*cell).into();
+                    }
                 }
                 table["rows"][0]["object"] = json!({
                     "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,

@@ -99,7 +99,7 @@ fn document(registry: &Registry, name: &str) -> Option<Document> {
     let (_, about) = names(registry).into_iter().find(|(n, _)| n == name)?;
     Some(registry.documents.get(&format!("openapi/v3/{name}"), || {
         let mut out =
-            json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.37.0"}, "paths": {}});
+            json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "1.37"}, "paths": {}});
         if let Some((group, version)) = about {
             let served = registry.of_version(&group, &version).unwrap_or_default();
             let mut schemas = Schemas { prefix: "#/components/schemas/", v3: true, found: BTreeMap::new() };

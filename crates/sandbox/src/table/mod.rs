@@ -71,6 +71,35 @@ fn columns(served: &Served) -> Vec<Value> {
     })
 }
 
+/// A table of one scale.
+pub(crate) fn scale(core: &Core, scale: Value, include: &str, beta: bool) -> Value {
+    let column = |name: &str, kind: &str, text: &str| json!({"name": name, "type": kind, "format": "", "description": text, "priority": 0});
+    let metadata = &scale["metadata"];
+    let replicas = |part: &str| scale[part]["replicas"].as_i64().unwrap_or(0);
+    let age = cells::ago(&metadata["creationTimestamp"], core.clock.now());
+    let cells = json!([metadata["name"], replicas("spec"), replicas("status"), age]);
+    let version = json!({"resourceVersion": metadata["resourceVersion"]});
+    let shown = match include {
+        "None" => Value::Null,
+        "Object" => scale,
+        _ => partial(scale, beta),
+    };
+    let desired = "replicas is the desired number of instances for the scaled object.";
+    let actual = "replicas is the actual number of observed instances of the scaled object.";
+    json!({
+        "kind": "Table",
+        "apiVersion": if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" },
+        "metadata": version,
+        "columnDefinitions": [
+            column("Name", "string", NAME_TEXT),
+            column("Desired", "integer", desired),
+            column("Available", "integer", actual),
+            column("Age", "string", AGE_TEXT),
+        ],
+        "rows": [{"cells": cells, "object": shown}],
+    })
+}
+
 /// `PartialObjectMetadata` of an object.
 pub(crate) fn partial(mut value: Value, beta: bool) -> Value {
     if value["kind"] == "DaemonSet"

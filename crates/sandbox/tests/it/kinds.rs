@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::bare;
+use crate::client::{APPLY, MERGE, bare};
 
 fn at(kind: &str) -> String {
     format!("/api/v1/namespaces/default/{kind}")
@@ -57,10 +57,101 @@ async fn refusals() {
             json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
             "Job.batch \"j\" is invalid: spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
         ),
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+            json!({"metadata": {"name": "f"}, "spec": {"matchingPrecedence": 1, "rules": [{}]}}),
+            "FlowSchema.flowcontrol.apiserver.k8s.io \"f\" is invalid: [spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1, spec.priorityLevelConfiguration.name: Required value: must reference a priority level, spec.rules[0].subjects: Required value: subjects must contain at least one value, spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty]",
+        ),
+        (
+            "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
+            json!({"metadata": {"name": "p"}, "spec": {"limited": {}}}),
+            "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io \"p\" is invalid: [spec.limited: Forbidden, spec.type: Required value]",
+        ),
+        (
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+            json!({"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": [{
+                "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["x"],
+            }]}, "validations": [{"expression": "1"}]}}),
+            "ValidatingAdmissionPolicy.admissionregistration.k8s.io \"p\" is invalid: spec.validations[0].expression: Invalid value: \"1\": must evaluate to bool but got int",
+        ),
+        (
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+            json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny", "Deny"]}}),
+            "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io \"b\" is invalid: spec.validationActions[1]: Duplicate value: \"Deny\"",
+        ),
+        (
+            "/apis/storage.k8s.io/v1/volumeattributesclasses",
+            json!({"metadata": {"name": "v"}, "driverName": "a.b"}),
+            "VolumeAttributesClass.storage.k8s.io \"v\" is invalid: parameters: Required value: must contain at least one key/value pair",
+        ),
+        (
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            json!({"metadata": {"name": "d"}, "spec": {"selectors": [{}]}}),
+            "DeviceClass.resource.k8s.io \"d\" is invalid: spec.selectors[0].cel: Required value",
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/jobs",
+            json!({"metadata": {"name": "j"}, "spec": {
+                "completionMode": "Indexed", "completions": 3,
+                "successPolicy": {"rules": [{"succeededIndexes": "0,2-3", "succeededCount": 1}]},
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+            }}),
+            "Job.batch \"j\" is invalid: [spec.successPolicy.rules[0].succeededIndexes: Invalid value: \"0,2-3\": error parsing succeededIndexes: too large index: \"3\", spec.successPolicy.rules[0].succeededCount: Invalid value: 1: must be less than or equal to 0 (the number of indexes in the specified succeededIndexes field)]",
+        ),
     ];
     for (path, object, message) in cases {
         assert_eq!(client.post(path, &object).await.body["message"], message);
     }
+}
+
+#[tokio::test]
+async fn updates_that_are_refused() {
+    let (_sandbox, client) = bare();
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(client.post(&at("pods"), &pod).await.code, 201);
+    let cases = [
+        (
+            json!({"spec": {"tolerations": []}}),
+            // The defaults come back by themselves.
+            None,
+        ),
+        (
+            json!({"spec": {"tolerations": [{"operator": "Exists"}]}}),
+            Some("existing toleration can not be modified except its tolerationSeconds"),
+        ),
+        (
+            json!({"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}),
+            Some("pod updates may not change fields other than"),
+        ),
+    ];
+    for (patch, why) in cases {
+        let answer = client.patch(&at("pods/p"), MERGE, &patch).await;
+        match why {
+            None => assert_eq!(answer.code, 200, "{}", answer.text),
+            Some(why) => assert!(answer.text.contains(why), "{}", answer.text),
+        }
+    }
+}
+
+#[tokio::test]
+async fn scales_are_shown_and_owned() {
+    let (_sandbox, client) = bare();
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {
+        "replicas": 0, "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }});
+    client.post(path, &deployment).await;
+    let scale = format!("{path}/d/scale");
+    let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+    let table = client.request("GET", &scale, &table, String::new()).await.body;
+    assert_eq!(table["rows"][0]["cells"][1], 0);
+    let nothing = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 0}});
+    let applied = client.patch(&format!("{scale}?fieldManager=m"), APPLY, &nothing).await;
+    // A scale of nothing does not show it, so that somebody else's is not the same.
+    assert_eq!(applied.code, 409, "{}", applied.text);
+    let forced = client.patch(&format!("{scale}?fieldManager=m&force=true"), APPLY, &nothing).await;
+    assert_eq!(forced.code, 200, "{}", forced.text);
 }
 
 #[tokio::test]

@@ -85,10 +85,17 @@ impl Teller {
                     return false;
                 }
                 told.nodes.extend(node.clone());
+                // The end of the node says the same.
+                if *state == ObjectState::Failed && node.is_some() {
+                    return true;
+                }
                 *state == ObjectState::Ready && !told.waiting.remove(&name(object))
             }
             Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
                 told.nodes.remove(node) || SILENT.iter().any(|quiet| node.starts_with(quiet))
+            }
+            Event::NodeFinished { node, status: NodeStatus::Blocked, .. } => {
+                SILENT.iter().any(|quiet| node.starts_with(quiet))
             }
             _ => false,
         }

@@ -169,3 +169,75 @@ fn a_plan_in_clear_is_private_and_holds_no_secret() {
     let said = place.run(&["apply", "talk", "--plan", "plan.slip", "--sandbox", "-q", "-n", "shop"]).ok();
     assert!(said.contains("is deployed (revision 1)"), "{said}");
 }
+
+#[test]
+fn a_saved_plan_knows_what_it_is_for() {
+    let place = furnished();
+    let _down = Down(&place);
+    talkative(&place);
+    let here = ["--sandbox", "-n", "shop"];
+    place.run(&[&["plan", "talk", "talk", "--out", "plan.slip"], &here[..]].concat()).ok();
+    let shown = place.run(&["plan", "--show", "plan.slip", "--sandbox"]);
+    assert!(shown.out.contains("create ConfigMap/talk"), "{} {}", shown.out, shown.err);
+    assert!(shown.err.contains("revision 1 of release talk in shop"), "{}", shown.err);
+    for (words, says) in [
+        (&["other", "--plan", "plan.slip"][..], "the plan is for release `talk`"),
+        (&["--plan", "plan.slip", "-n", "elsewhere"], "the plan is for namespace `shop`"),
+        (&["--plan", "plan.slip", "--plan-lifetime", "0s"], "minutes old"),
+    ] {
+        let ran = place.run(&[&["apply", "--sandbox"], words].concat());
+        assert!(ran.code == Some(1) && ran.err.contains(says), "{words:?}: {}", ran.err);
+    }
+    let said = place.run(&["apply", "--plan", "plan.slip", "--sandbox", "-q"]).ok();
+    assert!(said.contains("release talk in shop is deployed (revision 1)"), "{said}");
+    let ran = place.run(&["apply", "--plan", "plan.slip", "--sandbox", "-q"]);
+    assert!(ran.code == Some(1) && ran.err.contains("the plan makes revision 1"), "{}", ran.err);
+    let ran = place.run(&["plan", "--show", "plan.slip", "--sandbox"]);
+    assert!(ran.code == Some(1) && ran.err.contains("the plan makes revision 1"), "{}", ran.err);
+}
+
+#[test]
+fn flags_reach_the_release() {
+    let place = furnished();
+    let _down = Down(&place);
+    place.write("web/templates/NOTES.txt", "version {{ .Chart.AppVersion }}\n");
+    let first = [
+        "web",
+        "web",
+        "--set",
+        "text=one",
+        "--app-version",
+        "7.5",
+        "--release-labels",
+        "team=shop",
+        "--release-info-annotations",
+        "who=jo",
+        "--save-graph-to",
+        "graph.dot",
+    ];
+    let said = apply(&place, &first).ok();
+    assert!(said.contains("version 7.5"), "{said}");
+    let graph = std::fs::read_to_string(place.path().join("graph.dot")).unwrap();
+    assert!(graph.starts_with("digraph") && graph.contains("ConfigMap/web"), "{graph}");
+    let get = |what: &str| -> Value {
+        let words = ["get", what, "web", "--sandbox", "-n", "shop", "-o", "json"];
+        serde_json::from_str(&place.run(&words).ok()).unwrap()
+    };
+    let about = get("metadata");
+    assert_eq!((&about["appVersion"], &about["labels"]["team"]), (&"7.5".into(), &"shop".into()));
+    assert_eq!(about["annotations"]["who"], "jo");
+    let listed =
+        |words: &[&str]| place.run(&[&["list", "--short", "--sandbox", "-n", "shop"], words].concat()).ok();
+    assert_eq!(listed(&["-l", "team=shop", "--deployed"]), "web\n");
+    assert_eq!(listed(&["-l", "team=other"]) + &listed(&["--failed"]) + &listed(&["-f", "^x"]), "");
+
+    let said = apply(&place, &["web", "web", "--reuse-values", "--set", "app=web", "--hide-notes"]).ok();
+    assert!(!said.contains("version"), "{said}");
+    assert_eq!(values(&place, "web"), serde_json::json!({"text": "one", "app": "web"}));
+    let ran = place.run(&["status", "web", "--sandbox", "-n", "elsewhere"]);
+    assert!(ran.err.contains("there is one in shop (`-n shop`)"), "{}", ran.err);
+    let brief =
+        ["plan", "web", "web", "--set", "text=two", "--show-verbose-diffs=false", "--sandbox", "-n", "new"];
+    let said = place.run(&brief).ok();
+    assert!(said.contains("<hidden verbose changes>") && !said.contains("nginx:1"), "{said}");
+}

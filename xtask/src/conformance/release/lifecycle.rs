@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use super::Case;
-use super::stage::{Scene, config_map, deployment, job, text};
+use super::stage::{Scene, config_map, deployment, job, text, wait};
 
 pub const CASES: &[&Case] = &[
     &Case { number: 40, name: "a saved plan is carried out, or refused", play: saved_plan },
@@ -138,6 +138,24 @@ fn in_time(what: &str, began: Instant, seconds: u64) -> Result<()> {
     Ok(())
 }
 
+/// How much memory a plan of 2,000 objects may take, in KiB.
+const LARGEST: u64 = 400 * 1024;
+
+/// The most memory a process takes until it ends, in KiB.
+fn watch_memory(process: u32) -> std::thread::JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut most = 0;
+        while let Ok(status) = std::fs::read_to_string(format!("/proc/{process}/status")) {
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let Some(line) = line else { break };
+            let size = line.trim().trim_end_matches("kB").trim().parse().unwrap_or_default();
+            most = u64::max(most, size);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        most
+    })
+}
+
 fn size(s: &Scene<'_>) -> Result<()> {
     let many = |count: u32, changed: &str| -> String {
         let content = |number| if number == 7 { changed } else { "1" };
@@ -155,9 +173,14 @@ fn size(s: &Scene<'_>) -> Result<()> {
     s.one(&many(2000, "2"))?;
     s.apply(&[])?.ok()?;
     let (mark, began) = (s.mark()?, Instant::now());
-    let said = s.plan(&["--exit-code"])?.ok()?;
+    let child = s.command(&["plan", "demo", "demo", "--exit-code"]).spawn()?;
+    let watched = watch_memory(child.id());
+    let said = wait(child)?.ok()?;
     ensure!(said.contains("nothing to do"), "{said}");
     in_time("a plan of 2,000 objects without changes", began, 10)?;
+    let most = watched.join().unwrap_or_default();
+    println!("         it took {} MiB at most", most / 1024);
+    ensure!((1..=LARGEST).contains(&most), "a plan of 2,000 objects took {} MiB", most / 1024);
     ensure!(s.writes(mark)?.is_empty(), "a plan wrote: {:?}", s.writes(mark)?);
     s.slipway(&["delete", "demo", "--delete-namespace"])?.ok().map(drop)
 }

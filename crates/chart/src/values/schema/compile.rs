@@ -1,8 +1,11 @@
 //! A schema document: reading it, and finding what a `$ref` points to.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use serde_json::Value;
+
+use super::get;
 
 /// A schema with everything inside it that can be referred to.
 pub(super) struct Document {
@@ -18,7 +21,7 @@ impl Document {
     pub(super) fn read(text: &[u8]) -> Result<Self, String> {
         let root: Value = serde_json::from_slice(text).map_err(|error| go_json_error(text, &error))?;
         let mut ids = HashMap::new();
-        collect_ids(&root, String::new(), 0, &mut ids)?;
+        collect_ids(&root, &mut String::new(), 0, &mut ids)?;
         let document = Self { root, ids };
         check_schema(&document.root, 0)?;
         Ok(document)
@@ -54,40 +57,51 @@ impl Document {
     }
 }
 
+/// `pointer` is where `schema` is; it is as it was when this returns.
 fn collect_ids(
     schema: &Value,
-    pointer: String,
+    pointer: &mut String,
     depth: usize,
     ids: &mut HashMap<String, String>,
 ) -> Result<(), String> {
     if depth > DEEPEST {
         return Err(format!("the schema is nested more than {DEEPEST} deep"));
     }
+    let len = pointer.len();
     match schema {
         Value::Object(map) => {
             for key in ["$id", "id"] {
-                if let Some(Value::String(id)) = map.get(key) {
+                if let Some(Value::String(id)) = get(map, key) {
                     ids.entry(id.trim_end_matches('#').to_owned()).or_insert_with(|| pointer.clone());
                     ids.entry(id.clone()).or_insert_with(|| pointer.clone());
                 }
             }
-            if let Some(Value::String(anchor)) = map.get("$anchor") {
+            if let Some(Value::String(anchor)) = get(map, "$anchor") {
                 ids.entry(format!("#{anchor}")).or_insert_with(|| pointer.clone());
             }
-            for (key, value) in map {
-                let key = key.replace('~', "~0").replace('/', "~1");
-                collect_ids(value, format!("{pointer}/{key}"), depth + 1, ids)?;
+            for (key, value) in map.iter().filter(|(_, value)| value.is_object() || value.is_array()) {
+                pointer.push('/');
+                if key.contains(['~', '/']) {
+                    pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                } else {
+                    pointer.push_str(key);
+                }
+                collect_ids(value, pointer, depth + 1, ids)?;
+                pointer.truncate(len);
             }
-            Ok(())
         }
         Value::Array(items) => {
             for (index, value) in items.iter().enumerate() {
-                collect_ids(value, format!("{pointer}/{index}"), depth + 1, ids)?;
+                if value.is_object() || value.is_array() {
+                    let _ = write!(pointer, "/{index}");
+                    collect_ids(value, pointer, depth + 1, ids)?;
+                    pointer.truncate(len);
+                }
             }
-            Ok(())
         }
-        _ => Ok(()),
+        _ => {}
     }
+    Ok(())
 }
 
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "number", "null", "object", "string"];
@@ -100,12 +114,12 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
         _ if depth == 0 => return Err("schema is invalid".into()),
         _ => return Ok(()),
     };
-    let number = |key: &str| map.get(key).and_then(Value::as_f64);
+    let number = |key: &str| get(map, key).and_then(Value::as_f64);
     for (least, most) in
         [("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties")]
     {
         for key in [least, most] {
-            if let Some(value) = map.get(key) {
+            if let Some(value) = get(map, key) {
                 match value.as_f64() {
                     Some(value) if value.fract() == 0.0 && value < 0.0 => {
                         return Err(format!("{key} must be greater than or equal to 0"));
@@ -121,7 +135,7 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
             return Err(format!("{least} cannot be greater than {most}"));
         }
     }
-    let types: Vec<&Value> = match map.get("type") {
+    let types: Vec<&Value> = match get(map, "type") {
         Some(Value::Array(types)) => types.iter().collect(),
         Some(kind) => vec![kind],
         None => Vec::new(),
@@ -137,27 +151,27 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
             .replace('"', ""));
         }
     }
-    if let Some(Value::String(pattern)) = map.get("pattern")
+    if let Some(Value::String(pattern)) = get(map, "pattern")
         && slipway_gotmpl::go::regexp::Regexp::compile(pattern.as_bytes()).is_err()
     {
         return Err("pattern must be a valid regex".into());
     }
     for key in ["properties", "patternProperties", "definitions", "dependencies"] {
-        if let Some(Value::Object(children)) = map.get(key) {
+        if let Some(Value::Object(children)) = get(map, key) {
             for child in children.values() {
                 check_schema(child, depth + 1)?;
             }
         }
     }
     for key in ["items", "allOf", "anyOf", "oneOf"] {
-        if let Some(Value::Array(children)) = map.get(key) {
+        if let Some(Value::Array(children)) = get(map, key) {
             for child in children {
                 check_schema(child, depth + 1)?;
             }
         }
     }
     for key in ["items", "not", "if", "then", "else", "additionalProperties", "contains", "propertyNames"] {
-        if let Some(child @ Value::Object(_)) = map.get(key) {
+        if let Some(child @ Value::Object(_)) = get(map, key) {
             check_schema(child, depth + 1)?;
         }
     }

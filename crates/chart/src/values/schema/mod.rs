@@ -4,7 +4,7 @@ mod compile;
 mod format;
 mod validate;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use compile::Document;
 
@@ -16,4 +16,12 @@ pub(crate) fn check(schema: &[u8], values: &Value) -> Result<String, String> {
     let document = Document::read(schema)?;
     let findings = validate::run(&document, values)?;
     Ok(findings.into_iter().map(|finding| format!("- {}: {}\n", finding.field, finding.text)).collect())
+}
+
+/// An entry of a schema: most have so few that looking through them is faster than hashing the key.
+fn get<'m>(map: &'m Map<String, Value>, key: &str) -> Option<&'m Value> {
+    if map.len() > 8 {
+        return map.get(key);
+    }
+    map.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 use slipway_gotmpl::go::regexp::Regexp;
 
 use super::compile::Document;
-use super::format;
+use super::{format, get};
 
 /// One complaint.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl<'d> Walk<'d> {
             Value::Object(map) => map,
             _ => return,
         };
-        if let Some(Value::String(reference)) = map.get("$ref") {
+        if let Some(Value::String(reference)) = get(map, "$ref") {
             match self.document.resolve(reference) {
                 Ok(target) => self.schema(target, value, path, depth + 1, out),
                 Err(error) => self.broken = Some(error),
@@ -140,7 +140,7 @@ impl<'d> Walk<'d> {
         depth: usize,
         out: &mut Outcome,
     ) {
-        if let Some(Value::Array(branches)) = map.get("anyOf")
+        if let Some(Value::Array(branches)) = get(map, "anyOf")
             && !branches.is_empty()
         {
             let mut best: Option<Outcome> = None;
@@ -160,7 +160,7 @@ impl<'d> Walk<'d> {
                 out.merge(best.unwrap_or_default());
             }
         }
-        if let Some(Value::Array(branches)) = map.get("oneOf")
+        if let Some(Value::Array(branches)) = get(map, "oneOf")
             && !branches.is_empty()
         {
             let mut best: Option<Outcome> = None;
@@ -180,7 +180,7 @@ impl<'d> Walk<'d> {
                 }
             }
         }
-        if let Some(Value::Array(branches)) = map.get("allOf")
+        if let Some(Value::Array(branches)) = get(map, "allOf")
             && !branches.is_empty()
         {
             let mut valid = true;
@@ -193,12 +193,12 @@ impl<'d> Walk<'d> {
                 out.add(path, "Must validate all the schemas (allOf)");
             }
         }
-        if let Some(schema) = map.get("not")
+        if let Some(schema) = get(map, "not")
             && self.sub(schema, value, path, depth).valid()
         {
             out.add(path, "Must not validate the schema (not)");
         }
-        if let (Some(Value::Object(dependencies)), Value::Object(entries)) = (map.get("dependencies"), value)
+        if let (Some(Value::Object(dependencies)), Value::Object(entries)) = (get(map, "dependencies"), value)
         {
             for (key, dependency) in sorted(dependencies) {
                 if !entries.contains_key(key) {
@@ -216,13 +216,13 @@ impl<'d> Walk<'d> {
                 }
             }
         }
-        if let Some(condition) = map.get("if") {
+        if let Some(condition) = get(map, "if") {
             let (key, word) = if self.sub(condition, value, path, depth).valid() {
                 ("then", "valid")
             } else {
                 ("else", "not valid")
             };
-            if let Some(branch) = map.get(key) {
+            if let Some(branch) = get(map, key) {
                 let tried = self.sub(branch, value, path, depth);
                 if !tried.valid() {
                     out.add(path, format!("Must validate \"{key}\" as \"if\" was {word}"));
@@ -240,13 +240,13 @@ impl<'d> Walk<'d> {
         depth: usize,
         out: &mut Outcome,
     ) {
-        match map.get("items") {
+        match get(map, "items") {
             Some(Value::Array(schemas)) => {
                 for (index, (schema, item)) in schemas.iter().zip(items).enumerate() {
                     let tried = self.sub(schema, item, &Path::Item(path, index), depth);
                     out.merge(tried);
                 }
-                match map.get("additionalItems") {
+                match get(map, "additionalItems") {
                     Some(Value::Bool(false)) if items.len() > schemas.len() => {
                         out.add(path, "No additional items allowed on array");
                     }
@@ -267,21 +267,21 @@ impl<'d> Walk<'d> {
             }
             None => {}
         }
-        let bound = |key: &str| map.get(key).and_then(Value::as_f64);
+        let bound = |key: &str| get(map, key).and_then(Value::as_f64);
         if let Some(least) = bound("minItems").filter(|least| (items.len() as f64) < *least) {
             out.add(path, format!("Array must have at least {least} items"));
         }
         if let Some(most) = bound("maxItems").filter(|most| (items.len() as f64) > *most) {
             out.add(path, format!("Array must have at most {most} items"));
         }
-        if map.get("uniqueItems") == Some(&Value::Bool(true)) {
+        if get(map, "uniqueItems") == Some(&Value::Bool(true)) {
             for (second, item) in items.iter().enumerate() {
                 if let Some(first) = items[..second].iter().position(|other| equal(other, item)) {
                     out.add(path, format!("array items[{first},{second}] must be unique"));
                 }
             }
         }
-        if let Some(schema) = map.get("contains") {
+        if let Some(schema) = get(map, "contains") {
             let mut best: Option<Outcome> = None;
             let mut valid = false;
             for (index, item) in items.iter().enumerate() {
@@ -310,14 +310,14 @@ impl<'d> Walk<'d> {
         depth: usize,
         out: &mut Outcome,
     ) {
-        let bound = |key: &str| map.get(key).and_then(Value::as_f64);
+        let bound = |key: &str| get(map, key).and_then(Value::as_f64);
         if let Some(least) = bound("minProperties").filter(|least| (entries.len() as f64) < *least) {
             out.add(path, format!("Must have at least {least} properties"));
         }
         if let Some(most) = bound("maxProperties").filter(|most| (entries.len() as f64) > *most) {
             out.add(path, format!("Must have at most {most} properties"));
         }
-        if let Some(Value::Array(required)) = map.get("required") {
+        if let Some(Value::Array(required)) = get(map, "required") {
             for name in required.iter().filter_map(Value::as_str) {
                 if entries.contains_key(name) {
                     out.score += 1;
@@ -326,7 +326,7 @@ impl<'d> Walk<'d> {
                 }
             }
         }
-        let properties = map.get("properties").and_then(Value::as_object);
+        let properties = get(map, "properties").and_then(Value::as_object);
         let patterns: Vec<(Rc<Regexp>, &'d Value)> = map
             .get("patternProperties")
             .and_then(Value::as_object)
@@ -334,7 +334,7 @@ impl<'d> Walk<'d> {
             .flatten()
             .filter_map(|(pattern, schema)| Some((Regexp::compile(pattern.as_bytes()).ok()?, schema)))
             .collect();
-        let additional = map.get("additionalProperties");
+        let additional = get(map, "additionalProperties");
         if additional.is_some() || !patterns.is_empty() {
             for (key, value) in sorted(entries) {
                 let mut described = properties.is_some_and(|properties| properties.contains_key(key));
@@ -357,7 +357,7 @@ impl<'d> Walk<'d> {
                 }
             }
         }
-        if let Some(schema) = map.get("propertyNames") {
+        if let Some(schema) = get(map, "propertyNames") {
             for (key, _) in sorted(entries) {
                 let tried = self.sub(schema, &Value::String(key.clone()), path, depth);
                 if !tried.valid() {
@@ -399,7 +399,7 @@ fn type_of(value: &Value) -> &'static str {
 
 /// What was expected, if the value is none of it.
 fn wrong_type(map: &Map<String, Value>, value: &Value) -> Option<String> {
-    let types: Vec<&str> = match map.get("type")? {
+    let types: Vec<&str> = match get(map, "type")? {
         Value::String(kind) => vec![kind],
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
         _ => return None,
@@ -415,12 +415,12 @@ fn wrong_type(map: &Map<String, Value>, value: &Value) -> Option<String> {
 }
 
 fn common(map: &Map<String, Value>, value: &Value, path: &Path<'_>, out: &mut Outcome) {
-    if let Some(wanted) = map.get("const")
+    if let Some(wanted) = get(map, "const")
         && !equal(wanted, value)
     {
         out.add(path, format!("{path} does not match: {}", go_json(wanted)));
     }
-    if let Some(Value::Array(allowed)) = map.get("enum")
+    if let Some(Value::Array(allowed)) = get(map, "enum")
         && !allowed.iter().any(|allowed| equal(allowed, value))
     {
         let allowed: Vec<String> = allowed.iter().map(go_json).collect();
@@ -431,8 +431,8 @@ fn common(map: &Map<String, Value>, value: &Value, path: &Path<'_>, out: &mut Ou
 
 fn numbers(map: &Map<String, Value>, number: &Number, path: &Path<'_>, out: &mut Outcome) {
     let Some(value) = number.as_f64() else { return };
-    let bound = |key: &str| map.get(key).and_then(Value::as_f64);
-    let flagged = |key: &str| map.get(key) == Some(&Value::Bool(true));
+    let bound = |key: &str| get(map, key).and_then(Value::as_f64);
+    let flagged = |key: &str| get(map, key) == Some(&Value::Bool(true));
     if let Some(step) = bound("multipleOf")
         && step != 0.0
     {
@@ -473,7 +473,7 @@ fn plain(number: f64) -> String {
 }
 
 fn strings(map: &Map<String, Value>, text: &str, path: &Path<'_>, out: &mut Outcome) {
-    let bound = |key: &str| map.get(key).and_then(Value::as_f64);
+    let bound = |key: &str| get(map, key).and_then(Value::as_f64);
     let length = text.chars().count() as f64;
     if let Some(least) = bound("minLength").filter(|least| length < *least) {
         out.add(path, format!("String length must be greater than or equal to {least}"));
@@ -481,12 +481,12 @@ fn strings(map: &Map<String, Value>, text: &str, path: &Path<'_>, out: &mut Outc
     if let Some(most) = bound("maxLength").filter(|most| length > *most) {
         out.add(path, format!("String length must be less than or equal to {most}"));
     }
-    if let Some(Value::String(pattern)) = map.get("pattern")
+    if let Some(Value::String(pattern)) = get(map, "pattern")
         && Regexp::compile(pattern.as_bytes()).is_ok_and(|regex| !regex.is_match(text.as_bytes()))
     {
         out.add(path, format!("Does not match pattern '{pattern}'"));
     }
-    if let Some(Value::String(name)) = map.get("format")
+    if let Some(Value::String(name)) = get(map, "format")
         && !format::fits(name, text)
     {
         out.add(path, format!("Does not match format '{name}'"));

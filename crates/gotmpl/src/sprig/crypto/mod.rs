@@ -6,6 +6,8 @@ mod cipher;
 mod der;
 #[cfg(feature = "crypto")]
 mod keys;
+#[cfg(all(feature = "crypto", target_arch = "x86_64"))]
+mod lanes;
 mod modular;
 #[cfg(feature = "crypto")]
 mod password;

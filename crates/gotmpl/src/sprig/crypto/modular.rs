@@ -36,6 +36,21 @@ impl<const N: usize> Modulus<N> {
         one
     }
 
+    /// What the lowest digit must be multiplied with to give -1.
+    #[cfg(all(feature = "crypto", target_arch = "x86_64"))]
+    pub(super) fn inverse(&self) -> u64 {
+        self.inverse
+    }
+
+    /// `R·2^more` below the modulus: one in Montgomery's form with a larger `R`.
+    #[cfg(all(feature = "crypto", target_arch = "x86_64"))]
+    pub(super) fn power_of_two(&self, more: usize) -> Digits<N> {
+        let mut power = self.one();
+        self.settle(&mut power, 0);
+        (0..more).for_each(|_| self.double(&mut power));
+        power
+    }
+
     /// Takes the modulus away, wrapping; tells whether it was larger.
     fn subtract(&self, number: &mut Digits<N>) -> bool {
         let mut borrow = false;

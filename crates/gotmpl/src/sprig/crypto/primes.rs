@@ -81,10 +81,53 @@ fn random_digits<const N: usize>(random: &mut StdRng) -> Digits<N> {
     std::array::from_fn(|_| random.next_u64())
 }
 
-fn is_prime<const N: usize>(candidate: &Digits<N>, random: &mut StdRng) -> bool {
-    let modulus = Modulus::new(*candidate);
-    let rounds = if N < 16 { SMALL_ROUNDS } else { ROUNDS };
-    modulus.passes_fermat() && (0..rounds).all(|_| modulus.passes_miller_rabin(&random_digits(random)))
+/// The first of some candidates that is prime.
+fn first_prime<const N: usize>(candidates: &[Digits<N>], random: &mut StdRng) -> Option<Digits<N>> {
+    candidates.chunks(TOGETHER).find_map(|some| {
+        let known = match some {
+            // A few are faster one by one.
+            [first, _, _, ..] => {
+                fermat_together(&std::array::from_fn(|at| some.get(at).copied().unwrap_or(*first)))
+            }
+            _ => None,
+        };
+        let mut numbered = some.iter().enumerate();
+        let passes = |at: usize, it: &Digits<N>| match known {
+            Some(known) => known >> at & 1 == 1,
+            None => Modulus::new(*it).passes_fermat(),
+        };
+        numbered.find(|(at, it)| passes(*at, it) && passes_rounds(it, random)).map(|(_, it)| *it)
+    })
+}
+
+/// Whether a number that passes Fermat's test also passes those that no other number can expect to.
+fn passes_rounds<const N: usize>(candidate: &Digits<N>, random: &mut StdRng) -> bool {
+    if N < 16 {
+        let modulus = Modulus::new(*candidate);
+        return (0..SMALL_ROUNDS).all(|_| modulus.passes_miller_rabin(&random_digits(random)));
+    }
+    let bases: [Digits<N>; ROUNDS] = std::array::from_fn(|_| random_digits(random));
+    match rounds_together(candidate, &std::array::from_fn(|at| bases[at % ROUNDS])) {
+        Some(passed) => passed == u8::MAX,
+        None => bases.iter().all(|base| Modulus::new(*candidate).passes_miller_rabin(base)),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+use super::lanes::{LANES as TOGETHER, fermat as fermat_together, miller_rabin as rounds_together};
+
+/// How many candidates are looked at together.
+#[cfg(not(target_arch = "x86_64"))]
+const TOGETHER: usize = 8;
+
+#[cfg(not(target_arch = "x86_64"))]
+fn fermat_together<const N: usize>(_: &[Digits<N>; TOGETHER]) -> Option<u8> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn rounds_together<const N: usize>(_: &Digits<N>, _: &[Digits<N>; TOGETHER]) -> Option<u8> {
+    None
 }
 
 fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
@@ -109,11 +152,10 @@ fn prime<const N: usize>(seed: Seed) -> BigUint {
             struck.iter_mut().skip(first as usize).step_by(*divisor as usize).for_each(|it| *it = true);
         }
         let open = struck.iter().enumerate().filter(|(_, struck)| !**struck);
-        for candidate in open.filter_map(|(step, _)| advanced(&start, step)) {
-            let fits = remainders(&candidate, &[65_537])[0] != 1;
-            if fits && is_prime(&candidate, random) {
-                return to_number(&candidate);
-            }
+        let open = open.filter_map(|(step, _)| advanced(&start, step));
+        let fitting: Vec<_> = open.filter(|it| remainders(it, &[65_537])[0] != 1).collect();
+        if let Some(found) = first_prime(&fitting, random) {
+            return to_number(&found);
         }
     }
 }
@@ -154,7 +196,7 @@ pub(super) fn dsa_parameters(seed: Seed) -> (BigUint, BigUint, BigUint) {
             if found.len() == L {
                 digits.copy_from_slice(&found);
                 let open = digits[L - 1] >> 63 == 1 && !remainders(&digits, small).contains(&0);
-                if open && is_prime(&digits, random) {
+                if open && first_prime(&[digits], random).is_some() {
                     let exponent = (&p - &one) / &q;
                     let bases = (2_u8..).map(|base| BigUint::from(base).modpow(&exponent, &p));
                     if let Some(g) = bases.into_iter().find(|g| *g > one) {

@@ -61,6 +61,7 @@ async fn s30_auto_rollback() {
     let failure = world.failed(&[config_map("a", "2"), early, never("b")]).await;
     let rolled = failure.report().and_then(|report| report.rollback.as_ref()).expect("rolled back");
     assert_eq!((rolled.status.as_str(), rolled.revision), ("deployed", 3));
+    assert!(failure.to_string().ends_with("rolled back to revision 1, as revision 3"), "{failure}");
     let expected = [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)];
     assert_eq!(world.statuses().await, expected);
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");

@@ -29,9 +29,10 @@ async fn s40_saved_plans() {
     world.deployed(&[config_map("a", "1")]).await;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "hunter2"}});
     let plan = world.plan(&[config_map("a", "2"), secret]).await.expect("plans");
-    let refused = saved::save(&plan, None, world.events.redactor()).expect_err("is not written in clear");
+    let refused =
+        saved::save(&plan, "here", None, world.events.redactor()).expect_err("is not written in clear");
     assert!(refused.to_string().contains("Secret/s is secret"), "{refused}");
-    let bytes = saved::save(&plan, Some(KEY), world.events.redactor()).expect("saves");
+    let bytes = saved::save(&plan, "here", Some(KEY), world.events.redactor()).expect("saves");
     let text_of = String::from_utf8_lossy(&bytes);
     assert!(!text_of.contains("hunter2") && !text_of.contains("aHVudGVyMg"), "{text_of}");
     assert!(saved::load(&bytes, None).is_err());
@@ -40,6 +41,8 @@ async fn s40_saved_plans() {
     assert!(saved::load(tampered.as_bytes(), Some(KEY)).is_err());
 
     let good = saved::load(&bytes, Some(KEY)).expect("loads");
+    assert!(good.check_cluster("here").is_ok() && good.check_cluster("").is_ok());
+    assert!(matches!(good.check_cluster("elsewhere"), Err(Failure::Stale(_))));
     let now = jiff::Timestamp::now();
     assert!(good.check_age(now, Duration::from_secs(7200)).is_ok());
     let tomorrow = now.saturating_add(Duration::from_secs(86400)).expect("is in range");
@@ -59,7 +62,7 @@ async fn s40_saved_plans() {
     // What is deployed is what was saved, whatever the source says by now; a rollback stays one.
     let request = world.with(Content::Revision(Some(1)));
     let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
-    let bytes = saved::save(&plan, Some(KEY), world.events.redactor()).expect("saves");
+    let bytes = saved::save(&plan, "here", Some(KEY), world.events.redactor()).expect("saves");
     carry_out(&world, &saved::load(&bytes, Some(KEY)).expect("loads"), false).await.expect("runs");
     let history = world.history().await;
     assert_eq!(history.releases[2].info.description, "Rollback to 1");
@@ -85,17 +88,17 @@ async fn plans_in_clear_hold_no_secret() {
         ("encoded", config_map("a", "dG9rLTEyMzQ1Njc4"), "a secret value is part of the plan"),
     ] {
         let plan = world.plan(&[object]).await.expect("plans");
-        let refused = saved::save(&plan, None, &known).expect_err(what).to_string();
+        let refused = saved::save(&plan, "here", None, &known).expect_err(what).to_string();
         assert!(refused.contains(says) && refused.contains("give a key"), "{what}: {refused}");
-        assert!(saved::save(&plan, Some(KEY), &known).is_ok(), "{what}");
+        assert!(saved::save(&plan, "here", Some(KEY), &known).is_ok(), "{what}");
     }
     let mut world = world;
     world.values = json!({"token": "tok-12345678"});
     let plan = world.plan(std::slice::from_ref(&open)).await.expect("plans");
-    assert!(saved::save(&plan, None, &known).is_err(), "in the values");
+    assert!(saved::save(&plan, "here", None, &known).is_err(), "in the values");
     world.values = json!({});
     let plan = world.plan(&[open]).await.expect("plans");
-    let bytes = saved::save(&plan, None, &known).expect("holds nothing secret");
+    let bytes = saved::save(&plan, "here", None, &known).expect("holds nothing secret");
     assert!(saved::load(&bytes, None).is_ok());
 }
 
@@ -307,7 +310,7 @@ async fn config_maps_hold_releases_too() {
     world.deployed(&[config_map("a", "2")]).await;
     assert!(world.get("Secret", "sh.helm.release.v1.demo.v1").await.is_none());
     assert!(world.get("ConfigMap", "sh.helm.release.v1.demo.v2").await.is_some());
-    let rows = inspect::list(&world.cluster, CONFIG_MAPS, "t1", Scope::Everywhere).await.expect("lists");
+    let rows = inspect::list(&world.cluster, CONFIG_MAPS, "t1", Scope::Everywhere, "").await.expect("lists");
     assert_eq!((rows.len(), rows[0].revision), (1, 2));
     assert_eq!(inspect::history(&world.cluster, CONFIG_MAPS, "t1", "demo").await.expect("reads").len(), 2);
     let read = |revision| inspect::revision(&world.cluster, CONFIG_MAPS, "t1", "demo", revision);
@@ -319,6 +322,10 @@ async fn config_maps_hold_releases_too() {
     let request = world.with(Content::Revision(None));
     let drift = inspect::drift(&world.cluster, &request, None, &Default::default()).await.expect("compares");
     assert_eq!(drift.len(), 1);
+    assert!(
+        drift[0].reason.as_deref().is_some_and(|who| who.contains("written by kubectl-edit")),
+        "{drift:?}"
+    );
     world.run(&world.with(Content::Revision(None))).await.expect("rolls back");
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     world.delete().await;

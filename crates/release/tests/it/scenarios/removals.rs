@@ -73,15 +73,32 @@ async fn s25_moved_and_unknown_kinds() {
         .replace("networking.k8s.io/v1", "extensions/v1beta1");
     record.manifest.push_str("---\napiVersion: extensions/v1beta1\nkind: Gone\nmetadata:\n  name: old\n");
     world.storage().update(&record).await.expect("stores");
-    let before_plan = std::time::Instant::now();
     let plan = world.plan(&[web.clone(), ingress.clone()]).await.expect("plans");
-    assert!(before_plan.elapsed().as_secs() < 10, "nobody waits for kinds that do not come");
     assert!(plan.removals.is_empty());
     world.deployed(&[web, ingress]).await;
     let after = (world.get("Deployment", "web").await, world.get("Ingress", "web").await);
     assert_eq!(text(&before.0, "/metadata/uid"), text(&after.0, "/metadata/uid"));
     assert_eq!(text(&before.1, "/metadata/uid"), text(&after.1, "/metadata/uid"));
     world.delete().await;
+}
+
+/// Scenario 25: kinds that are gone cost no waiting, neither a plan nor a run. Time is virtual: only waiting
+/// takes any.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_kinds_that_are_gone() {
+    let world = World::bare();
+    world.deployed(&[config_map("a", "1")]).await;
+    let mut record = world.history().await.releases[0].clone();
+    for number in 0..20 {
+        record.manifest.push_str(&format!(
+            "---\napiVersion: gone{number}.example.com/v1\nkind: Gone\nmetadata:\n  name: old{number}\n"
+        ));
+    }
+    world.storage().update(&record).await.expect("stores");
+    let started = tokio::time::Instant::now();
+    world.plan(&[config_map("a", "2")]).await.expect("plans");
+    world.deployed(&[config_map("a", "2")]).await;
+    assert!(started.elapsed() < std::time::Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
 /// Scenario 27: what belongs to anyone has no owner and survives.
@@ -92,6 +109,7 @@ async fn s27_ownership_anyone() {
     world.deployed(&[config_map("a", "1"), free.clone()]).await;
     let live = world.get("ConfigMap", "free").await;
     assert_eq!(text(&live, "/metadata/annotations/meta.helm.sh~1release-name"), "");
+    assert_eq!(text(&live, "/metadata/annotations/meta.helm.sh~1release-namespace"), "");
     assert_eq!(text(&live, "/metadata/labels/app.kubernetes.io~1managed-by"), "");
     world.deployed(&[config_map("a", "1")]).await;
     assert!(world.get("ConfigMap", "free").await.is_some());
@@ -124,14 +142,23 @@ async fn s28_resource_policies() {
     world.deployed(&objects("1")).await;
     assert!(world.get("ConfigMap", "never").await.is_none());
     let before = world.get("ConfigMap", "again").await;
+    // What somebody changes by hand stays as well where nothing may be updated.
+    let patch = Patch::Merge(json!({"data": {"key": "by hand"}}));
+    let options = WriteOptions::manager("kubectl-edit");
+    world.cluster.patch(&place("ConfigMap", "fixed"), &patch, &options, None).await.expect("writes");
     world.deployed(&objects("2")).await;
     assert!(world.get("ConfigMap", "never").await.is_none());
-    assert_eq!(text(&world.get("ConfigMap", "fixed").await, "/data/key"), "1");
+    assert_eq!(text(&world.get("ConfigMap", "fixed").await, "/data/key"), "by hand");
     assert_eq!(text(&world.get("ConfigMap", "stays").await, "/data/key"), "2");
     assert_eq!(world.get("ConfigMap", "again").await, before, "it is not made again");
     world.deployed(&[config_map("a", "1")]).await;
     assert!(world.get("ConfigMap", "stays").await.is_some());
     assert!(world.get("ConfigMap", "fixed").await.is_none());
+    world.deployed(&[config_map("a", "1"), policy("stays-too", "1", "keep")]).await;
+    let report = world.delete().await;
+    assert!(world.get("ConfigMap", "stays-too").await.is_some());
+    let kept: Vec<&str> = report.kept.iter().map(|kept| kept.object.as_str()).collect();
+    assert_eq!(kept, ["ConfigMap/stays-too"]);
 }
 
 /// Scenario 54: a wrong annotation in what was stored before does not block.
@@ -148,4 +175,25 @@ async fn s54_old_mistakes_do_not_block() {
     world.storage().update(&record).await.expect("stores");
     world.deployed(&[config_map("a", "2")]).await;
     assert!(world.get("ConfigMap", "b").await.is_none());
+}
+
+/// What an earlier revision says wrongly becomes the safe choice.
+#[tokio::test]
+async fn old_mistakes_become_the_safe_choice() {
+    for (note, stays) in [
+        ("werf.io/resource-policy: sometimes", true),
+        ("werf.io/ownership: nobody", false),
+        ("werf.io/delete-propagation: Sideways", false),
+        ("werf.io/delete-dependency-x: state=ready", false),
+        ("werf.io/deploy-on: tomorrow", false),
+    ] {
+        let world = World::bare();
+        world.deployed(&[config_map("a", "1"), config_map("b", "1")]).await;
+        let mut record = world.history().await.releases[0].clone();
+        let (old, new) = ("  name: b\n", format!("  name: b\n  annotations:\n    {note}\n"));
+        record.manifest = record.manifest.replace(old, &new);
+        world.storage().update(&record).await.expect("stores");
+        world.deployed(&[config_map("a", "2")]).await;
+        assert_eq!(world.get("ConfigMap", "b").await.is_some(), stays, "{note}");
+    }
 }

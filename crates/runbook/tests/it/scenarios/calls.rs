@@ -36,7 +36,7 @@ async fn calls(world: &World, steps: &str) -> Vec<String> {
 async fn apply_posts_then_patches() {
     let world = World::new();
     let step = |more: &str| {
-        format!("  - {{name: a, timeout: 10s, apply: {{manifests: [{}]{more}}}}}\n", inline("a", "1"))
+        format!("  - {{name: a, timeout: 60s, apply: {{manifests: [{}]{more}}}}}\n", inline("a", "1"))
     };
     let post = format!("POST {MAPS}?fieldManager=khook");
     assert_eq!(calls(&world, &step("")).await, [post.as_str()]);
@@ -93,7 +93,7 @@ async fn delete_says_what_becomes_of_dependents_and_looks_until_it_is_gone() {
     world.put(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})).await;
     world.sandbox.settle().await;
-    let job = calls(&world, "  - {name: d, timeout: 20s, delete: {resource: job/j}}\n").await;
+    let job = calls(&world, "  - {name: d, timeout: 60s, delete: {resource: job/j}}\n").await;
     assert_eq!(
         job,
         [format!("GET {JOBS}/j"), format!("DELETE {JOBS}/j Foreground"), format!("GET {JOBS}/j")]
@@ -139,7 +139,7 @@ async fn wait_and_rollout_status_only_read() {
         ("rollout: {status: deployment/web, namespace: default}", format!("GET {WEB}")),
     ] {
         assert_eq!(
-            calls(&world, &format!("  - {{name: w, timeout: 20s, {step}}}\n")).await,
+            calls(&world, &format!("  - {{name: w, timeout: 60s, {step}}}\n")).await,
             [read],
             "{step}"
         );
@@ -160,7 +160,7 @@ async fn rollout_restart_reads_and_patches() {
 #[tokio::test]
 async fn job_replaces_its_own_and_reads_the_words_of_one_that_failed() {
     let world = World::new();
-    let step = "  - {name: j, timeout: 20s, job: {image: i}}\n";
+    let step = "  - {name: j, timeout: 60s, job: {image: i}}\n";
     let (get, post) = (format!("GET {JOBS}/j"), format!("POST {JOBS}?fieldManager=khook"));
     assert_eq!(calls(&world, step).await, [get.as_str(), &post, &get]);
     let delete = format!("DELETE {JOBS}/j Foreground");
@@ -199,7 +199,7 @@ async fn helm_stores_a_revision_before_it_applies_and_marks_it_after() {
     let world = World::new();
     let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
     world.chart("app", "", &format!("{}---\n{}", map("one"), map("two")));
-    let step = "  - {name: app, timeout: 30s, helm: {chart: ./app}}\n";
+    let step = "  - {name: app, timeout: 60s, helm: {chart: ./app}}\n";
     let writes = |made: &[String]| -> Vec<String> {
         // A plan is made with dry runs, which write nothing.
         made.iter().filter(|line| !line.starts_with("GET") && !line.contains("dryRun=All")).cloned().collect()
@@ -241,7 +241,7 @@ async fn helm_stores_a_revision_before_it_applies_and_marks_it_after() {
     let put = |revision: &str| format!("PUT {SECRETS}/{revision}?fieldManager=helm");
     assert_eq!(made, [format!("POST {SECRETS}?fieldManager=helm"), put("v2"), put("v3")], "{again:#?}");
     let deleted =
-        of_the_release(calls(&world, "  - {name: d, timeout: 30s, delete: {release: app}}\n").await);
+        of_the_release(calls(&world, "  - {name: d, timeout: 60s, delete: {release: app}}\n").await);
     let made: Vec<String> = writes(&deleted).iter().map(|line| release(line)).collect();
     assert_eq!(
         made,
@@ -324,9 +324,9 @@ fn judge(report: &RunReport) -> Then {
 
 /// The steps with their own call, and whether they look again and again anyway.
 fn steps_and_calls() -> [(String, &'static str, &'static str, bool); 7] {
-    let waits = "  - {name: w, timeout: 20s, wait: {for: 'jsonpath={.data.key}', on: cm, selector: app=x}}\n";
+    let waits = "  - {name: w, timeout: 60s, wait: {for: 'jsonpath={.data.key}', on: cm, selector: app=x}}\n";
     [
-        (map_step("a", ", timeout: 20s"), "POST", "configmaps", false),
+        (map_step("a", ", timeout: 60s"), "POST", "configmaps", false),
         (
             "  - {name: p, patch: {target: cm/there, patch: {data: {x: y}}}}\n".into(),
             "PATCH",
@@ -342,12 +342,12 @@ fn steps_and_calls() -> [(String, &'static str, &'static str, bool); 7] {
             false,
         ),
         (
-            "  - {name: s, timeout: 20s, rollout: {status: deployment/web, namespace: default}}\n".into(),
+            "  - {name: s, timeout: 60s, rollout: {status: deployment/web, namespace: default}}\n".into(),
             "GET",
             "deployments",
             true,
         ),
-        ("  - {name: j, timeout: 20s, job: {image: i}}\n".into(), "POST", "jobs", false),
+        ("  - {name: j, timeout: 60s, job: {image: i}}\n".into(), "POST", "jobs", false),
     ]
 }
 

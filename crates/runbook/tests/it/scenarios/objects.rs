@@ -157,7 +157,7 @@ const WIDGETS: &str = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourc
 async fn s47_a_definition_and_its_object_in_one_step() {
     let world = World::new();
     let steps = format!(
-        "  - name: a\n    timeout: 20s\n    apply:\n      manifests:\n        - inline: '{WIDGETS}'\n        - inline: '{{apiVersion: demo.io/v1, kind: Widget, metadata: {{name: w}}, spec: {{size: 1}}}}'\n"
+        "  - name: a\n    timeout: 60s\n    apply:\n      manifests:\n        - inline: '{WIDGETS}'\n        - inline: '{{apiVersion: demo.io/v1, kind: Widget, metadata: {{name: w}}, spec: {{size: 1}}}}'\n"
     );
     let report = world.apply(&steps).await;
     assert!(report.is_success(), "{report:?}");
@@ -176,9 +176,9 @@ async fn s47_a_definition_and_its_object_in_one_step() {
 #[tokio::test]
 async fn s48_skip_if_exists() {
     let world = World::new();
-    let steps = |wait: &str| {
+    let steps = |timeout: &str, wait: &str| {
         format!(
-            "  - {{name: a, timeout: 100ms, apply: {{skipIf: exists, manifests: [{}, {}]{wait}}}}}\n",
+            "  - {{name: a, timeout: {timeout}, apply: {{skipIf: exists, manifests: [{}, {}]{wait}}}}}\n",
             inline("one", "new"),
             inline("two", "new")
         )
@@ -187,18 +187,18 @@ async fn s48_skip_if_exists() {
         world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "old"}}))
     };
     put("one").await;
-    assert!(world.apply(&steps("")).await.is_success());
+    assert!(world.apply(&steps("60s", "")).await.is_success());
     assert_eq!(world.config_map("one").await.unwrap()["data"]["key"], "new");
     put("one").await;
     let before = world.cluster.calls();
-    let report = world.apply(&steps("")).await;
+    let report = world.apply(&steps("60s", "")).await;
     assert!(report.is_success());
     assert!(report.step("a").unwrap().note.as_ref().unwrap().contains("skipIf"));
     assert_eq!(since(&world, &before).writes(), 0);
     assert_eq!(world.config_map("one").await.unwrap()["data"]["key"], "old");
     // The wait is made all the same, and can fail.
-    assert!(world.apply(&steps(", waitFor: 'jsonpath={.data.key}'")).await.is_success());
-    let report = world.apply(&steps(", waitFor: 'jsonpath={.data.key}=never'")).await;
+    assert!(world.apply(&steps("60s", ", waitFor: 'jsonpath={.data.key}'")).await.is_success());
+    let report = world.apply(&steps("2s", ", waitFor: 'jsonpath={.data.key}=never'")).await;
     assert!(error(&report, "a").contains("0 of 2 objects meet"), "{report:?}");
 }
 
@@ -206,7 +206,7 @@ async fn s48_skip_if_exists() {
 async fn s49_a_condition_on_what_has_no_status() {
     let world = World::new();
     let steps = "  - name: a
-    timeout: 1500ms
+    timeout: 3s
     apply:
       waitFor: condition=Available
       manifests:
@@ -252,10 +252,12 @@ async fn s50_a_condition_of_an_older_generation_does_not_count() {
     let options = slipway_cluster::WriteOptions::manager("somebody");
     cluster.patch(&at, &grown, &options, None).await.unwrap();
     set(1).await;
-    let steps = "  - {name: w, timeout: 100ms, wait: {for: condition=Available, on: deployment/d}}\n";
-    assert!(!world.apply(steps).await.is_success());
+    let steps = |timeout: &str| {
+        format!("  - {{name: w, timeout: {timeout}, wait: {{for: condition=Available, on: deployment/d}}}}\n")
+    };
+    assert!(!world.apply(&steps("1s")).await.is_success());
     set(2).await;
-    assert!(world.apply(steps).await.is_success());
+    assert!(world.apply(&steps("60s")).await.is_success());
 }
 
 #[tokio::test]
@@ -289,7 +291,7 @@ async fn s51_delete_in_all_its_forms() {
     assert!(world.apply("  - {name: d, delete: {resource: job/j}}\n").await.is_success());
     world.sandbox.settle().await;
     let left = world
-        .apply("  - {name: w, timeout: 5s, wait: {for: delete, on: pods, selector: job-name=j}}\n")
+        .apply("  - {name: w, timeout: 60s, wait: {for: delete, on: pods, selector: job-name=j}}\n")
         .await;
     assert!(left.is_success(), "{left:?}");
 }
@@ -298,7 +300,7 @@ async fn s51_delete_in_all_its_forms() {
 async fn s51_what_holds_an_object_is_named() {
     let world = World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stuck", "finalizers": ["demo.io/hold"]}})).await;
-    let report = world.apply("  - {name: d, timeout: 100ms, delete: {resource: configmap/stuck}}\n").await;
+    let report = world.apply("  - {name: d, timeout: 2s, delete: {resource: configmap/stuck}}\n").await;
     let told = error(&report, "d");
     assert!(told.contains("demo.io/hold") && told.contains("being deleted since"), "{told}");
     // One of the same name that came after it counts as gone.
@@ -317,7 +319,7 @@ async fn s51_what_holds_an_object_is_named() {
         world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stuck"}})).await;
     };
     let (report, ()) = tokio::join!(
-        world.apply("  - {name: d, timeout: 20s, delete: {resource: configmap/stuck}}\n"),
+        world.apply("  - {name: d, timeout: 60s, delete: {resource: configmap/stuck}}\n"),
         again
     );
     assert!(report.is_success(), "{report:?}");
@@ -350,7 +352,7 @@ async fn s53_patches() {
     assert!(report.is_success(), "{report:?}");
     // Custom resources take no strategic patch.
     let crd = format!(
-        "  - {{name: a, timeout: 20s, apply: {{manifests: [{{inline: '{WIDGETS}'}}, {{inline: '{{apiVersion: demo.io/v1, kind: Widget, metadata: {{name: w}}}}'}}]}}}}\n"
+        "  - {{name: a, timeout: 60s, apply: {{manifests: [{{inline: '{WIDGETS}'}}, {{inline: '{{apiVersion: demo.io/v1, kind: Widget, metadata: {{name: w}}}}'}}]}}}}\n"
     );
     let report = world.apply(&crd).await;
     assert_eq!(statuses(&report), ["a ok"], "{report:?}");

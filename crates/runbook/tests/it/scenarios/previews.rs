@@ -16,8 +16,8 @@ const CORPUS: &str = "  - {name: new, apply: {manifests: [{inline: '{apiVersion:
   - {name: kill, delete: {resource: configmap/doomed}}
   - {name: tweak, patch: {target: configmap/old, patch: {data: {c: d}}}}
   - {name: hold, wait: {for: 'jsonpath={.metadata.uid}', on: configmap/old}}
-  - {name: first, timeout: 30s, job: {image: i}}
-  - {name: web, timeout: 30s, helm: {chart: ./app}}
+  - {name: first, timeout: 60s, job: {image: i}}
+  - {name: web, timeout: 60s, helm: {chart: ./app}}
   - {name: off, when: 'false', apply: {manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: off}}'}]}}
   - {name: again, rollout: {restart: deployment/d, namespace: default}}
 ";
@@ -236,19 +236,17 @@ async fn only_and_rerun_choose_steps() {
 }
 
 #[tokio::test]
-async fn s70_500_steps_are_read_and_planned_at_once() {
+async fn s70_500_steps_are_read_and_planned() {
+    // How fast, `cargo xtask bench runbook` measures.
     let world = World::new();
     let step = |index: usize| {
         let needs = if index == 0 { String::new() } else { format!(", needs: [s{}]", (index - 1) / 2) };
         map_step(&format!("s{index}"), &needs)
     };
     let steps: String = (0..500).map(step).collect();
-    let began = std::time::Instant::now();
     let document = world.document("", &steps);
     let planned = plan::offline(&document).unwrap();
     assert_eq!(planned.steps.len(), 500);
-    // Unoptimised, on a busy machine; the figure is measured by `cargo xtask bench runbook`.
-    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Reading documents and variables: scenarios 1 to 21, 26 and 27.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use slipway_event::Redactor;
@@ -219,9 +219,7 @@ fn s07_documents_keys_and_aliases_too_many() {
             vec![format!("*x{}", level - 1); 10].join(", ")
         ));
     }
-    let began = Instant::now();
     assert!(codes(&read(&bomb).expect_err("a bomb")).contains(&"E010".to_owned()));
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let deep = format!("{HEAD}{good}x: {}{}\n", "[".repeat(5000), "]".repeat(5000));
     assert!(codes(&read(&deep).expect_err("too deep")).contains(&"E010".to_owned()));
 }

@@ -21,7 +21,7 @@ async fn revisions(world: &World) -> Vec<(u32, Status)> {
 }
 
 fn step(more: &str) -> String {
-    format!("  - {{name: app, timeout: 30s, helm: {{chart: ./app{more}}}}}\n")
+    format!("  - {{name: app, timeout: 60s, helm: {{chart: ./app{more}}}}}\n")
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn s39_what_was_left_pending() {
     pending().await;
     let report = world.apply(&step("")).await;
     assert!(error(&report, "app").contains("another operation is in progress"), "{report:?}");
-    world.clock.advance(Duration::from_secs(60));
+    world.clock.advance(Duration::from_secs(90));
     let report = world.apply(&step("")).await;
     assert!(report.is_success(), "{report:?}");
     assert!(world.said().contains("abandoned operation recovered"));
@@ -124,7 +124,7 @@ const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app}\
 async fn s40_atomic_leaves_nothing_half_done() {
     let world = World::new();
     world.chart("app", "fail: ''\ntag: 1\n", WEB);
-    let bad = step(", atomic: true, values: {fail: imagepull, tag: 2}").replace("30s", "3s");
+    let bad = step(", atomic: true, values: {fail: imagepull, tag: 2}").replace("60s", "5s");
     let report = world.apply(&bad).await;
     let told = error(&report, "app");
     assert!(told.contains("uninstalled"), "{told}");
@@ -198,7 +198,7 @@ async fn s43_definitions_beside_templates() {
         .unwrap();
     assert!(definition["spec"]["names"]["shortNames"].is_null(), "{definition}");
     let before = world.cluster.calls();
-    let report = world.apply("  - {name: d, timeout: 30s, delete: {release: app}}\n").await;
+    let report = world.apply("  - {name: d, timeout: 60s, delete: {release: app}}\n").await;
     assert!(report.is_success(), "{report:?}");
     assert!(world.cluster.calls().since(&before).of(slipway_cluster::Verb::Delete) > 0);
     assert!(world.get("demo.io/v1", "Widget", "default", "w").await.is_none());
@@ -221,7 +221,7 @@ async fn s52_a_release_is_deleted_once_and_only_what_is_its_own() {
     taken["metadata"].as_object_mut().unwrap().remove("managedFields");
     taken["metadata"]["annotations"]["meta.helm.sh/release-name"] = "other".into();
     world.put(taken).await;
-    let report = world.apply("  - {name: d, timeout: 30s, delete: {release: app}}\n").await;
+    let report = world.apply("  - {name: d, timeout: 60s, delete: {release: app}}\n").await;
     assert!(report.is_success(), "{report:?}");
     assert!(world.config_map("app").await.is_none());
     assert!(world.config_map("taken").await.is_some());
@@ -243,8 +243,8 @@ async fn s45_charts_come_through_the_remote() {
     let path = world.dir.path().join("app");
     world.shelf.charts.lock().unwrap().insert("app@1.0.0".into(), path.clone());
     world.shelf.charts.lock().unwrap().insert("oci://registry.example/charts/app:1.0.0".into(), path);
-    let steps = "  - {name: app, timeout: 30s, helm: {chart: 'app:1.0.0', repo: 'https://charts.example', createNamespace: true, namespace: one}}
-  - {name: other, timeout: 30s, helm: {chart: 'oci://registry.example/charts/app', version: 1.0.0, createNamespace: true, namespace: two}}
+    let steps = "  - {name: app, timeout: 60s, helm: {chart: 'app:1.0.0', repo: 'https://charts.example', createNamespace: true, namespace: one}}
+  - {name: other, timeout: 60s, helm: {chart: 'oci://registry.example/charts/app', version: 1.0.0, createNamespace: true, namespace: two}}
 ";
     let report = world.apply(steps).await;
     assert!(report.is_success(), "{report:?}");

@@ -92,11 +92,11 @@ async fn s31_what_is_skipped_by_when_or_record_satisfies_needs() {
 async fn s32_retries_count_and_timeouts_name_what_is_missing() {
     let world = World::new();
     let report = world
-        .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 60ms, wait: {for: condition=Ready, on: pods}}\n")
+        .apply("  - {name: w, retries: 2, retryDelay: 1ms, timeout: 1s, wait: {for: condition=Ready, on: pods}}\n")
         .await;
     let step = report.step("w").unwrap();
     assert_eq!((step.status, step.attempts), (StepStatus::Failed, Some(3)));
-    assert!(error(&report, "w").contains("timed out after 60ms"), "{report:?}");
+    assert!(error(&report, "w").contains("timed out after 1s"), "{report:?}");
     assert!(error(&report, "w").contains("nothing is there yet"), "{report:?}");
     // A permanent refusal is not tried again.
     world
@@ -183,7 +183,7 @@ async fn s35_eager_does_not_wait_for_strangers() {
     world.options.eager = true;
     // The slow step waits for what the quick branch makes: level by level it would never come.
     let steps = [
-        "  - {name: slow, timeout: 20s, wait: {for: 'jsonpath={.data.key}', on: configmap/second}}\n"
+        "  - {name: slow, timeout: 60s, wait: {for: 'jsonpath={.data.key}', on: configmap/second}}\n"
             .to_owned(),
         map_step("first", ""),
         map_step("second", ", needs: [first]"),

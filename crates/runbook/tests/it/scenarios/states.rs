@@ -135,7 +135,7 @@ async fn s22_job_logs_are_masked() {
         ("sim/logs".to_owned(), "login with hunter2secret and aHVudGVyMnNlY3JldA==".to_owned()),
     ]);
     let report = world
-        .apply_with("state: {}", "  - {name: j, timeout: 30s, job: {image: i, env: {T: '${TOKEN}'}}}\n")
+        .apply_with("state: {}", "  - {name: j, timeout: 60s, job: {image: i, env: {T: '${TOKEN}'}}}\n")
         .await;
     let told = error(&report, "j");
     assert!(told.contains("login with ***"), "{told}");
@@ -257,7 +257,7 @@ async fn s64_destroy_takes_the_record_last() {
         "  - {name: ns, apply: {namespace: made, createNamespace: true, manifests: [{inline: '{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}'}]}}\n".to_owned(),
         map_step("a", ", needs: [ns]"),
         "  - {name: p, needs: [a], patch: {target: configmap/a, patch: {data: {z: '1'}}}}\n".to_owned(),
-        "  - {name: j, needs: [p], timeout: 30s, job: {image: i}}\n".to_owned(),
+        "  - {name: j, needs: [p], timeout: 60s, job: {image: i}}\n".to_owned(),
     ]
     .concat();
     assert!(world.apply_with("state: {}", &steps).await.is_success());

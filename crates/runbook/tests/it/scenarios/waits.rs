@@ -18,7 +18,7 @@ async fn s54_what_is_not_there_yet_is_waited_for() {
         }
         world.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).await;
     };
-    let steps = "  - {name: w, timeout: 20s, wait: {for: condition=Ready, on: pods, selector: app=x}}\n";
+    let steps = "  - {name: w, timeout: 60s, wait: {for: condition=Ready, on: pods, selector: app=x}}\n";
     let before = world.cluster.calls();
     let (report, ()) = tokio::join!(world.apply(steps), later);
     assert!(report.is_success(), "{report:?}");
@@ -27,8 +27,7 @@ async fn s54_what_is_not_there_yet_is_waited_for() {
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.demo.io"},
         "spec": {"group": "demo.io", "scope": "Namespaced", "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
-    let report =
-        world.apply("  - {name: w, timeout: 80ms, wait: {for: condition=Ready, on: gadgets}}\n").await;
+    let report = world.apply("  - {name: w, timeout: 2s, wait: {for: condition=Ready, on: gadgets}}\n").await;
     assert!(error(&report, "w").contains("serves no type `gadgets`"), "{report:?}");
     let later = async {
         tokio::time::sleep(Duration::from_millis(30)).await;
@@ -42,7 +41,7 @@ async fn s54_what_is_not_there_yet_is_waited_for() {
         }
         world.put(json!({"apiVersion": "demo.io/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"on": true}})).await;
     };
-    let steps = "  - {name: w, timeout: 20s, wait: {for: 'jsonpath={.spec.on}=true', on: gadget/g}}\n";
+    let steps = "  - {name: w, timeout: 60s, wait: {for: 'jsonpath={.spec.on}=true', on: gadget/g}}\n";
     let (report, ()) = tokio::join!(world.apply(steps), later);
     assert!(report.is_success(), "{report:?}");
 }
@@ -192,7 +191,7 @@ async fn s55_a_path_that_leads_nowhere_yet_is_waited_for() {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})).await;
     world.sandbox.settle().await;
     world.put(widget(json!([]))).await;
-    let steps = "  - {name: w, timeout: 20s, wait: {for: 'jsonpath={.status.loadBalancer.ingress[0].ip}', on: gadget/g}}\n";
+    let steps = "  - {name: w, timeout: 60s, wait: {for: 'jsonpath={.status.loadBalancer.ingress[0].ip}', on: gadget/g}}\n";
     let later = async {
         while world.wire.sent.lock().unwrap().iter().filter(|line| line.contains("/gadgets/g")).count() < 3 {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -226,7 +225,7 @@ fn workload(kind: &str, more: serde_json::Value, annotations: serde_json::Value)
 async fn s57_rollouts() {
     let world = World::new();
     let status = |kind: &str| {
-        format!("  - {{name: r, timeout: 20s, rollout: {{status: {kind}/w, namespace: default}}}}\n")
+        format!("  - {{name: r, timeout: 60s, rollout: {{status: {kind}/w, namespace: default}}}}\n")
     };
     world.put(workload("Deployment", json!({"replicas": 2}), json!({}))).await;
     assert!(world.apply(&status("deployment")).await.is_success());
@@ -279,7 +278,7 @@ async fn s57_a_rollout_that_is_stuck_ends_early() {
     world.sandbox.settle().await;
     world.sandbox.advance(Duration::from_secs(30)).await;
     let report = world
-        .apply("  - {name: r, timeout: 20s, rollout: {status: deployment/w, namespace: default}}\n")
+        .apply("  - {name: r, timeout: 60s, rollout: {status: deployment/w, namespace: default}}\n")
         .await;
     assert!(error(&report, "r").contains("ProgressDeadlineExceeded"), "{report:?}");
 }
@@ -287,7 +286,7 @@ async fn s57_a_rollout_that_is_stuck_ends_early() {
 #[tokio::test]
 async fn s58_jobs_succeed_fail_and_tell_why() {
     let world = World::new();
-    let steps = "  - {name: j, timeout: 30s, job: {image: i, command: [sh], args: ['-c', 'true'], env: {B: '2', A: '1'}}}\n";
+    let steps = "  - {name: j, timeout: 60s, job: {image: i, command: [sh], args: ['-c', 'true'], env: {B: '2', A: '1'}}}\n";
     let before = world.cluster.calls();
     let report = world.apply(steps).await;
     assert!(report.is_success(), "{report:?}");
@@ -297,7 +296,7 @@ async fn s58_jobs_succeed_fail_and_tell_why() {
     assert_eq!(job["metadata"]["labels"]["app.kubernetes.io/managed-by"], "khook");
     assert_eq!(job["spec"]["backoffLimit"], 0);
     let deadline = job["spec"]["activeDeadlineSeconds"].as_i64().unwrap();
-    assert!((1..=30).contains(&deadline));
+    assert!((1..=60).contains(&deadline));
     let container = &job["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["env"], json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]));
     // Run again it is replaced; with skipIf it is not.
@@ -330,11 +329,11 @@ async fn s58_jobs_succeed_fail_and_tell_why() {
     // skipIf does not spare one that failed.
     world.wire.pods.lock().unwrap().clear();
     assert!(
-        world.apply("  - {name: j, timeout: 30s, job: {image: i, skipIf: succeeded}}\n").await.is_success()
+        world.apply("  - {name: j, timeout: 60s, job: {image: i, skipIf: succeeded}}\n").await.is_success()
     );
     // An image that cannot be pulled is named when time runs out.
     world.wire.pods.lock().unwrap().insert("sim/fail".to_owned(), "imagepull".to_owned());
-    let report = world.apply("  - {name: j, timeout: 500ms, job: {image: i}}\n").await;
+    let report = world.apply("  - {name: j, timeout: 8s, job: {image: i}}\n").await;
     let told = error(&report, "j");
     assert!(told.contains("Pull") || told.contains("pull"), "{told}");
 }

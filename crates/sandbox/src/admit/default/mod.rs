@@ -55,6 +55,9 @@ pub(crate) fn apply(group: &str, version: &str, kind: &str, object: &mut Value) 
             default(object, "reclaimPolicy", "Delete");
             default(object, "volumeBindingMode", "Immediate");
         }
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => {
+            default_zero(&mut object["spec"], "matchingPrecedence", 1000);
+        }
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => priority_level(&mut object["spec"]),
         ("resource.k8s.io", "ResourceClaim") => device_requests(&mut object["spec"]),
         ("resource.k8s.io", "ResourceClaimTemplate") => device_requests(&mut object["spec"]["spec"]),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Causes, is_empty, label_selector, list, one_of, texts};
+use super::{Causes, is_empty, list, one_of, texts};
 use crate::admit::meta;
 use crate::status::Cause;
 
@@ -115,51 +115,6 @@ fn docker(object: &Value, key: &str, out: &mut Causes) {
     }
 }
 
-pub(super) fn claim(spec: &Value, field: &str, out: &mut Causes) {
-    if is_empty(&spec["accessModes"]) {
-        out.push(Cause::required(format!("{field}.accessModes"), "at least 1 access mode is required"));
-    }
-    access_modes(spec, field, out);
-    match spec["resources"]["requests"].get("storage") {
-        None => out.push(Cause::required(format!("{field}.resources[storage]"), "")),
-        Some(amount) => {
-            if crate::admit::quota::amount(amount).is_some_and(|a| a <= 0) {
-                out.push(Cause::invalid(
-                    format!("{field}.resources[storage]"),
-                    amount,
-                    "must be greater than zero",
-                ));
-            }
-        }
-    }
-    label_selector(&spec["selector"], &format!("{field}.selector"), out);
-    if let Some(class) = spec["storageClassName"].as_str().filter(|c| !c.is_empty()) {
-        texts(
-            meta::subdomain_problems(class),
-            &spec["storageClassName"],
-            &format!("{field}.storageClassName"),
-            out,
-        );
-    }
-    if !spec["volumeMode"].is_null() {
-        one_of(&spec["volumeMode"], format!("{field}.volumeMode"), &["Block", "Filesystem"], out);
-    }
-}
-
-fn access_modes(spec: &Value, field: &str, out: &mut Causes) {
-    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    let several = spec["accessModes"].as_array().is_some_and(|modes| modes.len() > 1);
-    if several && list(&spec["accessModes"]).any(|(_, mode)| mode == "ReadWriteOncePod") {
-        let why = "may not use ReadWriteOncePod with other access modes";
-        out.push(Cause::forbidden(format!("{field}.accessModes"), why));
-    }
-    for (_, mode) in list(&spec["accessModes"]) {
-        if !mode.as_str().is_some_and(|m| MODES.contains(&m)) {
-            out.push(Cause::not_supported(format!("{field}.accessModes"), mode, MODES));
-        }
-    }
-}
-
 pub(super) fn namespace(object: &Value, out: &mut Causes) {
     for (i, finalizer) in list(&object["spec"]["finalizers"]) {
         let text = finalizer.as_str().unwrap_or("");
@@ -194,118 +149,6 @@ pub(super) fn node(spec: &Value, out: &mut Causes) {
     }
 }
 
-pub(super) fn attachment(spec: &Value, out: &mut Causes) {
-    let source = &spec["source"];
-    if source["inlineVolumeSpec"].is_null() && is_empty(&source["persistentVolumeName"]) {
-        let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-        out.push(Cause::required("spec.source", why));
-    }
-}
-
-pub(super) fn volume(spec: &Value, out: &mut Causes) {
-    if is_empty(&spec["accessModes"]) {
-        out.push(Cause::required("spec.accessModes", ""));
-    }
-    access_modes(spec, "spec", out);
-    if is_empty(&spec["capacity"]) {
-        out.push(Cause::required("spec.capacity", ""));
-    }
-    if spec["capacity"].get("storage").is_none() {
-        out.push(Cause::not_supported("spec.capacity", &spec["capacity"], &["storage"]));
-    }
-    if let Some(amount) = spec["capacity"].get("storage")
-        && crate::admit::quota::amount(amount).is_some_and(|a| a <= 0)
-    {
-        out.push(Cause::invalid("spec.capacity[storage]", amount, "must be greater than zero"));
-    }
-    one_of(
-        &spec["persistentVolumeReclaimPolicy"],
-        "spec.persistentVolumeReclaimPolicy".into(),
-        &["Delete", "Recycle", "Retain"],
-        out,
-    );
-    let mut given = 0;
-    for source in VOLUMES {
-        if !spec[*source].is_object() {
-            continue;
-        }
-        given += 1;
-        let at = format!("spec.{source}");
-        if given > 1 {
-            out.push(Cause::forbidden(at, "may not specify more than 1 volume type"));
-            continue;
-        }
-        let path = &spec[*source]["path"];
-        match *source {
-            "nfs" => {
-                if is_empty(&spec["nfs"]["server"]) {
-                    out.push(Cause::required("spec.nfs.server", ""));
-                }
-                if is_empty(path) {
-                    out.push(Cause::required("spec.nfs.path", ""));
-                }
-                if !path.as_str().unwrap_or("").starts_with('/') {
-                    let shown = json!(path.as_str().unwrap_or(""));
-                    out.push(Cause::invalid("spec.nfs.path", &shown, "must be an absolute path"));
-                }
-            }
-            "hostPath" | "local" => {
-                if is_empty(path) {
-                    out.push(Cause::required(format!("{at}.path"), ""));
-                } else if path.as_str().is_some_and(|p| p.split('/').any(|part| part == "..")) {
-                    out.push(Cause::invalid(format!("{at}.path"), path, "must not contain '..'"));
-                }
-                if *source == "local" && spec["nodeAffinity"].is_null() {
-                    out.push(Cause::required("spec.nodeAffinity", "Local volume requires node affinity"));
-                }
-            }
-            "csi" => {
-                for key in ["driver", "volumeHandle"] {
-                    if is_empty(&spec["csi"][key]) {
-                        out.push(Cause::required(format!("{at}.{key}"), ""));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    if given == 0 {
-        out.push(Cause::required("spec", "must specify a volume type"));
-    }
-    if let Some(class) = spec["storageClassName"].as_str().filter(|class| !class.is_empty()) {
-        texts(meta::subdomain_problems(class), &spec["storageClassName"], "spec.storageClassName", out);
-    }
-    if !spec["volumeMode"].is_null() {
-        one_of(&spec["volumeMode"], "spec.volumeMode".into(), &["Block", "Filesystem"], out);
-    }
-}
-
-/// What a persistent volume may be, one of them.
-const VOLUMES: &[&str] = &[
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
-];
-
 const USAGES: &[&str] = &[
     "any",
     "cert sign",
@@ -331,6 +174,21 @@ const USAGES: &[&str] = &[
     "signing",
     "timestamping",
 ];
+
+pub(super) fn runtime_class(object: &Value, out: &mut Causes) {
+    match object["handler"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("handler", "")),
+        handler => texts(meta::label_problems(handler), &object["handler"], "handler", out),
+    }
+    super::pod::resources(&json!({"limits": object["overhead"]["podFixed"]}), "overhead.podFixed", out);
+    let scheduling = &object["scheduling"];
+    for (key, value) in meta::sorted(&scheduling["nodeSelector"]) {
+        let at = "scheduling.nodeSelector";
+        texts(meta::qualified_problems(key), &json!(key), at, out);
+        texts(meta::label_value_problems(value.as_str().unwrap_or("")), value, at, out);
+    }
+    super::pod::tolerations(&scheduling["tolerations"], "scheduling.tolerations", out);
+}
 
 pub(super) fn certificate_request(spec: &Value, out: &mut Causes) {
     use base64::Engine;
@@ -554,29 +412,7 @@ pub(super) fn quota(spec: &Value, out: &mut Causes) {
     }
 }
 
-pub(super) fn storage_class(object: &Value, out: &mut Causes) {
-    match object["provisioner"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("provisioner", "")),
-        name => {
-            let name = name.to_lowercase();
-            texts(meta::qualified_problems(&name), &json!(name), "provisioner", out);
-        }
-    }
-    if !object["reclaimPolicy"].is_null() {
-        one_of(&object["reclaimPolicy"], "reclaimPolicy".into(), &["Delete", "Retain"], out);
-    }
-    match object["volumeBindingMode"].as_str() {
-        None => out.push(Cause::required("volumeBindingMode", "")),
-        Some("Immediate" | "WaitForFirstConsumer") => {}
-        Some(_) => out.push(Cause::not_supported(
-            "volumeBindingMode",
-            &object["volumeBindingMode"],
-            &["Immediate", "WaitForFirstConsumer"],
-        )),
-    }
-}
-
-pub(super) fn priority_class(object: &Value, out: &mut Causes) {
+pub(super) fn priority_class(object: &Value, new: bool, out: &mut Causes) {
     let name = meta::text(object, "name");
     let value = object["value"].as_i64().unwrap_or(0);
     if name.starts_with("system-") {
@@ -595,7 +431,7 @@ pub(super) fn priority_class(object: &Value, out: &mut Causes) {
     } else if value > 1_000_000_000 {
         out.push(Cause::forbidden("value", "maximum allowed value of a user defined priority is 1000000000"));
     }
-    if !object["preemptionPolicy"].is_null() {
+    if new && !object["preemptionPolicy"].is_null() {
         one_of(
             &object["preemptionPolicy"],
             "preemptionPolicy".into(),

@@ -2,9 +2,13 @@
 
 mod autoscaler;
 mod config;
+mod device;
+mod flow;
 mod hooks;
 mod network;
 mod pod;
+mod policies;
+mod storage;
 mod workload;
 
 use serde_json::{Value, json};
@@ -13,6 +17,7 @@ use super::meta;
 use crate::status::Cause;
 
 pub(crate) use config::newer_event;
+pub(crate) use device::amounts;
 pub(crate) use pod::port_name_problems;
 
 /// A list of problems being gathered.
@@ -41,11 +46,11 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("", "Endpoints") => network::endpoints(object, out),
         ("", "ConfigMap") => config::config_map(object, out),
         ("", "Secret") => config::secret(object, out),
-        ("", "PersistentVolumeClaim") => config::claim(&object["spec"], "spec", out),
-        ("", "PersistentVolume") => config::volume(&object["spec"], out),
+        ("", "PersistentVolumeClaim") => storage::claim(&object["spec"], "spec", out),
+        ("", "PersistentVolume") => storage::volume(&object["spec"], out),
         ("", "Namespace") => config::namespace(object, out),
         ("", "Node") => config::node(&object["spec"], out),
-        ("storage.k8s.io", "VolumeAttachment") => config::attachment(&object["spec"], out),
+        ("storage.k8s.io", "VolumeAttachment") => storage::attachment(&object["spec"], old.is_none(), out),
         ("", "LimitRange") => config::limit_range(&object["spec"], out),
         ("", "ResourceQuota") => config::quota(&object["spec"], out),
         ("certificates.k8s.io", "CertificateSigningRequest") if old.is_none() => {
@@ -56,10 +61,33 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("rbac.authorization.k8s.io", "ClusterRole") => config::role(object, false, out),
         ("rbac.authorization.k8s.io", "RoleBinding") => config::binding(object, true, out),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => config::binding(object, false, out),
-        ("storage.k8s.io", "StorageClass") => config::storage_class(object, out),
-        ("scheduling.k8s.io", "PriorityClass") => config::priority_class(object, out),
+        ("storage.k8s.io", "StorageClass") => storage::storage_class(object, out),
+        ("scheduling.k8s.io", "PriorityClass") => config::priority_class(object, old.is_none(), out),
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => hooks::hooks(object, out),
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => hooks::hooks(object, out),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policies::policy(object, out),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            policies::binding(&object["spec"], out);
+        }
+        ("storage.k8s.io", "CSIDriver") => storage::csi_driver(&object["spec"], out),
+        ("storage.k8s.io", "CSIStorageCapacity") => storage::storage_capacity(object, out),
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, out),
+        ("node.k8s.io", "RuntimeClass") => config::runtime_class(object, out),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow::schema(object, out),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::level(object, out),
+        ("resource.k8s.io", "DeviceClass") => device::class(&object["spec"], out),
+        ("resource.k8s.io", "ResourceClaim") => {
+            device::claim(&object["spec"], "spec", out);
+            if old.is_none() {
+                amounts(&object["spec"], "spec", out);
+            }
+        }
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            device::claim(&object["spec"]["spec"], "spec.spec", out);
+            if old.is_none() {
+                amounts(&object["spec"]["spec"], "spec.spec", out);
+            }
+        }
         ("coordination.k8s.io", "Lease") => config::lease(&object["spec"], out),
         _ => {}
     }

@@ -55,10 +55,22 @@ pub(super) fn service(object: &Value, out: &mut Causes) {
         meta::validate_labels(&spec["selector"], "spec.selector", out);
     }
     one_of(&spec["sessionAffinity"], "spec.sessionAffinity".into(), &["ClientIP", "None"], out);
+    let lasting = &spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
+    if spec["sessionAffinity"] == "ClientIP" && lasting.as_i64().is_some_and(|s| !(1..=86_400).contains(&s)) {
+        let at = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+        out.push(Cause::invalid(at, lasting, "must be greater than 0 and less than 86400"));
+    }
     cluster_ips(spec, external, out);
+    if headless && matches!(kind, "NodePort" | "LoadBalancer") {
+        let why = format!("may not be set to 'None' for {kind} services");
+        out.push(Cause::invalid("spec.clusterIPs[0]", &json!("None"), &why));
+    }
     for (i, family) in list(&spec["ipFamilies"]) {
         if family != "IPv4" && family != "IPv6" {
             out.push(Cause::not_supported(format!("spec.ipFamilies[{i}]"), family, &["IPv4", "IPv6"]));
+        }
+        if list(&spec["ipFamilies"]).take(i).any(|(_, before)| before == family) {
+            out.push(Cause::duplicate(format!("spec.ipFamilies[{i}]"), family));
         }
     }
     if !spec["ipFamilyPolicy"].is_null() {
@@ -83,6 +95,10 @@ pub(super) fn service(object: &Value, out: &mut Causes) {
     }
     for (i, ip) in list(&spec["externalIPs"]) {
         let text = ip.as_str().unwrap_or("");
+        if text.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
+            let why = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
+            out.push(Cause::invalid(format!("spec.externalIPs[{i}]"), ip, why));
+        }
         if text.parse::<IpAddr>().is_err() {
             let numbers = text.split('.').all(|part| part.parse::<u8>().is_ok()) && text.contains('.');
             let why = if numbers { "must not have leading 0s" } else { BAD_IP };
@@ -132,6 +148,21 @@ pub(super) fn service(object: &Value, out: &mut Causes) {
                 "may only be set for externally-accessible services",
             ));
         }
+    }
+    let balanced = "may only be used when `type` is 'LoadBalancer'";
+    for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+        if kind != "LoadBalancer" && !spec[key].is_null() {
+            out.push(Cause::forbidden(format!("spec.{key}"), balanced));
+        }
+    }
+    let watched = kind == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
+    if spec["healthCheckNodePort"].as_i64().unwrap_or(0) != 0 && !watched {
+        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        out.push(Cause::invalid("spec.healthCheckNodePort", &spec["healthCheckNodePort"], why));
+    }
+    if !is_empty(&spec["trafficDistribution"]) {
+        let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+        one_of(&spec["trafficDistribution"], "spec.trafficDistribution".into(), &known, out);
     }
     if !is_empty(&spec["internalTrafficPolicy"]) {
         one_of(

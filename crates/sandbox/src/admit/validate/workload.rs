@@ -253,7 +253,7 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
     non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
     for (i, claim) in list(&spec["volumeClaimTemplates"]).filter(|_| new) {
-        super::config::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
+        super::storage::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
     }
     for (i, claim) in list(&spec["volumeClaimTemplates"]) {
         let at = format!("spec.template.spec.volumes[{i}]");
@@ -495,8 +495,58 @@ fn success_policy(spec: &Value, field: &str, out: &mut Causes) {
             let why = "at least one of succeededCount or succeededIndexes must be specified";
             out.push(Cause::required(at.clone(), why));
         }
-        non_negative(&rule["succeededCount"], format!("{at}.succeededCount"), out);
+        let Some(completions) = spec["completions"].as_i64() else { continue };
+        let mut indexes = None;
+        if let Some(text) = rule["succeededIndexes"].as_str() {
+            let counted = count_indexes(text, completions);
+            indexes = Some(*counted.as_ref().unwrap_or(&0));
+            if let Err(why) = counted {
+                let why = format!("error parsing succeededIndexes: {why}");
+                out.push(Cause::invalid(format!("{at}.succeededIndexes"), &rule["succeededIndexes"], &why));
+            }
+        }
+        let at = format!("{at}.succeededCount");
+        non_negative(&rule["succeededCount"], at.clone(), out);
+        let Some(count) = rule["succeededCount"].as_i64() else { continue };
+        let mut at_most = |most: i64, what: &str| {
+            if count > most {
+                let why = format!("must be less than or equal to {most} (the number of {what})");
+                out.push(Cause::invalid(at.clone(), &rule["succeededCount"], &why));
+            }
+        };
+        at_most(completions, "specified completions");
+        if let Some(indexes) = indexes {
+            at_most(indexes, "indexes in the specified succeededIndexes field");
+        }
     }
+}
+
+/// How many indexes a list such as `0,2-4` names.
+fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+    let (mut total, mut last) = (0, None);
+    for part in text.split(',').filter(|_| !text.is_empty()) {
+        let ends: Vec<&str> = part.split('-').collect();
+        if ends.len() > 2 {
+            return Err(format!(
+                "the fragment {part:?} violates the requirement that an index interval can have at most two parts separated by '-'"
+            ));
+        }
+        for (i, end) in ends.into_iter().enumerate() {
+            let Ok(index) = end.parse::<i64>() else {
+                return Err(format!("cannot convert string to integer for index: {end:?}"));
+            };
+            if index >= completions {
+                return Err(format!("too large index: {end:?}"));
+            }
+            if let Some(last) = last.filter(|last| *last >= index) {
+                return Err(format!("non-increasing order, previous: {last}, current: {index}"));
+            }
+            // The second of two ends stands for all those after the first.
+            total += last.filter(|_| i == 1).map_or(1, |first| index - first);
+            last = Some(index);
+        }
+    }
+    Ok(total)
 }
 
 /// What ends a job early, or does not count against it.

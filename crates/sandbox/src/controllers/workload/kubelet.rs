@@ -19,6 +19,9 @@ const MANAGER: &str = "kubelet";
 /// How long containers take to stop when asked nicely.
 const STOP: Duration = Duration::from_millis(300);
 const LONGEST_BACK_OFF: u64 = 300;
+/// How long it takes until an image that is not there is asked for again, and until that is known.
+const PULL_BACK_OFF: Duration = Duration::from_secs(20);
+const PULL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -114,7 +117,22 @@ impl Kubelet {
                 }
                 self.start(pod, &plan, attempt, cluster)
             }
-            Some("ImagePullBackOff") => Ok(Next::Done),
+            Some("ImagePullBackOff") => {
+                let passed = self.time_in(pod, Stage::BackOff, cluster);
+                if passed < PULL_BACK_OFF {
+                    return Ok(Next::Later(PULL_BACK_OFF - passed));
+                }
+                self.enter(pod, Stage::Creating, cluster);
+                image_pull(pod, "ErrImagePull", cluster)
+            }
+            Some("ErrImagePull") => {
+                let passed = self.time_in(pod, Stage::Creating, cluster);
+                if passed < PULL {
+                    return Ok(Next::After(PULL - passed));
+                }
+                self.enter(pod, Stage::BackOff, cluster);
+                image_pull(pod, "ImagePullBackOff", cluster)
+            }
             _ if plan.fate == Fate::Pending => Ok(Next::Done),
             _ => {
                 let passed = self.time_in(pod, Stage::Creating, cluster);
@@ -154,7 +172,8 @@ impl Kubelet {
     /// Starts the containers for the `attempt`th time, whatever comes of it.
     fn start(&mut self, pod: &Value, plan: &Plan, attempt: i64, cluster: &Cluster) -> Result<Next> {
         if plan.fate == Fate::ImagePull {
-            return image_pull(pod, cluster);
+            self.enter(pod, Stage::BackOff, cluster);
+            return image_pull(pod, "ImagePullBackOff", cluster);
         }
         let address = self.address(pod, cluster);
         if plan.fails(attempt) {
@@ -396,17 +415,20 @@ fn retry(pod: &Value, plan: &Plan, wait: Duration) -> Next {
     if plan.failures.is_some() || job { Next::After(wait) } else { Next::Later(wait) }
 }
 
-fn image_pull(pod: &Value, cluster: &Cluster) -> Result<Next> {
+/// An image that cannot be pulled: the pull failed, or nobody tries for a while.
+fn image_pull(pod: &Value, reason: &str, cluster: &Cluster) -> Result<Next> {
     let problem = |c: &Value| {
-        format!(
-            "Back-off pulling image \"{}\": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image",
-            c["image"].as_str().unwrap_or("")
-        )
+        let failed = "rpc error: code = NotFound desc = failed to pull and unpack image";
+        let image = c["image"].as_str().unwrap_or("");
+        match reason {
+            "ErrImagePull" => failed.to_owned(),
+            _ => format!("Back-off pulling image \"{image}\": ErrImagePull: {failed}"),
+        }
     };
     let containers: Vec<Value> = list(pod, "/spec/containers")
         .iter()
         .map(|c| {
-            let mut shown = Shown::waiting("ImagePullBackOff");
+            let mut shown = Shown::waiting(reason);
             shown.state["waiting"]["message"] = problem(c).into();
             status::container(pod, c, &shown)
         })

@@ -6,10 +6,13 @@ use std::time::Duration;
 use anyhow::Context;
 use slipway_cluster::Cluster;
 use slipway_problem::{Location, Problem};
-use slipway_release::{apply as engine, saved};
+use slipway_release::apply as engine;
+use slipway_release::plan::Request;
+use slipway_release::saved::{self, Saved};
 
 use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
-use super::{First, carry_out, carry_out_checked, connect, dry_run, fail};
+use super::{First, carry_out, carry_out_checked, connect, dry_run, fail, show_plan};
+use crate::config::Origin;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -20,8 +23,8 @@ pub struct ApplyArgs {
     #[command(flatten)]
     source: SourceArgs,
 
-    /// Carry out a saved plan of this release instead of planning anew
-    #[arg(long, value_name = "FILE")]
+    /// Carry out a saved plan instead of planning anew
+    #[arg(id = "saved", long = "plan", value_name = "FILE", alias = "use-plan")]
     plan: Option<PathBuf>,
 
     /// How old a saved plan may be
@@ -73,7 +76,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         if let Some(path) = &args.plan {
             return apply_saved(&cluster, path, args, session).await;
         }
-        let (mut request, _fetched) = args.source.request(&namespace, session)?;
+        let (mut request, _fetched) = args.source.request(&cluster, &namespace, session).await?;
         request.options.description.clone_from(&args.description);
         if args.dry_run {
             return dry_run(&cluster, &request, &args.diff, session).await;
@@ -87,6 +90,25 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     })
 }
 
+/// Reads a saved plan, if it is of the release and the namespace the user names.
+pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Result<Saved> {
+    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    let key = source.secrets.key.text();
+    let saved = saved::load(&bytes, key.as_deref().map(str::trim)).map_err(fail)?;
+    let Request { name, namespace, .. } = &saved.request;
+    let asked = &session.settings.namespace;
+    let elsewhere =
+        asked.origin == Origin::Flag && asked.value.as_ref().is_some_and(|asked| asked != namespace);
+    let problem = if source.name().is_some_and(|asked| asked != name) {
+        format!("the plan is for release `{name}`")
+    } else if elsewhere {
+        format!("the plan is for namespace `{namespace}`")
+    } else {
+        return Ok(saved);
+    };
+    Err(Problem::error(problem).at(Location::file(path.display().to_string())).into())
+}
+
 /// Carries a saved plan out, or says what moved since it was made.
 async fn apply_saved(
     cluster: &Cluster,
@@ -94,19 +116,14 @@ async fn apply_saved(
     args: &ApplyArgs,
     session: &Session,
 ) -> anyhow::Result<Exit> {
-    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    let key = args.source.secrets.key.text();
-    let saved = saved::load(&bytes, key.as_deref().map(str::trim)).map_err(fail)?;
-    let age = jiff::Timestamp::now().duration_since(saved.created).unsigned_abs();
-    let problem = if saved.request.name != args.source.name {
-        Some(format!("the plan is for release `{}`", saved.request.name))
-    } else if age > args.plan_lifetime {
-        Some(format!("the plan is {} minutes old", age.as_secs() / 60))
-    } else {
-        None
-    };
-    if let Some(problem) = problem {
-        return Err(Problem::error(problem).at(Location::file(path.display().to_string())).into());
+    let saved = load(path, &args.source, session)?;
+    saved.check_age(jiff::Timestamp::now(), args.plan_lifetime).map_err(fail)?;
+    saved.check_cluster(&saved::identity(cluster).await).map_err(fail)?;
+    if args.dry_run {
+        let plan = slipway_release::plan(cluster, &saved.request, &session.events()).await.map_err(fail)?;
+        saved.check(&plan, args.allow_drift).map_err(fail)?;
+        show_plan(&plan, &args.diff, session)?;
+        return Ok(Exit::Done);
     }
     let options = engine::Options {
         auto_rollback: args.auto_rollback,

@@ -1,7 +1,7 @@
 //! `slipway delete`: deletes releases and everything that belongs to them.
 
-use slipway_release::apply as engine;
 use slipway_release::plan::{self, Content, Request};
+use slipway_release::{apply as engine, inspect};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect, dry_run, fail};
@@ -28,6 +28,10 @@ pub struct DeleteArgs {
     /// Keep the revisions
     #[arg(long)]
     keep_history: bool,
+
+    /// What is not there is no mistake anyway; accepted for hands used to Helm
+    #[arg(long, hide = true)]
+    ignore_not_found: bool,
 
     /// Carry it out on a copy of what it touches first; the cluster is written only if that goes well
     #[arg(long)]
@@ -56,7 +60,8 @@ pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
             let known =
                 plan::situation(&cluster, name, &namespace, request.options.driver).await.map_err(fail)?;
             if known.history.releases.is_empty() {
-                anstream::eprintln!("release {name} is not there: nothing to delete");
+                let missing = inspect::not_found(&cluster, request.options.driver, &namespace, name).await;
+                anstream::eprintln!("{missing}: nothing to delete");
                 continue;
             }
             exit = if args.dry_run {

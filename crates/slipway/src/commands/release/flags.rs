@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_chart::{Chart, LoadOptions, Notices};
+use slipway_cluster::Cluster;
 use slipway_cluster::helm::Driver;
 use slipway_problem::{Location, Problem};
 use slipway_release::apply as engine;
 use slipway_release::plan::{self, Content, PruneOrder, Request};
+use slipway_release::resource::Propagation;
 use slipway_release::resource::transform::Extra;
 use slipway_release::show as plans;
 use slipway_release::source::{Backing, Source};
@@ -23,8 +25,9 @@ use crate::session::Session;
 /// What a release is made of.
 #[derive(Debug, clap::Args)]
 pub struct SourceArgs {
-    /// The release's name
-    pub name: String,
+    /// The release's name; a saved plan knows it
+    #[arg(required_unless_present = "saved")]
+    name: Option<String>,
 
     /// Chart, package, kustomization or manifests: a path, an archive, `-` for an archive on standard input,
     /// `REPO/NAME`, `oci://…`, an address, or a name with --repo
@@ -48,8 +51,24 @@ pub struct SourceArgs {
     dependency_update: bool,
 
     /// Let `getHostByName` ask the name service
-    #[arg(long)]
+    #[arg(long, alias = "templates-allow-dns")]
     enable_dns: bool,
+
+    /// Begin with the values of the last revision, under those given now
+    #[arg(long, alias = "reset-then-reuse-values")]
+    reuse_values: bool,
+
+    /// Values of earlier revisions are not used anyway; accepted for hands used to Helm
+    #[arg(long, hide = true, conflicts_with = "reuse_values")]
+    reset_values: bool,
+
+    /// Leave out the values the chart itself brings
+    #[arg(long)]
+    no_default_values: bool,
+
+    /// Version of what the chart installs, instead of the chart's appVersion
+    #[arg(long, value_name = "VERSION")]
+    app_version: Option<String>,
 
     #[command(flatten)]
     planning: PlanningFlags,
@@ -80,8 +99,20 @@ pub struct PlanningFlags {
     no_remove_manual_changes: bool,
 
     /// Do not wait for what nothing comes after
-    #[arg(long)]
+    #[arg(long, visible_alias = "no-wait")]
     no_final_tracking: bool,
+
+    /// What becomes of the dependents of deleted objects, unless an object says
+    #[arg(long, value_name = "HOW", default_value = "foreground", ignore_case = true, alias = "cascade")]
+    delete_propagation: Cascade,
+
+    /// Label for the record of the revision
+    #[arg(long, value_name = "KEY=VALUE")]
+    release_labels: Vec<String>,
+
+    /// Note on the revision, kept in its record
+    #[arg(long, value_name = "KEY=VALUE")]
+    release_info_annotations: Vec<String>,
 
     /// Annotation for all objects, kept in the release
     #[arg(long, value_name = "KEY=VALUE")]
@@ -110,6 +141,10 @@ pub struct PlanningFlags {
     #[arg(long)]
     no_hooks: bool,
 
+    /// Make a revision even if nothing changed; hooks run again
+    #[arg(long)]
+    new_revision: bool,
+
     /// Where a list names something twice, which the server refuses, let the last count
     #[arg(long)]
     normalise: bool,
@@ -120,6 +155,27 @@ enum Prune {
     Before,
     #[default]
     After,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Cascade {
+    /// They go first
+    #[default]
+    Foreground,
+    /// They go afterwards
+    Background,
+    /// They stay
+    Orphan,
+}
+
+impl From<Cascade> for Propagation {
+    fn from(how: Cascade) -> Self {
+        match how {
+            Cascade::Foreground => Self::Foreground,
+            Cascade::Background => Self::Background,
+            Cascade::Orphan => Self::Orphan,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
@@ -173,6 +229,10 @@ pub struct DiffFlags {
     /// Whole definitions of kinds
     #[arg(long)]
     show_verbose_crd_diffs: bool,
+
+    /// Whole objects that come and go
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set)]
+    show_verbose_diffs: bool,
 }
 
 impl DiffFlags {
@@ -184,7 +244,7 @@ impl DiffFlags {
             show_sensitive: self.show_sensitive_diffs,
             show_insignificant: self.show_insignificant_diffs,
             show_verbose_crds: self.show_verbose_crd_diffs,
-            show_verbose: true,
+            show_verbose: self.show_verbose_diffs,
             key: format!("{run}{:?}", std::time::SystemTime::now()).into_bytes(),
         }
     }
@@ -222,6 +282,18 @@ pub struct RunFlags {
     #[arg(long, value_name = "FILE")]
     pub save_report_to: Option<PathBuf>,
 
+    /// Write the graph of operations to a file, as Graphviz reads it
+    #[arg(long, value_name = "FILE")]
+    pub save_graph_to: Option<PathBuf>,
+
+    /// Do not show what containers say
+    #[arg(long)]
+    no_pod_logs: bool,
+
+    /// Do not show the notes
+    #[arg(long, alias = "no-notes")]
+    pub hide_notes: bool,
+
     /// Waiting is what this command does; accepted for hands used to Helm
     #[arg(long, hide = true)]
     wait: bool,
@@ -239,6 +311,7 @@ impl RunFlags {
             readiness_timeout: self.resource_readiness_timeout.filter(|time| !time.is_zero()),
             presence_timeout: self.resource_creation_timeout.filter(|time| !time.is_zero()),
             deletion_timeout: self.resource_deletion_timeout.filter(|time| !time.is_zero()),
+            logs: !self.no_pod_logs,
             ..engine::Options::default()
         }
     }
@@ -279,7 +352,11 @@ impl PlanningFlags {
                 Prune::After => PruneOrder::After,
             },
             driver: self.storage.driver(),
+            release_labels: pairs(&self.release_labels)?.into_iter().collect(),
+            info_annotations: pairs(&self.release_info_annotations)?.into_iter().collect(),
+            propagation: self.delete_propagation.into(),
             no_hooks: self.no_hooks,
+            new_revision: self.new_revision,
             normalise: self.normalise,
             ..plan::Options::default()
         })
@@ -287,8 +364,19 @@ impl PlanningFlags {
 }
 
 impl SourceArgs {
+    /// The release's name, if it was given.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// Gets the source here and says what is wanted of it. What was fetched has to outlive the request's use.
-    pub fn request(&self, namespace: &str, session: &Session) -> anyhow::Result<(Request, Fetched)> {
+    pub async fn request(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+        session: &Session,
+    ) -> anyhow::Result<(Request, Fetched)> {
+        let name = self.name.clone().unwrap_or_default();
         let options = plan::Options {
             no_install_crds: self.skip_crds,
             skip_schema_validation: self.skip_schema_validation,
@@ -297,8 +385,19 @@ impl SourceArgs {
         };
         let fetched = charts::fetch(&self.source.request(&self.reference, self.dependency_update))?;
         notes(&fetched.notes, session);
-        let values = self.values.collect_with(&self.source.access)?;
-        let mut backing = Backing { filter: self.post.filter(), ..Backing::default() };
+        let mut values = self.values.collect_with(&self.source.access)?;
+        if self.reuse_values {
+            let known =
+                plan::situation(cluster, &name, namespace, options.driver).await.map_err(super::fail)?;
+            let last = known.history.deployed().or(known.history.last());
+            values.base = last.map(|release| release.config.clone()).unwrap_or_default();
+        }
+        let mut backing = Backing {
+            filter: self.post.filter(),
+            app_version: self.app_version.clone(),
+            no_default_values: self.no_default_values,
+            ..Backing::default()
+        };
         if let Source::Chart(path) = &fetched.source {
             let mut host = RenderHost::new(None, self.enable_dns);
             let mut hidden = values.clone();
@@ -314,7 +413,7 @@ impl SourceArgs {
             backing.host = Some(Arc::new(host));
         }
         let content = Content::Source { source: fetched.source.clone(), values: Box::new(values), backing };
-        let request = Request { name: self.name.clone(), namespace: namespace.to_owned(), content, options };
+        let request = Request { name, namespace: namespace.to_owned(), content, options };
         Ok((request, fetched))
     }
 }

@@ -1,5 +1,6 @@
 //! `slipway get`: what a revision holds.
 
+use serde_json::json;
 use slipway_cluster::helm::{Hook, Release};
 use slipway_release::inspect;
 
@@ -37,6 +38,8 @@ enum What {
     Manifest,
     Notes,
     Hooks,
+    /// Name, chart, versions, status, when it was deployed, labels
+    Metadata,
     All,
 }
 
@@ -66,6 +69,18 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
             }
             What::Manifest => show::print(&release.manifest)?,
             What::Notes => show::print(&format!("{}\n", release.info.notes))?,
+            What::Metadata => {
+                let view = json!({
+                    "name": release.name, "namespace": namespace, "revision": release.version,
+                    "status": release.info.status, "deployedAt": release.info.last_deployed,
+                    "chart": release.chart.name(), "version": release.chart.version(),
+                    "appVersion": release.chart.app_version(),
+                    "applyMethod": release.apply_method,
+                    "labels": release.labels, "annotations": release.info.annotations,
+                });
+                let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
+                show::show(output, &view, |_| String::new())?;
+            }
             What::Hooks => show::print(&hooks(&release))?,
             What::All => {
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };

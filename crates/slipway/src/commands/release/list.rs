@@ -1,12 +1,13 @@
 //! `slipway list`: the releases of a namespace, or of all.
 
 use slipway_cluster::helm::Scope;
-use slipway_release::inspect;
+use slipway_problem::{Location, Problem};
+use slipway_release::inspect::{self, Row};
 
 use super::flags::StorageFlag;
 use super::text::rows_text;
 use super::{connect, fail};
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
 
@@ -21,21 +22,179 @@ pub struct ListArgs {
     #[arg(long)]
     short: bool,
 
+    /// Only names a regular expression matches
+    #[arg(short, long, value_name = "REGEX")]
+    filter: Option<String>,
+
+    /// Only releases whose record has these labels: `team=shop`
+    #[arg(short = 'l', long, value_name = "LABELS", default_value = "", hide_default_value = true)]
+    selector: String,
+
+    #[command(flatten)]
+    statuses: StatusFlags,
+
+    /// By when they were last deployed instead of by name
+    #[arg(short, long)]
+    date: bool,
+
+    /// The other way round
+    #[arg(short, long)]
+    reverse: bool,
+
+    /// How many at most; 0 for all
+    #[arg(short, long, value_name = "N", default_value_t = 256)]
+    max: usize,
+
+    /// How many to leave out first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: usize,
+
+    /// Without the line of headings
+    #[arg(long)]
+    no_headers: bool,
+
+    /// Of every status is what is shown anyway; accepted for hands used to Helm
+    #[arg(short, long, hide = true)]
+    all: bool,
+
     #[command(flatten)]
     storage: StorageFlag,
+}
+
+/// Which statuses are shown; all unless one is named.
+#[derive(Debug, clap::Args)]
+struct StatusFlags {
+    /// Only deployed ones; more such flags show more
+    #[arg(long)]
+    deployed: bool,
+
+    /// Only failed ones
+    #[arg(long)]
+    failed: bool,
+
+    /// Only those under way
+    #[arg(long)]
+    pending: bool,
+
+    /// Only superseded ones
+    #[arg(long)]
+    superseded: bool,
+
+    /// Only uninstalled ones that keep their history
+    #[arg(long)]
+    uninstalled: bool,
+
+    /// Only those being uninstalled
+    #[arg(long)]
+    uninstalling: bool,
+}
+
+impl StatusFlags {
+    fn shows(&self, status: &str) -> bool {
+        let asked = [
+            (self.deployed, "deployed"),
+            (self.failed, "failed"),
+            (self.pending, "pending"),
+            (self.superseded, "superseded"),
+            (self.uninstalled, "uninstalled"),
+            (self.uninstalling, "uninstalling"),
+        ];
+        let shown = status.split('-').next().unwrap_or_default();
+        asked.iter().all(|(is_asked, _)| !is_asked) || asked.contains(&(true, shown))
+    }
+}
+
+impl ListArgs {
+    /// The rows the user wants, in the order wanted.
+    fn choose(&self, mut rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
+        if let Some(filter) = &self.filter {
+            let regex = regex::Regex::new(filter).map_err(|error| {
+                let problem = Problem::error(format!("`{filter}` is not a regular expression: {error}"));
+                UsageError(problem.at(Location::file("--filter")).into())
+            })?;
+            rows.retain(|row| regex.is_match(&row.name));
+        }
+        rows.retain(|row| self.statuses.shows(&row.status));
+        if self.date {
+            rows.sort_by(|a, b| a.updated.cmp(&b.updated));
+        } else {
+            rows.sort_by(|a, b| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
+        }
+        if self.reverse {
+            rows.reverse();
+        }
+        let most = if self.max == 0 { usize::MAX } else { self.max };
+        Ok(rows.into_iter().skip(self.offset).take(most).collect())
+    }
 }
 
 pub fn list(args: &ListArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
         let scope = if args.all_namespaces { Scope::Everywhere } else { Scope::Namespace };
-        let rows = inspect::list(&cluster, args.storage.driver(), &namespace, scope).await.map_err(fail)?;
+        let found = inspect::list(&cluster, args.storage.driver(), &namespace, scope, &args.selector).await;
+        let rows = args.choose(found.map_err(fail)?)?;
         if args.short {
             let names: String = rows.iter().map(|row| format!("{}\n", row.name)).collect();
             show::print(&names)?;
         } else {
-            show::show(session.output(), &rows, |rows| rows_text(rows, true))?;
+            show::show(session.output(), &rows, |rows| {
+                let text = rows_text(rows, true);
+                match text.split_once('\n') {
+                    Some((_, rest)) if args.no_headers => rest.to_owned(),
+                    _ => text,
+                }
+            })?;
         }
         Ok(Exit::Done)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ListArgs,
+    }
+
+    #[test]
+    fn what_is_wanted_is_listed() {
+        let row = |name: &str, status: &str, updated: &str| Row {
+            name: name.into(),
+            namespace: "n".into(),
+            revision: 1,
+            updated: updated.into(),
+            status: status.into(),
+            chart: String::new(),
+            app_version: String::new(),
+            description: String::new(),
+        };
+        let rows = || {
+            vec![
+                row("b", "deployed", "2026-01-01"),
+                row("a", "failed", "2026-01-03"),
+                row("c", "pending-upgrade", "2026-01-02"),
+            ]
+        };
+        for (words, names) in [
+            (&[][..], "a b c"),
+            (&["-d"], "b c a"),
+            (&["--reverse", "--max", "2"], "c b"),
+            (&["--offset", "1"], "b c"),
+            (&["--failed", "--pending"], "a c"),
+            (&["--deployed"], "b"),
+            (&["-f", "^[bc]$", "-m", "0"], "b c"),
+        ] {
+            let line = Line::parse_from([&["list"], words].concat());
+            let chosen = line.args.choose(rows()).expect("are chosen");
+            let chosen: Vec<&str> = chosen.iter().map(|row| row.name.as_str()).collect();
+            assert_eq!(chosen.join(" "), names, "{words:?}");
+        }
+        assert!(Line::parse_from(["list", "-f", "(["]).args.choose(rows()).is_err());
+    }
 }

@@ -152,6 +152,10 @@ async fn carry_out_checked(
     }
     let exact = rehearsed.as_ref().map_or(request, |rehearsed| &rehearsed.request);
     let check = |plan: &Plan| {
+        if let Some(path) = &flags.save_graph_to {
+            let written = crate::files::replace_private(path, plan.to_dot().as_bytes());
+            written.map_err(|error| Problem::error(format!("cannot write {}: {error:#}", path.display())))?;
+        }
         rehearsed.as_ref().map_or(Ok(()), |rehearsed| rehearsed.check(plan))?;
         check(plan)
     };
@@ -173,10 +177,13 @@ fn finish(
     };
     if let (Some(path), Some(report)) = (&flags.save_report_to, report) {
         let text = serde_json::to_vec_pretty(report)?;
-        crate::files::replace(path, &text).with_context(|| format!("write {}", path.display()))?;
+        crate::files::replace_private(path, &text).with_context(|| format!("write {}", path.display()))?;
     }
     match result {
-        Ok(report) => {
+        Ok(mut report) => {
+            if flags.hide_notes {
+                report.notes.clear();
+            }
             show::show(session.output(), &report, text::report_text)?;
             Ok(Exit::Done)
         }

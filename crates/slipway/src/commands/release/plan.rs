@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use slipway_release::{plan as engine, saved};
+use slipway_release::plan as engine;
+use slipway_release::saved::{self, Saved};
 
+use super::apply::load;
 use super::flags::{DiffFlags, SourceArgs};
 use super::{connect, fail, show_plan};
 use crate::exit::Exit;
@@ -26,8 +28,12 @@ pub struct PlanArgs {
     exit_code: bool,
 
     /// Save the plan, for `apply --plan`; encrypted if there is a secret key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", alias = "save-plan")]
     out: Option<PathBuf>,
+
+    /// Show a saved plan, and what moved since it was made
+    #[arg(id = "saved", long = "show", value_name = "FILE", conflicts_with = "out")]
+    show: Option<PathBuf>,
 
     /// Print the graph of operations: dot or mermaid
     #[arg(long, value_name = "FORM")]
@@ -47,12 +53,25 @@ enum GraphForm {
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
-        let (request, _fetched) = args.source.request(&namespace, session)?;
+        let shown = args.show.as_deref().map(|path| load(path, &args.source, session)).transpose()?;
+        let mut _fetched = None;
+        let request = match &shown {
+            Some(saved) => {
+                tell_age(saved, session);
+                saved.request.clone()
+            }
+            None => {
+                let (request, fetched) = args.source.request(&cluster, &namespace, session).await?;
+                _fetched = Some(fetched);
+                request
+            }
+        };
         let plan = engine::plan(&cluster, &request, &session.events()).await.map_err(fail)?;
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();
             let key = key.as_deref().map(str::trim);
-            let bytes = saved::save(&plan, key, session.redactor()).map_err(fail)?;
+            let identity = saved::identity(&cluster).await;
+            let bytes = saved::save(&plan, &identity, key, session.redactor()).map_err(fail)?;
             crate::files::replace_private(path, &bytes)
                 .with_context(|| format!("write {}", path.display()))?;
             if key.is_none() && !session.is_quiet() {
@@ -72,10 +91,28 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
                 anstream::eprintln!("{who} waits for {whom} {}", paint(DIM, format!("({field})")));
             }
         }
+        if let Some(saved) = &shown {
+            saved.check_cluster(&saved::identity(&cluster).await).map_err(fail)?;
+            saved.check(&plan, false).map_err(fail)?;
+        }
         Ok(match plan.exit_code() {
             2 if args.exit_code => Exit::Changes,
             3 if args.exit_code => Exit::Revision,
             _ => Exit::Done,
         })
     })
+}
+
+/// Says what a saved plan is for and since when.
+fn tell_age(saved: &Saved, session: &Session) {
+    if !session.is_quiet() {
+        let minutes = jiff::Timestamp::now().duration_since(saved.created).as_mins();
+        let (request, revision) = (&saved.request, saved.revision);
+        anstream::eprintln!(
+            "plan of {} for revision {revision} of release {} in {} ({minutes} minutes old)",
+            saved.created.strftime("%Y-%m-%d %H:%M:%S UTC"),
+            request.name,
+            request.namespace,
+        );
+    }
 }

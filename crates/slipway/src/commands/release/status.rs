@@ -6,6 +6,7 @@ use serde::Serialize;
 use slipway_release::inspect;
 
 use super::flags::StorageFlag;
+use super::text::moment;
 use super::{connect, fail};
 use crate::exit::Exit;
 use crate::session::Session;
@@ -56,7 +57,7 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
         show::show(session.output(), &view, |view| {
             let mut text = format!(
                 "NAME: {}\nLAST DEPLOYED: {}\nNAMESPACE: {}\nSTATUS: {}\nREVISION: {}\nCHART: {}\nDESCRIPTION: {}\n",
-                view.name, view.updated, view.namespace, view.status, view.revision, view.chart, view.description
+                view.name, moment(&view.updated), view.namespace, view.status, view.revision, view.chart, view.description
             );
             if !view.notes.is_empty() {
                 let _ = writeln!(text, "NOTES:\n{}", view.notes);

@@ -18,6 +18,10 @@ pub struct TestArgs {
 
     #[command(flatten)]
     storage: StorageFlag,
+
+    /// Logs are shown anyway; accepted for hands used to Helm
+    #[arg(long, hide = true)]
+    logs: bool,
 }
 
 pub fn test(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use slipway_release::Report;
+use slipway_release::decide::Kept;
 use slipway_release::inspect::Row;
 use slipway_release::show::{Change, View};
 
@@ -18,6 +19,9 @@ pub fn report_text(report: &Report) -> String {
         _ => format!("release {release} in {namespace} is deployed (revision {revision})\n"),
     };
     let _ = writeln!(text, "{}", paint(DIM, &report.requests));
+    for kept in &report.kept {
+        let _ = writeln!(text, "{} {}: {}", paint(DIM, "kept"), kept.object, why_kept(&kept.why));
+    }
     if !report.notes.is_empty() && status != "uninstalled" {
         let _ = writeln!(text, "\n{}", report.notes);
     }
@@ -33,7 +37,8 @@ pub fn view_text(view: &View) -> String {
         change_text(&mut text, change);
     }
     for kept in &view.kept {
-        let _ = writeln!(text, "{} {}", paint(DIM, "keep"), kept.object);
+        let why = paint(DIM, format!("({})", why_kept(&kept.why)));
+        let _ = writeln!(text, "{} {} {why}", paint(DIM, "keep"), kept.object);
     }
     if view.changes.is_empty() {
         let reason = view.reason.as_deref().unwrap_or("its content changed");
@@ -44,6 +49,19 @@ pub fn view_text(view: &View) -> String {
         let _ = writeln!(text, "{}", parts.join(", "));
     }
     text
+}
+
+fn why_kept(why: &Kept) -> String {
+    match why {
+        Kept::Policy => "a policy keeps it".to_owned(),
+        Kept::Owner(owner) => format!("it belongs to {owner}"),
+    }
+}
+
+/// A moment as people read it, to the second.
+pub fn moment(text: &str) -> String {
+    let parsed: Option<jiff::Timestamp> = text.parse().ok();
+    parsed.map_or_else(|| text.to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
 pub fn change_text(text: &mut String, change: &Change) {
@@ -81,7 +99,7 @@ pub fn rows_text(rows: &[Row], with_place: bool) -> String {
     };
     let mut table = Table::new(heads);
     for row in rows {
-        let common = [row.revision.to_string(), row.updated.clone(), row.status.clone(), row.chart.clone()];
+        let common = [row.revision.to_string(), moment(&row.updated), row.status.clone(), row.chart.clone()];
         let cells: Vec<String> = if with_place {
             [row.name.clone(), row.namespace.clone()]
                 .into_iter()
