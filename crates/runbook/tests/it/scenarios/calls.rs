@@ -333,7 +333,7 @@ fn steps_and_calls() -> [(String, &'static str, &'static str, bool); 7] {
             "configmaps",
             false,
         ),
-        ("  - {name: d, timeout: 20s, delete: {resource: cm/there}}\n".into(), "DELETE", "configmaps", false),
+        ("  - {name: d, timeout: 60s, delete: {resource: cm/there}}\n".into(), "DELETE", "configmaps", false),
         (waits.into(), "GET", "configmaps", true),
         (
             "  - {name: r, rollout: {restart: deployment/web, namespace: default}}\n".into(),
@@ -430,8 +430,8 @@ async fn trouble_with_every_call() {
 
 #[tokio::test]
 async fn trouble_is_told_with_what_to_do_about_it() {
-    let apply = map_step("a", ", timeout: 20s");
-    let job = "  - {name: a, timeout: 20s, job: {image: i}}\n".to_owned();
+    let apply = map_step("a", ", timeout: 60s");
+    let job = "  - {name: a, timeout: 60s, job: {image: i}}\n".to_owned();
     let patch = |how: &str, body: &str| {
         format!("  - {{name: a, patch: {{target: cm/there, type: {how}, patch: {body}}}}}\n")
     };
@@ -505,10 +505,10 @@ async fn trouble_is_told_with_what_to_do_about_it() {
             times: usize::MAX,
             what,
         });
-        let report = world.apply(&map_step("a", ", timeout: 1s")).await;
+        let report = world.apply(&map_step("a", ", timeout: 8s")).await;
         let said = error(&report, "a");
         assert_eq!(report.step("a").unwrap().error_kind, Some(ErrorKind::Timeout), "{said}");
-        assert!(said.contains("timed out after 1s") && said.contains(told), "{said}");
+        assert!(said.contains("timed out after 8s") && said.contains(told), "{said}");
         assert!(said.contains("create ConfigMap"), "{said}");
     }
 }
