@@ -53,9 +53,7 @@ pub(super) fn read(step: &Block<'_, '_>, name: &str) -> Option<(Action, Json)> {
         return None;
     }
     let block = Block::new(node, step.at.field(kind), step.findings);
-    if node.as_map().is_none() {
-        return None;
-    }
+    node.as_map()?;
     let action = match kind {
         "helm" => helm(&block, name).map(Action::Helm),
         "apply" => apply(&block).map(Action::Apply),
