@@ -89,12 +89,14 @@ impl Look<'_> {
             let before = previous.get(&resource.id).copied();
             asks.push(self.ask(resource, live.as_ref(), at, before).boxed());
         }
-        let asked: Vec<Asked> = futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
+        let asked: Vec<(Asked, Option<Value>)> =
+            futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
 
         let (mut items, mut facts) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
         let rows = wanted.into_iter().zip(lives).zip(places).zip(asked).zip(left_alone);
         for (((((resource, stages), live), at), asked), left_alone) in rows {
-            let Asked { dry_run, after, repair } = asked;
+            let (Asked { dry_run, after, repair }, fresher) = asked;
+            let live = fresher.or(live);
             if let Some(live) = &live {
                 self.adoptable(&resource, live, previous.contains_key(&resource.id), problems, warnings);
             }
@@ -144,8 +146,36 @@ impl Look<'_> {
         Ok(lives)
     }
 
-    /// Asks the server what applying an object would make of it.
-    async fn ask(&self, resource: &Resource, live: Option<&Value>, at: &At, before: Option<&Value>) -> Asked {
+    /// Asks the server what applying an object would make of it. If somebody wrote it since it was looked at, a
+    /// controller its status say, the answer is about another object: it is looked at and asked about once more.
+    async fn ask(
+        &self,
+        resource: &Resource,
+        live: Option<&Value>,
+        at: &At,
+        before: Option<&Value>,
+    ) -> (Asked, Option<Value>) {
+        let asked = self.ask_once(resource, live, at, before).await;
+        let version = |object: &Value| {
+            object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned)
+        };
+        let is_stale = match (live.and_then(version), asked.after.as_ref().and_then(version)) {
+            (Some(seen), Some(meant)) => seen != meant,
+            _ => false,
+        };
+        if is_stale && let Ok(Some(now)) = self.cluster.get(at).await {
+            return (self.ask_once(resource, Some(&now), at, before).await, Some(now));
+        }
+        (asked, None)
+    }
+
+    async fn ask_once(
+        &self,
+        resource: &Resource,
+        live: Option<&Value>,
+        at: &At,
+        before: Option<&Value>,
+    ) -> Asked {
         let nothing = |dry_run| Asked { dry_run, after: None, repair: None };
         if !self.scopes.is_served(&at.gvk) {
             return nothing(DryRun::Skipped);

@@ -524,3 +524,36 @@ fn s51_secret_values() {
     assert_eq!(decrypt_file(&rotated, &other).expect("decrypts"), b"a file");
     assert!(Key::parse("short").is_err());
 }
+
+/// A controller that writes between the look at an object and the question about it makes no change of the plan.
+#[tokio::test]
+async fn a_write_in_between_is_no_change() {
+    let mut world = World::bare();
+    world.options.no_final_tracking = true;
+    world.deployed(&[deployment("web", "nginx")]).await;
+    let (sandbox, once) = (world.sandbox.clone(), std::sync::atomic::AtomicBool::new(false));
+    let tap = crate::tap::Tap::on(world.sandbox.service()).answer(move |seen| {
+        let asks = seen.path.ends_with("/deployments/web") && seen.query.contains("dryRun=All");
+        if asks && !once.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            // With a runtime of its own: this one is busy asking.
+            let write = async {
+                let (at, options) =
+                    (place("Deployment", "web"), WriteOptions::manager("kube-controller-manager"));
+                let body = Patch::Merge(json!({"status": {"observedGeneration": 1}}));
+                let other = slipway_cluster::Cluster::new(sandbox.client());
+                other.patch(&at, &body, &options, Some("status")).await.expect("writes");
+            };
+            std::thread::scope(|scope| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = runtime.expect("a runtime");
+                scope.spawn(move || runtime.block_on(write)).join().expect("writes");
+            });
+        }
+        None
+    });
+    let world = World { cluster: slipway_cluster::Cluster::new(tap.client()), ..world };
+    let plan = world.plan(&[deployment("web", "nginx")]).await.expect("plans");
+    assert!(plan.is_empty(), "{:#?}", plan.view(&Default::default()).changes);
+    let asked = tap.seen().iter().filter(|seen| seen.query.contains("dryRun=All")).count();
+    assert_eq!(asked, 2, "it is asked about once more");
+}
