@@ -227,7 +227,8 @@ fn copy(
                 *target = Value::String(String::new());
             }
             set(target, &copied.value, &copied.text, options, created)?;
-            if std::ptr::eq(source, target) {
+            // What was just made is no source, even if it lies where the source lay before.
+            if !created && std::ptr::eq(source, target) {
                 copied.value = target.clone();
                 copied.text = scalar_text(target).unwrap_or_default();
             }
