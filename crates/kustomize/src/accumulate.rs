@@ -97,20 +97,36 @@ impl Accumulator<'_> {
         let has_labels = !kustomization.labels.is_empty();
         for entry in kustomization.labels {
             self.step("LabelTransformer", &relative_file, 1, |all| {
-                let labels = [FieldSpec::new(Gvk::default(), "metadata/labels", true)];
-                let config = &all.config;
-                let selectors = entry.include_selectors.then_some(&config.common_labels);
-                let templates = entry.include_templates.then_some(&config.template_labels);
-                let fields = entry
-                    .fields
-                    .iter()
-                    .chain(labels.iter())
-                    .chain(selectors.into_iter().flatten())
-                    .chain(templates.into_iter().flatten());
-                metadata::apply(&mut all.resources, &entry.pairs, fields, &entry.at, all.problems);
+                let own = [FieldSpec::new(Gvk::default(), "metadata/labels", true)];
+                let mut fields = entry.fields.clone();
+                let built_in = match (entry.include_selectors, entry.include_templates) {
+                    (true, _) => [all.config.common_labels.as_slice(), &[]],
+                    (false, true) => [all.config.template_labels.as_slice(), &own],
+                    (false, false) => [&[], own.as_slice()],
+                };
+                for field in built_in.into_iter().flatten() {
+                    // A field of the entry stands in for the built-in one that covers its kind, which then
+                    // reaches no other kind either.
+                    let is_same =
+                        |known: &&FieldSpec| known.path == field.path && field.applies_to(&known.gvk);
+                    match fields.iter().find(is_same) {
+                        None => fields.push(field.clone()),
+                        Some(known) if known.create != field.create => {
+                            let path = field.path.join("/");
+                            all.problems.push(
+                                Problem::error(format!("`{path}` is a built-in field with another `create`"))
+                                    .at(entry.at.clone())
+                                    .hint(format!("give it `create: {}`", field.create)),
+                            );
+                        }
+                        Some(_) => {}
+                    }
+                }
+                metadata::apply(&mut all.resources, &entry.pairs, fields.iter(), &entry.at, all.problems);
             });
         }
-        if let Some(At { value, at }) = kustomization.common_labels {
+        let common = kustomization.common_labels.filter(|pairs| !pairs.value.is_empty());
+        if let Some(At { value, at }) = common {
             self.step("LabelTransformer", &relative_file, 1, |all| {
                 let fields = all.config.common_labels.iter();
                 metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
@@ -252,6 +268,9 @@ impl Accumulator<'_> {
                 old.needs_hash &= made.needs_hash;
                 for field in ["labels", "annotations"] {
                     merge_field(old.metadata_mut().get(field).cloned(), made.metadata_mut(), field);
+                    if made.metadata_mut().get(field).and_then(Value::as_object).is_some_and(Map::is_empty) {
+                        made.metadata_mut().shift_remove(field);
+                    }
                 }
                 made.set_name(old.name().to_owned());
                 let namespace = old.namespace().to_owned();

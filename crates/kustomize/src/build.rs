@@ -79,9 +79,11 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
     let mut loader = Loader::new(within, &mut problems);
     let loaded = loader.load(root);
     let files = std::mem::take(&mut loader.files.read).into_iter().collect();
-    // What is built from half of the files would only report what follows from the other half.
+    let complete = loader.complete;
     let Some(root) = loaded else { return Err(problems) };
-    if problems.has_errors() {
+    // What is built from half of the objects would only report what follows from the other half. With all
+    // of them there, whatever else is wrong is told as well.
+    if problems.has_errors() && !complete {
         return Err(problems);
     }
     let build_metadata = root.kustomization.build_metadata;

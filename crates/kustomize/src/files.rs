@@ -149,7 +149,8 @@ impl Files {
         if real.starts_with(&from.real) {
             return Ok(());
         }
-        Err(Problem::error(format!("`{}` is not in or below `{}`", entry.value, from.shown.display()))
+        let root = if from.shown.as_os_str().is_empty() { Path::new(".") } else { &from.shown };
+        Err(Problem::error(format!("`{}` is not in or below `{}`", entry.value, root.display()))
             .at(entry.at.clone())
             .hint("a kustomization reads files of its own directory only; share files through a directory with a kustomization of its own")
             .into())

@@ -49,7 +49,7 @@ pub(crate) struct Id {
 }
 
 /// The namespace an absent one stands for in every comparison.
-const DEFAULT_NAMESPACE: &str = "default";
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 impl Id {
     /// The namespace used in comparisons: none for cluster-scoped kinds, `default` for absent ones.

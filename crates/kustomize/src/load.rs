@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_problem::{Location, Problem, Problems};
+use slipway_problem::{Location, Problem, Problems, Severity};
 use slipway_yaml::{Node, Reader};
 
 use crate::config::Config;
@@ -53,13 +53,16 @@ const DEEPEST: usize = 100;
 pub(crate) struct Loader<'a> {
     pub(crate) files: Files,
     pub(crate) problems: &'a mut Problems,
+    /// Whether every object that is listed could be read.
+    pub(crate) complete: bool,
     stack: Vec<Directory>,
     roots: usize,
 }
 
 impl<'a> Loader<'a> {
     pub(crate) fn new(within: Option<PathBuf>, problems: &'a mut Problems) -> Self {
-        Self { files: Files { within, ..Files::default() }, problems, stack: Vec::new(), roots: 0 }
+        let files = Files { within, ..Files::default() };
+        Self { files, problems, complete: true, stack: Vec::new(), roots: 0 }
     }
 
     /// Loads the kustomization a build starts with.
@@ -142,6 +145,7 @@ impl<'a> Loader<'a> {
         directory: &Directory,
         relative_file: String,
     ) -> Root {
+        let before = self.problems.len();
         let entries =
             kustomization.resources.iter().filter_map(|entry| self.resource(directory, entry)).collect();
         let mut components = Vec::new();
@@ -168,6 +172,10 @@ impl<'a> Loader<'a> {
                 }
             }
         }
+        let lost = self.problems.iter().skip(before).any(|problem| problem.severity == Severity::Error);
+        // With no objects at all, `resources` may be what is misspelt.
+        let empty = kustomization.resources.is_empty() && self.problems.has_errors();
+        self.complete &= !lost && !empty;
         let mut config = Config::default();
         for entry in &kustomization.configurations {
             let text = self.files.text(directory, entry);
@@ -436,25 +444,43 @@ fn read_object(
             }
         }
     }
+    let mut unquoted = Vec::new();
     if let Some(written) = node.at(["metadata", "annotations"]).and_then(Node::as_map)
         && let Some(Value::Object(read)) =
             value.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
     {
         for (key, value) in written.iter() {
-            let is_text = value.as_str().is_some();
+            // A date reads as a moment, but is the text it was written as.
+            let is_date = |text: &str| {
+                let raw = value.raw();
+                raw.starts_with(|letter: char| letter.is_ascii_digit()) && !raw.contains('\n') && text != raw
+            };
+            let is_text = value.as_str().is_some_and(|text| !is_date(text));
             if is_text || (value.is_null() && annotations == Annotations::KeepNulls) {
                 continue;
             }
             if value.as_map().is_none() && value.as_seq().is_none() {
-                read.insert(key.key_text().into_owned(), Value::String(value.raw().to_owned()));
+                let key = key.key_text().into_owned();
+                unquoted.push((key.clone(), annotation_of(&value.to_json())));
+                read.insert(key, Value::String(value.raw().to_owned()));
             }
         }
     }
     let mut resource = Resource::new(value, origin, node.location());
+    resource.unquoted = unquoted;
     let text = |field: &str| node.get(field).and_then(Node::as_str).unwrap_or_default();
     let schema = schema::of_kind(text("apiVersion"), text("kind"));
     find_blanks(node, schema, &mut Vec::new(), &mut resource.blanks);
     Some(resource)
+}
+
+/// The annotation that JSON makes of a value.
+fn annotation_of(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Number(number) => number.as_f64().map(written::go_float).unwrap_or_default(),
+        other => crate::resource::scalar_text(other).unwrap_or_default(),
+    }
 }
 
 /// Notes fields without a value, in mappings and in lists that merge by key.

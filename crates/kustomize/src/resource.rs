@@ -50,6 +50,8 @@ pub(crate) struct Resource {
     /// Where a field was written without any value (`key:`); a strategic merge drops such fields, but
     /// keeps those that say `null`.
     pub(crate) blanks: Vec<Vec<Step>>,
+    /// Annotations written without quotes that are no text, and the text JSON makes of them: `0x10` and `16`.
+    pub(crate) unquoted: Vec<(String, String)>,
     /// Places that hold one and the same text: changing one in place changes all. kustomize puts a new
     /// label into every field of an object as one node, so a label changed later takes the selector along.
     pub(crate) shared: Vec<Vec<Vec<Step>>>,
@@ -73,6 +75,7 @@ impl Resource {
             prefixes: Vec::new(),
             suffixes: Vec::new(),
             blanks: Vec::new(),
+            unquoted: Vec::new(),
             shared: Vec::new(),
             needs_hash: false,
             noted: false,

@@ -45,6 +45,13 @@ impl Document {
         count > 0 && count == quoted
     }
 
+    /// Whether a field called `key` is written as `text`, without quotes.
+    pub(crate) fn says(&self, key: &str, text: &str) -> bool {
+        let mut found = false;
+        self.fields(key, &mut |value| found |= !value.is_quoted() && value.raw() == text);
+        found
+    }
+
     /// The text of a number or boolean under `key`, as it was written.
     pub(crate) fn text_of(&self, key: &str, wanted: &Value) -> Option<&str> {
         let mut found = None;
@@ -77,6 +84,19 @@ pub(crate) fn needs_quotes(text: &str) -> bool {
 /// Whether a text that stands for a number is written as one with a fraction or an exponent.
 pub(crate) fn is_float(text: &str) -> bool {
     Reader::kustomize().read_one(text, "").is_ok_and(|node| matches!(node.value, Written::Float(_)))
+}
+
+/// How Go writes a float when nothing is said about its form.
+pub(crate) fn go_float(number: f64) -> String {
+    let shortest = format!("{number:e}");
+    let Some((digits, exponent)) = shortest.split_once('e') else { return shortest };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => number.to_string(),
+    }
 }
 
 /// An object's value as kustomize sees it once it has written and read it: what JSON has no word for is
@@ -172,6 +192,19 @@ mod tests {
             ("a\n \n  b\n", "a\n \n  b\n"),
         ] {
             assert_eq!(refolded(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn floats_are_written_as_go_does() {
+        for (number, text) in [
+            (0.5, "0.5"),
+            (100_000.0, "100000"),
+            (1e6, "1e+06"),
+            (12_345_678_901.0, "1.2345678901e+10"),
+            (1e-5, "1e-05"),
+        ] {
+            assert_eq!(go_float(number), text);
         }
     }
 

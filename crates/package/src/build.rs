@@ -1,6 +1,6 @@
 //! From a package and inputs to objects: merge, resolve, decide, apply, check, order.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ impl Package {
         let Some(params) = self.merged(inputs, problems) else { return Err(Decision::default()) };
         let decision = decide(&self.patches, &params, problems);
         if thorough == Thorough::Validate {
-            self.check_disabled(&decision, &params, problems);
+            self.check_names(|index| !decision.states[index].is_on(), &params, problems);
         }
         // Patches run even if something is wrong already, so that one run shows every mistake; a package
         // whose patches could not be chosen would only show consequences.
@@ -228,6 +228,10 @@ impl Package {
         }
         let applied =
             apply::apply(&mut resources, &self.patches, &decision.order, &params, &self.kinds, problems);
+        if problems.has_errors() {
+            // A mistake hides the statements after it, but not the names in them.
+            self.check_names(|index| decision.order.contains(&index), &params, problems);
+        }
         let own = self.own_params(&mut Problems::new());
         let schema = self.schema_of(own.as_ref().unwrap_or(&params), &params, problems);
         self.check_exported(&schema, problems);
@@ -262,16 +266,25 @@ impl Package {
         Ok(build)
     }
 
-    /// Undefined parameters in patches that do not apply today would fail on the day they do.
-    fn check_disabled(&self, decision: &Decision, params: &Params, problems: &mut Problems) {
-        for (patch, state) in self.patches.iter().zip(&decision.states) {
-            if state.is_on() {
-                continue;
-            }
+    /// Reports undefined parameters in some patches, each once: those that do not apply today would fail
+    /// on the day they do.
+    fn check_names(&self, chosen: impl Fn(usize) -> bool, params: &Params, problems: &mut Problems) {
+        let known: HashSet<(Arc<str>, u32, String)> = problems
+            .iter()
+            .filter(|problem| problem.code.as_deref() == Some("KV020"))
+            .filter_map(|problem| Some((problem.at.clone()?, problem.message.clone())))
+            .map(|(at, message)| (at.file, at.line, message))
+            .collect();
+        for (_, patch) in self.patches.iter().enumerate().filter(|(index, _)| chosen(*index)) {
             let mut found = Problems::new();
             for (path, pos) in crate::trace::references(&patch.content) {
-                if params.get(path).is_none() && found.len() < MOST_UNDEFINED {
-                    found.push(params.undefined(path, Location::new(&*patch.file, pos.line, pos.column)));
+                if params.get(path).is_some() || found.len() >= MOST_UNDEFINED {
+                    continue;
+                }
+                let at = Location::new(&*patch.file, pos.line, pos.column);
+                let problem = params.undefined(path, at.clone());
+                if !known.contains(&(at.file, at.line, problem.message.clone())) {
+                    found.push(problem);
                 }
             }
             found.quote(&patch.file, &patch.text);

@@ -261,7 +261,8 @@ fn decide_set(
     let mut waiting: HashMap<usize, usize> = HashMap::new();
     let mut ready: BinaryHeap<Reverse<(&str, usize)>> = BinaryHeap::new();
     for &index in members {
-        if decision.states[index].is_on() {
+        // Those in conflict run too: nothing is written, but what else is wrong with them shows.
+        if decision.states[index].is_on() || matches!(decision.states[index], State::Conflict { .. }) {
             let needs = requires.get(&index).map_or(0, Vec::len);
             waiting.insert(index, needs);
             if needs == 0 {

@@ -68,7 +68,11 @@ impl Package {
             .enumerate()
             .map(|(index, (patch, state))| PatchInfo {
                 id: patch.shown(),
-                order: decision.order.iter().position(|&other| other == index).map(|position| position + 1),
+                order: decision
+                    .order
+                    .iter()
+                    .position(|&other| other == index && state.is_on())
+                    .map(|position| position + 1),
                 state: state_word(state),
                 enabled: state.is_on(),
                 reason: state.to_string(),

@@ -113,12 +113,16 @@ fn made_up(theirs: &Path, ours: &Path) -> Result<()> {
             .collect()
     });
     let mut tally = Tally::new("kustomize, made up");
-    let mut refused = 0;
+    let (mut refused, mut crashed) = (0, 0);
     for (name, answer) in answers.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
         refused += usize::from(answer == Answers::BothRefuse);
+        crashed += usize::from(answer == Answers::Crash);
         tally.count(&name, answer != Answers::Differ);
     }
-    println!("kustomize, made up: both refuse {refused}; what differs is in {}", place.display());
+    println!(
+        "kustomize, made up: both refuse {refused}, the real one crashes {crashed}; what differs is in {}",
+        place.display()
+    );
     tally.finish()
 }
 
@@ -126,6 +130,8 @@ fn made_up(theirs: &Path, ours: &Path) -> Result<()> {
 enum Answers {
     Same,
     BothRefuse,
+    /// The real one crashes.
+    Crash,
     Differ,
 }
 
@@ -144,6 +150,13 @@ fn one(seed: u64, place: &Path, theirs: &Path, ours: &Path) -> Result<Answers> {
     let answers = match (real.status.success(), mine.status.success()) {
         (true, true) if real.stdout == mine.stdout => Answers::Same,
         (false, false) if mine.status.code() == Some(1) => Answers::BothRefuse,
+        // A crash is no answer to compare with.
+        (false, _)
+            if real.stderr.windows(7).any(|seen| seen == b"\npanic:")
+                || real.stderr.starts_with(b"panic:") =>
+        {
+            Answers::Crash
+        }
         _ => Answers::Differ,
     };
     if answers == Answers::Differ {

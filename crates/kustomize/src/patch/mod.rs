@@ -294,6 +294,16 @@ fn strategic_one(
                 .hint(hint),
         });
     }
+    let replaces = object.value.get("$patch").and_then(Value::as_str) == Some("replace");
+    if replaces && quirks == Quirks::AsKustomize {
+        problems.push(
+            Problem::warning(format!("`$patch: replace` has no effect on a whole object; `{before}` stays"))
+                .at(patch.at.clone())
+                .hint("put it into the field to replace, or replace the object's file"),
+        );
+        *place = Some(resource);
+        return;
+    }
     let rolling = |map: &Map<String, Value>| {
         let strategy = map.get("spec")?.get("strategy")?;
         Some((
@@ -325,7 +335,12 @@ fn strategic_one(
         };
         if quirks == Quirks::AsKustomize {
             for field in as_text {
-                let Some(Value::Object(texts)) = metadata.get_mut(*field) else { continue };
+                let Some(Value::Object(texts)) = metadata.get_mut(*field).filter(|texts| is_filled(texts))
+                else {
+                    // None at all, or null, says nothing here.
+                    metadata.shift_remove(*field);
+                    continue;
+                };
                 for (key, value) in texts.iter_mut().filter(|(_, value)| !value.is_string()) {
                     if value.is_null() {
                         problems.push(
@@ -402,6 +417,10 @@ fn strategic_one(
     }
 }
 
+fn is_filled(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| !map.is_empty())
+}
+
 fn json_one(
     place: &mut Option<Resource>,
     operations: &[json::Operation],
@@ -420,7 +439,18 @@ fn json_one(
     }
     resource.shared.clear();
     // The object goes through JSON and back: how it was written is lost, and no value at all is null.
-    resource.document = None;
+    let read = resource.document.take();
+    for (key, text) in std::mem::take(&mut resource.unquoted) {
+        // One that was set since is text.
+        let is_read = |annotation: &&mut Value| {
+            let annotation = annotation.as_str().unwrap_or_default();
+            read.as_ref().is_some_and(|document| document.says(&key, annotation))
+        };
+        let annotations = resource.metadata_mut().get_mut("annotations");
+        if let Some(annotation) = annotations.and_then(|map| map.get_mut(&key)).filter(is_read) {
+            *annotation = Value::String(text);
+        }
+    }
     resource.blanks.clear();
     let mut document = Value::Object(std::mem::take(&mut resource.value));
     match json::apply(&mut document, operations) {

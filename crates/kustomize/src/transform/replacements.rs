@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::id::{Gvk, Id};
-use crate::resource::{Resource, scalar_text};
+use crate::id::{DEFAULT_NAMESPACE, Gvk, Id};
+use crate::resource::{PastName, Resource, scalar_text};
 use crate::selector::Requirements;
-use crate::written::{is_float, unquoted};
+use crate::written::{go_float, is_float, unquoted};
 
 /// Which objects are meant; empty parts mean any. Compared literally with every name an object had.
 #[derive(Clone, Debug, Default)]
@@ -19,19 +19,24 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    fn is_id(&self, id: &Id) -> bool {
+    fn is_id(&self, id: &Id, namespace: &str) -> bool {
         (self.name.is_empty() || self.name == id.name)
-            && (self.namespace.is_empty() || {
-                let wanted = Id { namespace: self.namespace.clone(), ..id.clone() };
-                wanted.same_namespace(id)
-            })
+            && (self.namespace.is_empty() || self.namespace == namespace)
             && id.gvk.is_selected_by(&self.gvk)
     }
 
     fn matches(&self, resource: &Resource) -> bool {
+        let is_past = |past: &PastName| {
+            let id = resource.past_id(past);
+            self.is_id(&id, id.effective_namespace())
+        };
+        // What has no namespace counts as in `default` under its current name, even if it can be in none.
+        let current = resource.current();
+        let namespace = Some(current.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         self.labels.hold_for(resource.labels())
             && self.annotations.hold_for(resource.annotations())
-            && resource.ids().any(|id| self.is_id(&id))
+            && (resource.past.iter().any(is_past)
+                || self.is_id(&current, namespace.unwrap_or(DEFAULT_NAMESPACE)))
     }
 
     fn text(&self) -> String {
@@ -170,7 +175,11 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<(Value, Strin
         (Some(document), Some(Segment::Field(key))) if has_form => document.text_of(key, &value),
         _ => None,
     };
-    let text = written.map(str::to_owned).or_else(|| scalar_text(&value));
+    let text = match (&found.document, &value) {
+        // A JSON patch made a float of every number.
+        (None, Value::Number(number)) => number.as_f64().map(go_float),
+        _ => written.map(str::to_owned).or_else(|| scalar_text(&value)),
+    };
     if source.options.delimiter.is_empty() {
         // A mapping or list has no text of its own, and none is what a plain field gets.
         return Ok((value, text.unwrap_or_default()));
@@ -218,7 +227,8 @@ fn copy(
                 *target = Value::String(String::new());
             }
             set(target, &copied.value, &copied.text, options, created)?;
-            if std::ptr::eq(source, target) {
+            // What was just made is no source, even if it lies where the source lay before.
+            if !created && std::ptr::eq(source, target) {
                 copied.value = target.clone();
                 copied.text = scalar_text(target).unwrap_or_default();
             }

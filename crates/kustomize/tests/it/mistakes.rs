@@ -66,6 +66,24 @@ fn each_mistake_has_a_place_and_a_way_out() {
             ],
         ),
         (
+            "fields and objects at once",
+            &[
+                (
+                    "kustomization.yaml",
+                    "resources: [a.yaml, b.yaml]\nimages:\n- nmae: x\npatches:\n- path: p.yaml\nconfigMapGenerator:\n- {name: c, literals: [a]}\n",
+                ),
+                ("a.yaml", WEB),
+                ("b.yaml", WEB),
+                ("p.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: wep}\n"),
+            ],
+            &[
+                "kustomization.yaml:3:3: unknown field `nmae` in `images`\n  hint: did you mean `name`?",
+                "kustomization.yaml:7:24: a literal is written `key=value`",
+                "b.yaml:1:1: there are two objects called `apps/v1 Deployment web`\n  hint: the first is at a.yaml:1:1",
+                "p.yaml:1:1: no object `apps/v1 Deployment wep` to patch\n  hint: did you mean `web`?",
+            ],
+        ),
+        (
             "a cycle",
             &[
                 ("kustomization.yaml", "resources: [a]\n"),

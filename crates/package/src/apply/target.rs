@@ -135,6 +135,10 @@ impl Targets {
             0 => Err(self.none(scope, exact.as_deref().unwrap_or_default(), resources).at(at).into()),
             1 => Ok(Chosen { objects, warning: None }),
             _ if several => Ok(Chosen { objects, warning: None }),
+            // Two objects with one identity are a mistake of their own, reported where they are.
+            _ if objects.windows(2).all(|pair| resources[pair[0]].id == resources[pair[1]].id) => {
+                Ok(Chosen { objects, warning: None })
+            }
             _ => {
                 let all: Vec<String> = objects
                     .iter()

@@ -32,7 +32,8 @@ fn a25_duplicates_and_renames_are_found() {
     let text = said(&twice, "KR020");
     assert!(
         text.contains("two Services named `web` in namespace `apps`")
-            && text.contains("resources/again.yaml"),
+            && text.contains("resources/again.yaml:1")
+            && text.contains("resources/service.yaml:1"),
         "{text}"
     );
     let other = SERVICE.replace("name: web, namespace", "name: other, namespace");
@@ -156,6 +157,54 @@ fn a46_one_run_shows_every_mistake() {
             .unwrap_or_else(|| panic!("no located {code}: {problems}"));
         assert!(at.line > 0 && at.column > 0, "{code} at {at}");
     }
+}
+
+#[test]
+fn mistakes_of_every_sort_are_told_together() {
+    let bomb: String =
+        (1..9).map(|n| format!("  k{n}: &k{n} [{}]\n", vec![format!("*k{}", n - 1); 10].join(","))).collect();
+    let bomb = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: bomb, namespace: apps}}\ndata:\n  k0: &k0 x\n{bomb}"
+    );
+    let problems =
+        Kit::web("replicas: three\nimage: {repo: nginx}\nloop: {a: \"${loop.b}\", b: \"${loop.a}\"}\n")
+            .patch(
+                "00-clash",
+                "[deployment.web]\nspec.replicas: \"${replicas}\"\nspec.paused: \"${image.rep}\"\n",
+            )
+            .patch("10-selector", "[deployment.web.spec.template.spec.containers[name=main]]\nimage: x\n")
+            .patch("20-target", "[deployment.wbe]\nspec.paused: \"${image.rpo}\"\n")
+            .patch("30-one", "[service.web]\nspec.type: 5\n")
+            .sidecar("30-one", "conflicts: [40-other]\n")
+            .patch("40-other", "[service.web]\nspec.other.name: x\n[service.wbe]\nspec.type: ClusterIP\n")
+            .patch("50-first", "[service.web]\nmetadata.annotations.x: y\n")
+            .sidecar("50-first", "requires: [60-second]\n")
+            .patch("60-second", "[service.web]\nmetadata.annotations.z: y\n")
+            .sidecar("60-second", "requires: [50-first]\n")
+            .file("resources/again.yaml", SERVICE)
+            .file("resources/bomb.yaml", &bomb)
+            .fails();
+    for (code, place) in [
+        ("KX033", "patches/00-clash.kpatch:2"),
+        ("KV020", "patches/00-clash.kpatch:3"),
+        ("KX020", "patches/10-selector.kpatch:1"),
+        ("KX002", "patches/20-target.kpatch:1"),
+        ("KV020", "patches/20-target.kpatch:2"),
+        ("KD022", "patches/30-one.yaml:1"),
+        ("KX002", "patches/40-other.kpatch:3"),
+        ("KD020", "patches/50-first.yaml:1"),
+        ("KV024", "parameters.yaml:4"),
+        ("KR020", "resources/service.yaml:1"),
+        ("KR013", "resources/bomb.yaml:"),
+    ] {
+        let is_it = |problem: &&slipway_problem::Problem| {
+            problem.code.as_deref() == Some(code)
+                && problem.at.as_ref().is_some_and(|at| at.column > 0 && at.to_string().starts_with(place))
+        };
+        assert_eq!(problems.iter().filter(is_it).count(), 1, "{code} at {place} in:\n{problems}");
+    }
+    assert!(!problems.to_string().contains("KX003"), "one of two is no choice to make:\n{problems}");
+    assert!(said(&problems, "KV020").contains("did you mean `image.repo`"), "{problems}");
 }
 
 #[test]

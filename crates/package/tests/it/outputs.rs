@@ -146,6 +146,10 @@ fn a34_argo_gets_sync_waves() {
     let (build, problems) = own.built().with_waves();
     assert_eq!(field(&build, "Service", WAVE), "-3");
     assert_eq!(warnings(&problems), ["KO011"]);
+    let fitting = phased()
+        .patch("10", "[service.web]\nmetadata.annotations[\"argocd.argoproj.io/sync-wave\"]: \"25\"\n");
+    let (build, problems) = fitting.built().with_waves();
+    assert_eq!((field(&build, "Service", WAVE), problems.len()), (Json::from("25"), 0), "kept");
     let app = ArgoApp::parse("https://example.com/r.git, apps/p").unwrap();
     let (files, _) = phased().built().argo(Some(&app), Emit::default());
     assert_eq!(read(&files, "argocd/p.yaml")["spec"]["source"]["targetRevision"], "HEAD");

@@ -197,8 +197,15 @@ fn a11_objects_are_switched_and_named_exactly() {
             "resources/map.yaml",
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a.b, namespace: apps}\n",
         )
+        .file("resources/dots.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a-b}\n")
         .patch("00", "[namespace.kube-system]\nenabled: false  # comment\n[configmap.${ns}]\ndata.k: v\n");
     let build = kit.built();
+    let dashed = kit.clone().set("ns=a-b").patch("00", "[namespace.${ns}]\nmetadata.labels.x: y\n").stream();
+    assert!(
+        dashed.contains("  name: a-b\n  labels:\n    x: \"y\"\n") && dashed.matches("x: \"y\"").count() == 1
+    );
+    let missed = kit.clone().patch("00", "[namespace.${ns}]\nmetadata.labels.x: y\n").fails();
+    assert_eq!(errors(&missed), ["KX002"], "`a.b` is one name, not a path below `a`");
     assert!(!build.objects.iter().any(|object| object.id.name == "kube-system"));
     assert_eq!(build.dropped[0].why, "disabled by patches/00.kpatch:2");
     assert_eq!(field(&build, "ConfigMap", "/data/k"), "v");
@@ -219,6 +226,17 @@ fn a13_shapes_change_only_with_replace() {
             .field("Deployment", "/spec/template/spec/containers"),
         json!([{"name": "only", "image": "o"}])
     );
+    let custom = |statement: &str| {
+        Kit::bare("")
+            .file(
+                "resources/foo.yaml",
+                "apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: foo}\nspec: {x: 1, tls: [a]}\n",
+            )
+            .patch("00", &format!("[foo.foo]\n{statement}\n"))
+    };
+    assert_eq!(errors(&custom("spec.x: {a: 1}").fails()), ["KX032"]);
+    assert_eq!(custom("spec.x[replace]: {a: 1}").field("Foo", "/spec/x"), json!({"a": 1}));
+    assert_eq!(custom("spec.tls: null").field("Foo", "/spec"), json!({"x": 1}));
     assert_eq!(kit("spec.replicas: null").field("Deployment", "/spec/replicas"), json!(null));
     assert_eq!(kit("spec.paused: null").stream(), Kit::web("").stream());
     assert_eq!(errors(&kit("spec.paused[delete]:").fails()), ["KX030"]);

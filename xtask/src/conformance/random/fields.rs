@@ -28,9 +28,17 @@ impl Maker {
             let mut labels = Vec::new();
             for _ in 0..=self.dice.below(2) {
                 let mut entry = json!({"pairs": self.labels()});
-                match self.dice.below(4) {
+                match self.dice.below(5) {
                     0 => entry["includeSelectors"] = json!(true),
                     1 => entry["includeTemplates"] = json!(true),
+                    3 => {
+                        let kind = self.dice.pick(&["Deployment", "Service", "Job"]);
+                        entry["includeSelectors"] = json!(self.dice.one_in(3));
+                        entry["fields"] = json!([
+                            {"path": "spec/template/metadata/labels", "kind": kind, "create": self.dice.one_in(2)},
+                            {"path": "metadata/labels", "group": self.dice.pick(&["apps", "batch"]), "create": true},
+                        ]);
+                    }
                     2 => {
                         entry["fields"] = json!([{"path": "spec/extra/labels", "kind": "Foo", "create": self.dice.one_in(2)}]);
                     }
@@ -70,7 +78,12 @@ impl Maker {
             .collect();
         if !scaled.is_empty() && self.dice.one_in(5) {
             let named = self.dice.pick(&scaled);
-            set("replicas", json!([{"name": named.name, "count": 7}]));
+            let mut replicas = vec![json!({"name": named.name, "count": self.dice.below(9)})];
+            if self.dice.one_in(4) {
+                let named = self.dice.pick(&scaled);
+                replicas.push(json!({"name": named.name, "count": 0}));
+            }
+            set("replicas", json!(replicas));
         }
         self.generators(directory, known, &mut set);
         if self.dice.one_in(2) && !known.is_empty() {
@@ -86,7 +99,13 @@ impl Maker {
             let named = self.dice.pick(&all);
             let patch = self.strategic(named);
             if self.dice.one_in(2) {
-                set("patchesStrategicMerge", json!([yaml(&patch)]));
+                let mut patches = vec![yaml(&patch)];
+                if self.dice.one_in(3) {
+                    let named = self.dice.pick(&all);
+                    let more = self.strategic(named);
+                    patches.push(yaml(&more));
+                }
+                set("patchesStrategicMerge", json!(patches));
             } else {
                 self.write(&below("smp.yaml"), &patch);
                 set("patchesStrategicMerge", json!(["smp.yaml"]));
@@ -97,10 +116,14 @@ impl Maker {
             let named = self.dice.pick(&all);
             let (group, version) = named.api.split_once('/').unwrap_or(("", named.api));
             let operations = self.operations(named);
-            set(
-                "patchesJson6902",
-                json!([{"target": {"group": group, "version": version, "kind": named.kind, "name": named.name}, "patch": yaml(&operations)}]),
-            );
+            let mut patch = json!({"target": {"group": group, "version": version, "kind": named.kind, "name": named.name}});
+            if self.dice.one_in(3) {
+                self.write(&below("operations.yaml"), &operations);
+                patch["path"] = json!("operations.yaml");
+            } else {
+                patch["patch"] = json!(yaml(&operations));
+            }
+            set("patchesJson6902", json!([patch]));
         }
         if self.dice.one_in(4) && !known.is_empty() {
             let replacements = self.replacements(known);

@@ -16,9 +16,14 @@ use text::yaml;
 
 /// One made-up kustomization: paths below its root and what is in them.
 pub type Files = Vec<(String, String)>;
+
 /// Makes up a kustomization.
 pub fn kustomization(seed: u64) -> Files {
-    let mut made = Maker { dice: Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)), files: Vec::new() };
+    let mut made = Maker {
+        dice: Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
+        files: Vec::new(),
+        generated: Vec::new(),
+    };
     let mut known = Vec::new();
     let mut resources = Vec::new();
     let bases = 1 + usize::from(made.dice.one_in(3));
@@ -30,25 +35,49 @@ pub fn kustomization(seed: u64) -> Files {
             let over = format!("over{base}");
             made.overlay(&over, &[format!("../{directory}")], &known, "Kustomization");
             resources.push(over);
+        } else if made.dice.one_in(8) {
+            for side in ["left", "right"] {
+                let over = format!("{side}{base}");
+                let mut fields = made.fields(&over, &known);
+                fields.insert("resources".to_owned(), json!([format!("../{directory}")]));
+                fields.insert("namePrefix".to_owned(), json!(format!("{side}-")));
+                made.write(&format!("{over}/kustomization.yaml"), &Value::Object(fields));
+                resources.push(over);
+            }
         } else {
             resources.push(directory);
         }
     }
     let mut components = Vec::new();
     if made.dice.one_in(4) {
-        made.overlay("part", &[], &known, "Component");
+        let mut own = Vec::new();
+        if made.dice.one_in(3) {
+            let extra = Named { api: "v1", kind: "ConfigMap", namespace: None, name: "extra" };
+            let object = made.object(&extra);
+            made.write("part/extra.yaml", &object);
+            own.push("extra.yaml".to_owned());
+            known.push(extra);
+        }
+        made.overlay("part", &own, &known, "Component");
         components.push("part".to_owned());
+        if made.dice.one_in(3) {
+            made.overlay("other", &[], &known, "Component");
+            components.push("other".to_owned());
+        }
     }
     let mut top = made.fields("", &known);
-    top.insert("resources".to_owned(), json!(resources));
+    let listed = if made.dice.one_in(10) { "bases" } else { "resources" };
+    top.insert(listed.to_owned(), json!(resources));
     if !components.is_empty() {
         top.insert("components".to_owned(), json!(components));
     }
     if made.dice.one_in(4) {
-        let order = if made.dice.one_in(2) {
-            json!({"order": "fifo"})
-        } else {
-            json!({"order": "legacy", "legacySortOptions": {"orderFirst": ["Service", "ConfigMap"], "orderLast": ["Deployment"]}})
+        let order = match made.dice.below(4) {
+            0 | 1 => json!({"order": "fifo"}),
+            2 => json!({"order": "legacy"}),
+            _ => {
+                json!({"order": "legacy", "legacySortOptions": {"orderFirst": ["Service", "ConfigMap"], "orderLast": ["Deployment"]}})
+            }
         };
         top.insert("sortOptions".to_owned(), order);
     }
@@ -64,6 +93,8 @@ pub fn kustomization(seed: u64) -> Files {
 struct Maker {
     dice: Dice,
     files: Files,
+    /// Kinds and names of what generators made so far.
+    generated: Vec<(String, &'static str)>,
 }
 
 impl Maker {

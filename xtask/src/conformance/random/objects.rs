@@ -12,6 +12,64 @@ pub(super) const LABELS: &[&str] = &["app", "tier", "team", "a.b/c"];
 pub(super) const VALUES: &[&str] =
     &["x", "yes", "1", "true", "a b", "2020-01-01", "é", "null", "1e3", "#x", "a: b"];
 
+/// Values of config maps: what a writer of YAML has to think about.
+const TEXTS: &[&str] = &[
+    "v",
+    "host:80/path",
+    "a\nb\n",
+    "8080",
+    "a b  \nc",
+    "\ttab",
+    "",
+    " lead",
+    "trail ",
+    "a\n\n",
+    "\na",
+    "- a",
+    "? a",
+    "a:",
+    "*a",
+    "&a",
+    "!a",
+    "%a",
+    "@a",
+    "`a",
+    "it's",
+    "say \"x\"",
+    "0x1f",
+    "0o17",
+    "017",
+    "1_000",
+    "12:30:45",
+    ".5",
+    "+1",
+    "1e400",
+    "~",
+    "=",
+    "<<",
+    "on",
+    "N",
+    "a # b",
+    "a#b",
+    "key: |\n  text\n",
+    "{a}",
+    "[a]",
+    "a\\b",
+    "\u{7f}",
+    "\u{2028}x",
+    "\u{feff}x",
+    "😀",
+    "a\r\nb",
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen",
+    "#!/bin/sh\nif true; then\n\techo hi\nfi\n",
+    "  indented\nless\n",
+    "a\n  b\nc",
+    ".inf",
+    ".nan",
+    "-0",
+    "0.10",
+];
+
 /// An object by what it is called when it is read.
 #[derive(Clone)]
 pub(super) struct Named {
@@ -54,6 +112,18 @@ pub(super) const KINDS: &[(&str, &str)] = &[
     ("apiregistration.k8s.io/v1", "APIService"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ("example.com/v1", "Foo"),
+    ("v1", "ReplicationController"),
+    ("v1", "PodTemplate"),
+    ("v1", "Endpoints"),
+    ("v1", "ResourceQuota"),
+    ("v1", "LimitRange"),
+    ("networking.k8s.io/v1beta1", "Ingress"),
+    ("extensions/v1beta1", "Deployment"),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"),
+    ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+    ("serving.knative.dev/v1", "Service"),
 ];
 
 pub(super) const CLUSTER: &[&str] = &[
@@ -65,6 +135,9 @@ pub(super) const CLUSTER: &[&str] = &[
     "StorageClass",
     "PriorityClass",
     "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "APIService",
     "CustomResourceDefinition",
 ];
@@ -85,21 +158,48 @@ impl Maker {
                 metadata.insert(field.to_owned(), labels);
             }
         }
+        if named.kind == "Ingress" && self.dice.one_in(3) {
+            let key = self
+                .dice
+                .pick(&["nginx.ingress.kubernetes.io/auth-secret", "ingress.kubernetes.io/auth-secret"]);
+            metadata.insert("annotations".to_owned(), json!({key: self.dice.name()}));
+        }
         if self.dice.one_in(60) {
             metadata.insert("annotations".to_owned(), json!({"config.kubernetes.io/local-config": "true"}));
         }
         let mut object = json!({"apiVersion": named.api, "kind": named.kind, "metadata": metadata});
-        let body = self.body(named.kind);
+        let body = self.body(named.api, named.kind);
         if let (Value::Object(object), Value::Object(body)) = (&mut object, body) {
             object.extend(body);
         }
         object
     }
 
-    pub(super) fn body(&mut self, kind: &str) -> Value {
+    pub(super) fn body(&mut self, api: &str, kind: &str) -> Value {
         let name = self.dice.name();
         let other = self.dice.name();
         match kind {
+            "Service" if api.starts_with("serving") => {
+                json!({"spec": {"template": {"spec": self.pod()}}})
+            }
+            "ReplicationController" => {
+                let labels = json!({"app": name});
+                json!({"spec": {"replicas": 1, "selector": labels, "template": {"metadata": {"labels": labels}, "spec": self.pod()}}})
+            }
+            "PodTemplate" => json!({"template": {"spec": self.pod()}}),
+            "Endpoints" => {
+                json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": self.ports("port")}]})
+            }
+            "ResourceQuota" => json!({"spec": {"hard": {"pods": "4", "requests.cpu": 1}}}),
+            "LimitRange" => json!({"spec": {"limits": [{"type": "Container", "default": {"cpu": "500m"}}]}}),
+            "ValidatingAdmissionPolicyBinding" => json!({"spec": {"policyName": name}}),
+            "HTTPRoute" => {
+                json!({"spec": {"hostnames": ["a.example"], "rules": [{"backendRefs": [{"name": name, "port": 80}]}]}})
+            }
+            "Ingress" if api.ends_with("beta1") => json!({"spec": {
+                "backend": {"serviceName": other, "servicePort": 80},
+                "rules": [{"http": {"paths": [{"backend": {"serviceName": name, "servicePort": 80}}]}}],
+            }}),
             "Deployment" | "DaemonSet" | "ReplicaSet" | "StatefulSet" => {
                 let labels = json!({"app": name});
                 let mut spec = json!({
@@ -133,7 +233,7 @@ impl Maker {
                 json!({"spec": spec})
             }
             "ConfigMap" => {
-                let text = self.dice.pick(&["v", "host:80/path", "a\nb\n", "8080", "a b  \nc", "\ttab"]);
+                let text = self.dice.pick(TEXTS);
                 json!({"data": {"k": text, "n": "3", "flag": "true"}})
             }
             "Secret" => json!({"type": "Opaque", "stringData": {"p": "pw"}, "data": {"q": "cHc="}}),
@@ -184,7 +284,7 @@ impl Maker {
             }
             "StorageClass" => json!({"provisioner": "x", "parameters": {"secretName": name}}),
             "PriorityClass" => json!({"value": 10}),
-            "ValidatingWebhookConfiguration" => {
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
                 let service =
                     json!({"name": name, "namespace": self.dice.pick(&["one", "default"]), "path": "/x"});
                 json!({"webhooks": [{"name": "a.b.c", "clientConfig": {"service": service}}]})
@@ -193,7 +293,13 @@ impl Maker {
                 json!({"spec": {"group": "g", "version": "v1", "service": {"name": name, "namespace": "one"}}})
             }
             "CustomResourceDefinition" => {
-                json!({"spec": {"group": "example.com", "names": {"kind": "Foo", "plural": "foos"}, "scope": "Namespaced"}})
+                let mut crd = json!({"spec": {"group": "example.com", "names": {"kind": "Foo", "plural": "foos"}, "scope": "Namespaced"}});
+                if self.dice.one_in(2) {
+                    let service = json!({"name": name, "namespace": "one"});
+                    crd["spec"]["conversion"] =
+                        json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}});
+                }
+                crd
             }
             "IngressClass" => json!({"spec": {"controller": "x/y"}}),
             "Foo" => json!({"spec": {

@@ -9,7 +9,24 @@ use super::text::yaml;
 impl Maker {
     pub(super) fn target(&mut self, named: &Named) -> Value {
         let mut target = Map::new();
-        target.insert("kind".to_owned(), json!(named.kind));
+        match self.dice.below(12) {
+            0 => {
+                target.insert(
+                    "kind".to_owned(),
+                    json!(self.dice.pick(&["Deploy.*|Service", ".*Set", "(Config|Se).*", "[A-D].*"])),
+                );
+            }
+            1 => {}
+            _ => {
+                target.insert("kind".to_owned(), json!(named.kind));
+            }
+        }
+        if self.dice.one_in(8) {
+            target.insert(
+                "name".to_owned(),
+                json!(self.dice.pick(&["app|web", "(p-)?app", "[a-d].*", "x.y", "^app$", "w"])),
+            );
+        }
         match self.dice.below(6) {
             0 => {
                 target.insert("name".to_owned(), json!(named.name));
@@ -20,7 +37,17 @@ impl Maker {
             2 => {
                 target.insert(
                     "labelSelector".to_owned(),
-                    json!(self.dice.pick(&["app", "!tier", "app in (x,yes)", "team!=x"])),
+                    json!(self.dice.pick(&[
+                        "app",
+                        "!tier",
+                        "app in (x,yes)",
+                        "team!=x",
+                        "app=x,tier",
+                        "app notin (x)",
+                        "a.b/c",
+                        "app==x",
+                        "",
+                    ])),
                 );
             }
             3 => {
@@ -49,8 +76,12 @@ impl Maker {
         let json_patch = self.dice.one_in(3);
         let targeted = json_patch || self.dice.one_in(2);
         let body = if json_patch { self.operations(named) } else { self.strategic(named) };
-        let mut patch = if self.dice.one_in(2) {
-            json!({"patch": yaml(&body)})
+        let mut patch = if !targeted && self.dice.one_in(5) {
+            let other = self.dice.pick(&all);
+            let more = self.strategic(other);
+            json!({"patch": format!("{}---\n{}", yaml(&body), yaml(&more))})
+        } else if self.dice.one_in(2) {
+            json!({"patch": if self.dice.one_in(5) { body.to_string() } else { yaml(&body) }})
         } else {
             let path = format!("patch{number}.yaml");
             let place = if directory.is_empty() { path.clone() } else { format!("{directory}/{path}") };
@@ -60,7 +91,9 @@ impl Maker {
         if targeted {
             patch["target"] = self.target(named);
         }
-        if !json_patch && self.dice.one_in(10) {
+        // A kind that really changes is for the recorded cases: what is left of the old one is nonsense.
+        let fits = patch.get("target").is_none_or(|target| target["kind"] == named.kind);
+        if !json_patch && fits && self.dice.one_in(10) {
             patch["options"] =
                 json!({"allowNameChange": self.dice.one_in(2), "allowKindChange": self.dice.one_in(2)});
         }
@@ -85,8 +118,10 @@ impl Maker {
         }
         let mut patch = json!({"apiVersion": named.api, "kind": named.kind, "metadata": metadata});
         if self.dice.one_in(20) {
-            patch["$patch"] = json!("delete");
-            return patch;
+            patch["$patch"] = json!(self.dice.pick(&["delete", "delete", "replace", "merge"]));
+            if self.dice.one_in(2) {
+                return patch;
+            }
         }
         if WORKLOADS.contains(&named.kind) {
             let mut pod = Map::new();
@@ -151,7 +186,34 @@ impl Maker {
             "Service" => patch["spec"] = json!({"type": "NodePort", "ports": self.ports("port")}),
             "Foo" => patch["spec"] = json!({"list": [{"name": "b", "v": 2}], "half": null, "more": {"z": 1}}),
             "Ingress" => patch["spec"] = json!({"tls": [{"secretName": self.dice.name()}]}),
-            "ServiceAccount" => patch["imagePullSecrets"] = json!([{"name": self.dice.name()}]),
+            "ServiceAccount" => {
+                patch["imagePullSecrets"] = json!([{"name": self.dice.name()}]);
+                if self.dice.one_in(2) {
+                    patch["secrets"] = json!([{"name": self.dice.name()}, {"name": "more"}]);
+                }
+            }
+            "Secret" => patch["data"] = json!({"q": null, "r": "eA=="}),
+            "PodDisruptionBudget" => patch["spec"] = json!({"minAvailable": null, "maxUnavailable": "50%"}),
+            "HorizontalPodAutoscaler" => {
+                patch["spec"] =
+                    json!({"maxReplicas": 5, "metrics": [{"type": "Resource", "resource": {"name": "cpu"}}]})
+            }
+            "NetworkPolicy" => patch["spec"] = json!({"policyTypes": ["Ingress"], "ingress": [{}]}),
+            "RoleBinding" | "ClusterRoleBinding" => {
+                patch["subjects"] =
+                    json!([{"kind": "Group", "name": "g", "apiGroup": "rbac.authorization.k8s.io"}])
+            }
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
+                patch["webhooks"] =
+                    json!([{"name": self.dice.pick(&["a.b.c", "d.e.f"]), "failurePolicy": "Fail"}])
+            }
+            "PersistentVolumeClaim" => patch["spec"] = json!({"accessModes": ["ReadWriteOnce"]}),
+            "Namespace" => patch["spec"] = json!({"finalizers": ["kubernetes"]}),
+            "CustomResourceDefinition" => {
+                patch["spec"] =
+                    json!({"versions": [{"name": "v1", "served": true, "storage": true}], "scope": "Cluster"})
+            }
+            "ReplicationController" => patch["spec"] = json!({"replicas": null, "selector": {"app": "z"}}),
             "Role" | "ClusterRole" => {
                 patch["rules"] =
                     json!([{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}])
@@ -182,6 +244,37 @@ impl Maker {
                 3 => json!({"op": "move", "from": format!("{pod}/containers/0/image"), "path": format!("{pod}/hostname")}),
                 _ => json!({"op": "add", "path": format!("{pod}/containers/0/env"), "value": [{"name": "Z", "value": "1"}]}),
             });
+        }
+        if named.kind == "ConfigMap" && self.dice.one_in(2) {
+            operations.push(
+                self.dice
+                    .pick(&[
+                        &json!({"op": "add", "path": "/data/a.b", "value": "1"}),
+                        &json!({"op": "replace", "path": "/data/k", "value": "on\ntwo"}),
+                        &json!({"op": "remove", "path": "/data/n"}),
+                        &json!({"op": "move", "from": "/data/k", "path": "/data/kk"}),
+                        &json!({"op": "test", "path": "/data/flag", "value": "true"}),
+                        &json!({"op": "add", "path": "/binaryData", "value": {"b": "AA=="}}),
+                    ])
+                    .clone(),
+            );
+        }
+        if named.kind == "Foo" {
+            operations.push(
+                self.dice
+                    .pick(&[
+                        &json!({"op": "add", "path": "/spec/list/0", "value": {"name": "first"}}),
+                        &json!({"op": "add", "path": "/spec/list/-", "value": 5}),
+                        &json!({"op": "remove", "path": "/spec/list/1"}),
+                        &json!({"op": "replace", "path": "/spec/half", "value": 1.5}),
+                        &json!({"op": "replace", "path": "/spec/big", "value": null}),
+                        &json!({"op": "copy", "from": "/spec/list", "path": "/spec/copied"}),
+                        &json!({"op": "test", "path": "/spec/list/0", "value": {"v": 1, "name": "a"}}),
+                        &json!({"op": "add", "path": "/spec/~0tilde", "value": {}}),
+                        &json!({"op": "add", "path": "/spec/list/-1", "value": {}}),
+                    ])
+                    .clone(),
+            );
         }
         if self.dice.one_in(8) {
             operations.push(json!({"op": "replace", "path": "/metadata/name", "value": "renamed"}));

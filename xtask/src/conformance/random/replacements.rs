@@ -17,6 +17,11 @@ impl Maker {
             {
                 source["namespace"] = json!(namespace);
             }
+            if self.dice.one_in(5) {
+                let (group, version) = from.api.split_once('/').unwrap_or(("", from.api));
+                source["group"] = json!(group);
+                source["version"] = json!(version);
+            }
             match from.kind {
                 "ConfigMap" => {
                     source["fieldPath"] =
@@ -48,7 +53,18 @@ impl Maker {
                     target["select"]["name"] = json!(to.name);
                 }
                 if self.dice.one_in(5) {
-                    target["reject"] = json!([{"name": self.dice.name()}]);
+                    let name = self.dice.name();
+                    target["reject"] = self
+                        .dice
+                        .pick(&[
+                            &json!([{"name": name}]),
+                            &json!([{"kind": "Deployment"}, {"kind": "Foo", "name": "app"}]),
+                            &json!([{"namespace": "one"}]),
+                        ])
+                        .clone();
+                }
+                if self.dice.one_in(8) {
+                    target["select"]["namespace"] = json!(self.dice.pick(&["one", "default", "new"]));
                 }
                 let mut options = Map::new();
                 let path = match to.kind {
@@ -76,7 +92,10 @@ impl Maker {
                     ]),
                 };
                 target["fieldPaths"] = json!([path]);
-                if !self.dice.one_in(3) {
+                if self.dice.one_in(6) {
+                    target["fieldPaths"] = json!([path, "metadata.annotations.also"]);
+                }
+                if !self.dice.one_in(10) {
                     options.insert("create".to_owned(), json!(true));
                 }
                 if self.dice.one_in(4) {
