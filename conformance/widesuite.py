@@ -865,5 +865,19 @@ def _(c):
     c.patch(full + '/status', {'status': {'storedVersions': ['v2']}}, sel=lambda b: b['status']['storedVersions'], label='stored versions')
 
 
+@sc('patch', 'strategic-directives')
+def _(c):
+    o = dep('d', 0)
+    o['spec']['template']['spec'] = {'containers': [{'name': 'a', 'image': 'a:1', 'env': [{'name': 'X', 'value': '1'}, {'name': 'Y', 'value': '2'}], 'ports': [{'containerPort': 80}], 'args': ['x', 'y']}, {'name': 'b', 'image': 'b:1'}], 'volumes': [{'name': 'v', 'emptyDir': {}}]}
+    o['metadata']['finalizers'] = ['a.b/c', 'a.b/d']
+    c.mk(c.dep(), o)
+    T = lambda **k: {'spec': {'template': {'spec': k}}}
+    for p in (T(**{'$setElementOrder/containers': [{'name': 'b'}, {'name': 'a'}], 'containers': [{'name': 'b', 'image': 'b:2'}]}), T(**{'$setElementOrder/containers': [{'name': 'b'}], 'containers': [{'name': 'a', 'image': 'z'}]}), T(containers=[{'name': 'b', '$patch': 'delete'}]), T(containers=[{'$patch': 'replace'}, {'name': 'z', 'image': 'z'}]), T(containers=[{'name': 'a', '$patch': 'merge', 'image': 'q'}]), T(containers=[{'name': 'a', '$patch': 'nope'}]), T(containers=[{'name': 'a', 'env': [{'name': 'X', '$patch': 'delete'}]}]),
+              T(containers=[{'name': 'a', '$retainKeys': ['name', 'image'], 'image': 'r'}]), T(volumes=[{'name': 'v', '$retainKeys': ['name', 'configMap'], 'configMap': {'name': 'c'}}]), T(volumes=[{'name': 'v', 'configMap': {'name': 'c'}}]), {'metadata': {'$deleteFromPrimitiveList/finalizers': ['a.b/c']}}, {'metadata': {'finalizers': ['a.b/e']}}, {'metadata': {'$setElementOrder/finalizers': ['a.b/d', 'a.b/c']}}, {'metadata': {'$deleteFromPrimitiveList/finalizers': 'x'}}, {'metadata': {'labels': {'$patch': 'delete'}}}, {'metadata': {'labels': {'$patch': 'replace', 'n': 'm'}}}, {'metadata': {'labels': {'$patch': 'nope'}}},
+              {'$patch': 'delete'}, {'$patch': 'replace', 'metadata': {'name': 'd'}}, T(containers=[{'name': 'a', 'args': None}]), T(containers=[{'name': 'a', 'ports': [{'containerPort': 80, 'name': 'h'}, {'containerPort': 81}]}]), {'spec': {'strategy': {'$retainKeys': ['type'], 'type': 'Recreate'}}}, {'spec': {'strategy': {'type': 'Recreate'}}}, {'spec': {'$nope': 1}}, T(**{'$setElementOrder/containers': 'x'}), T(containers=[{'name': 'a'}, {'name': 'a', 'image': '2'}]), T(imagePullSecrets=[{'name': 'p'}], tolerations=[{'key': 'k', 'operator': 'Exists'}])):
+        c.patch(c.dep('d'), p, ct=SMP, q={'dryRun': 'All'}, sel=lambda b: [b['spec'].get('strategy'), b['spec']['template']['spec'], b['metadata'].get('finalizers'), b['metadata'].get('labels')], label=json.dumps(p)[:100])
+    c.raw('PATCH', c.dep('d'), {'metadata': {'finalizers': None}}, ct=MP)
+
+
 if __name__ == '__main__':
     sys.exit(d.main())

@@ -354,6 +354,10 @@ fn service(new: &mut Value, live: &Value) {
             remove(spec, "allocateLoadBalancerNodePorts");
         }
     }
+    let watched = |s: &Value| s["type"] == "LoadBalancer" && s["externalTrafficPolicy"] == "Local";
+    if watched(old) && !watched(spec) && spec["healthCheckNodePort"] == old["healthCheckNodePort"] {
+        remove(spec, "healthCheckNodePort");
+    }
     if spec["type"] != "LoadBalancer" && old["type"] == "LoadBalancer" {
         new["status"]["loadBalancer"] = json!({});
     }
