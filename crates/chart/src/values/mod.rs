@@ -14,7 +14,7 @@ use crate::error::Error;
 pub(crate) use schema::check as check_schema;
 pub(crate) use strvals::go_quote;
 pub(crate) use tree::Node;
-pub use user::UserValues;
+pub use user::{UserValues, is_address};
 
 /// Turns every number into a float: what Helm's decoding of YAML and JSON yields.
 pub(crate) fn all_floats(mut value: Value) -> Value {

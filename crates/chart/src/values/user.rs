@@ -41,7 +41,7 @@ impl UserValues {
     pub fn addresses(&self) -> Vec<String> {
         let found = RefCell::new(Vec::new());
         let read = |path: &str| -> Result<String, String> {
-            if path.starts_with("https://") || path.starts_with("http://") {
+            if is_address(path) {
                 found.borrow_mut().push(path.to_owned());
             }
             Ok(String::new())
@@ -106,6 +106,12 @@ impl UserValues {
         };
         strvals::parse_into(text, kind, values)
     }
+}
+
+/// Whether a file is named by an address; schemes may be written in any case, as URLs are.
+pub fn is_address(path: &str) -> bool {
+    let scheme = path.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("http" | "https"))
 }
 
 /// Lays `over` on `base`: tables merge, anything else replaces, null stays null.
