@@ -260,7 +260,7 @@ impl ValueFlags {
                     .read_to_end(&mut content)
                     .map_err(|error| Error::Values(format!("cannot read standard input: {error}")))?;
                 values.files.push((file.clone(), content));
-            } else if file.starts_with("https://") || file.starts_with("http://") {
+            } else if slipway_chart::is_address(file) {
                 values.files.push((file.clone(), wait(access.remote().get(file))?));
             } else {
                 values.read_file(Path::new(file))?;

@@ -136,6 +136,32 @@ fn charts_come_from_a_repository() {
 }
 
 #[test]
+fn values_come_from_addresses() {
+    let (place, store, host) = with_repository();
+    store.lock().unwrap().insert("/text".into(), b"two\nlines\n".to_vec());
+    place.write("web/templates/a.yaml", "v: {{ toJson .Values }}\n");
+    let rendered = |value: &str| place.run(&["render", "web", "--set-file", value]);
+    for (value, wanted) in [
+        (format!("v=http://{host}/text"), r#"v: {"v":"two\nlines\n"}"#),
+        (format!("v=HTTP://{host}/text"), r#"v: {"v":"two\nlines\n"}"#),
+        (
+            format!("v=http://{host}/text,w=http://{host}/text"),
+            r#"v: {"v":"two\nlines\n","w":"two\nlines\n"}"#,
+        ),
+        (format!("v={{http://{host}/text}}"), r#"v: {"v":["two\nlines\n"]}"#),
+    ] {
+        let out = rendered(&value).ok();
+        assert!(out.ends_with(&format!("{wanted}\n")), "{value}: {out}");
+    }
+    let missing = rendered(&format!("v=http://{host}/none"));
+    let wanted =
+        format!("failed parsing --set-file data: failed to fetch http://{host}/none : 404 Not Found");
+    assert!(missing.code == Some(1) && missing.err.contains(&wanted), "{}", missing.err);
+    let unknown = rendered("v=ftp://127.0.0.1/x");
+    assert!(unknown.err.contains("open ftp://127.0.0.1/x: no such file or directory"), "{}", unknown.err);
+}
+
+#[test]
 fn charts_go_to_a_registry_and_come_back() {
     let (place, _, host) = with_repository();
     let remote = format!("oci://{host}/team");
