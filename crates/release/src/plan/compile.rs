@@ -78,11 +78,8 @@ pub(super) async fn compile(
     let deploys = matches!(moment, Moment::Install | Moment::Upgrade | Moment::Rollback);
     if deploys && intent.reason.is_none() && removals.is_empty() && items.iter().all(is_settled) {
         // Hooks go with a deploy, and this is none.
-        let is_hook: Vec<bool> = items.iter().map(|item| item.resource.stored == Stored::Hook).collect();
-        let mut stays = is_hook.iter().map(|is_hook| !is_hook);
-        items.retain(|_| stays.next().unwrap_or(true));
-        let mut stays = is_hook.iter().map(|is_hook| !is_hook);
-        facts.retain(|_| stays.next().unwrap_or(true));
+        let all = items.into_iter().zip(facts);
+        (items, facts) = all.filter(|(item, _)| item.resource.stored != Stored::Hook).unzip();
     }
     ops::force_readiness(&mut items);
     let (awaited, item_awaits) = externals(cluster, &items, &mut problems).await?;
