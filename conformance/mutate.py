@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""mutate: one object of every kind, changed in one place after the other, sent to two servers.
+
+  mutate.py --a KUBECONFIG_A --b KUBECONFIG_B [--mode create,update,apply] [--kinds k[,k]] [--random N --seed S] [--json FILE]
+
+Every field of the objects of moresuite.py is left out, emptied, set to a value of another type, to values
+beyond every limit; every field the reference's OpenAPI knows of is added. Each request is a dry run, so the
+answers depend on nothing but the request; code, warnings and body must be the same.
+A is the reference. `--random N` makes N requests with two to four changes each instead.
+"""
+import argparse, collections, copy, json, random, sys
+from concurrent.futures import ThreadPoolExecutor
+
+import diffsuite as d
+import moresuite as more
+
+# Values that are tried in place of a value of the type.
+STRINGS = ['', 'x', 'Bad_Name!', '-', 'a' * 300, '10', ' ', 'a/b/c', '1.2.3.4', '../x', 'é']
+NUMBERS = [0, 1, -1, 70000, 2 ** 31, 2 ** 63 - 1, 1.5]
+OTHER = {str: [5, True, {}, []], int: ['x', '5', True, {}], bool: ['true', 1, {}], list: ['x', {}, 5], dict: ['x', [], 5, True]}
+METADATA = {'configmap', 'deployment-recreate', 'clusterrole-agg'}     # the same code for all kinds
+LEFT_ALONE = {('apiVersion',), ('kind',), ('metadata',), ('metadata', 'name'), ('metadata', 'namespace')}
+
+
+def kind_of(v):
+    return bool if isinstance(v, bool) else int if isinstance(v, (int, float)) else type(v)
+
+
+class Schemas:
+    """The reference's OpenAPI, to know which fields there are."""
+
+    def __init__(self, server):
+        self.server, self.docs = server, {}
+
+    def of(self, gv, kind):
+        path = '/openapi/v3/' + ('api/v1' if gv == 'v1' else 'apis/' + gv)
+        if path not in self.docs:
+            self.docs[path] = json.loads(self.server.request('GET', path)[2])['components']['schemas']
+        group, _, version = gv.rpartition('/')
+        for s in self.docs[path].values():
+            for g in s.get('x-kubernetes-group-version-kind', []):
+                if (g['group'], g['version'], g['kind']) == (group, version, kind):
+                    return s, self.docs[path]
+        return {}, {}
+
+    @staticmethod
+    def open(s, defs):
+        while True:
+            if 'allOf' in s and s['allOf']:
+                s = s['allOf'][0]
+            elif '$ref' in s:
+                s = defs[s['$ref'].rsplit('/', 1)[1]]
+            else:
+                return s
+
+
+def sample(s, defs, depth, rnd):
+    """A value for a field that is not there: as empty as its type allows, or its required parts."""
+    s = Schemas.open(s, defs)
+    t = s.get('type')
+    if 'enum' in s:
+        return rnd.choice(s['enum'])
+    if t == 'array':
+        return [sample(s.get('items', {}), defs, depth - 1, rnd)]
+    if t == 'object' or 'properties' in s:
+        if 'properties' in s:
+            keys = list(s.get('required', []))
+            optional = [k for k in s['properties'] if k not in keys]
+            if depth > 0 and optional:
+                keys += rnd.sample(optional, min(len(optional), 2))
+            return {k: sample(s['properties'][k], defs, depth - 1, rnd) for k in keys}
+        return {'k': sample(s['additionalProperties'], defs, depth - 1, rnd)} if isinstance(s.get('additionalProperties'), dict) else {}
+    if t in ('integer', 'number'):
+        return 1
+    if t == 'boolean':
+        return True
+    if s.get('format') == 'date-time':
+        return '2024-01-01T00:00:00Z'
+    if s.get('format') == 'byte':
+        return 'AAE='
+    return 'x'
+
+
+def changes(o, schema, defs, rnd, metadata):
+    """Every single change: (path, what, value); value DELETE takes the field out."""
+    out = []
+
+    def walk(v, s, path):
+        s = Schemas.open(s, defs) if s else {}
+        if path and path not in LEFT_ALONE:
+            out.append((path, 'delete', DELETE))
+            out.append((path, 'null', None))
+            for w in OTHER.get(kind_of(v), []):
+                out.append((path, 'type', w))
+            if isinstance(v, str):
+                out.extend((path, 'string', w) for w in STRINGS if w != v)
+            elif isinstance(v, bool):
+                out.append((path, 'flip', not v))
+            elif isinstance(v, (int, float)):
+                out.extend((path, 'number', w) for w in NUMBERS if w != v)
+            elif isinstance(v, list):
+                out.append((path, 'empty', []))
+                if v:
+                    out.append((path, 'twice', v + [copy.deepcopy(v[0])]))
+                    out.append((path, 'many', [copy.deepcopy(v[0]) for _ in range(40)]))
+                    out.append((path, 'hole', v + [None]))
+            elif isinstance(v, dict):
+                out.append((path, 'empty', {}))
+                out.append((path, 'unknown', dict(v, noSuchField=1)))
+        if path == ('metadata',) and not metadata:
+            return
+        if isinstance(v, dict):
+            for k, w in v.items():
+                sub = s.get('properties', {}).get(k) or s.get('additionalProperties')
+                walk(w, sub if isinstance(sub, dict) else {}, path + (k,))
+            for k, sub in s.get('properties', {}).items():
+                if k not in v and not (path == () and k in ('status',)) and path + (k,) not in LEFT_ALONE and (path + (k,))[:2] != ('metadata', 'managedFields'):
+                    for depth in (0, 1, 1):
+                        w = sample(sub, defs, depth, rnd)
+                        out.append((path + (k,), 'add', w))
+                    t = Schemas.open(sub, defs)
+                    if t.get('type') == 'string':
+                        out.extend((path + (k,), 'add', w) for w in STRINGS)
+                    elif t.get('type') in ('integer', 'number'):
+                        out.extend((path + (k,), 'add', w) for w in NUMBERS)
+                    elif t.get('type') == 'array':
+                        out.extend((path + (k,), 'add', w) for w in ([], [''], [{}]))
+                    elif t.get('type') == 'object':
+                        out.extend((path + (k,), 'add', w) for w in ({}, {'': ''}, {'Bad_Name!': 'x'}))
+        elif isinstance(v, list) and v:
+            walk(v[0], s.get('items', {}), path + (0,))
+    walk(o, schema, ())
+    return out
+
+
+class Delete:
+    pass
+
+
+DELETE = Delete()
+
+
+def changed(o, path, value):
+    o = copy.deepcopy(o)
+    at = o
+    try:
+        for p in path[:-1]:
+            at = at[p]
+        if value is DELETE:
+            del at[path[-1]]
+        elif isinstance(at, list) and path[-1] >= len(at):
+            return o
+        else:
+            at[path[-1]] = copy.deepcopy(value)
+    except (KeyError, IndexError, TypeError):
+        pass            # an earlier change took it away
+    return o
+
+
+class Run:
+    def __init__(self, servers, ns):
+        self.servers, self.ns = servers, ns
+        self.norm = d.Norm({ns: '<ns>'})
+
+    def where(self, gv, res, namespaced, name=None):
+        p = '/api/v1' if gv == 'v1' else '/apis/' + gv
+        return p + ('/namespaces/' + self.ns if namespaced else '') + '/' + res + ('/' + name if name else '')
+
+    def send(self, server, mode, key, o):
+        gv, res, _, namespaced = more.KINDS[key]
+        name = 'mutate-' + key
+        q = '?dryRun=All&fieldValidation=Warn&fieldManager=m'
+        if mode == 'create' and isinstance(o.get('metadata'), dict):
+            o = dict(o, metadata=dict(o['metadata'], name='new-' + name))
+        body = json.dumps(o).encode()
+        if mode == 'create':
+            r = server.request('POST', self.where(gv, res, namespaced) + q, body, {'Content-Type': d.JSON})
+        elif mode == 'update':
+            r = server.request('PUT', self.where(gv, res, namespaced, name) + q, body, {'Content-Type': d.JSON})
+        else:
+            r = server.request('PATCH', self.where(gv, res, namespaced, name) + q + '&force=true', body, {'Content-Type': d.AP})
+        code, headers, raw = r
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = raw.decode('utf-8', 'replace')
+        if isinstance(answer, dict) and 'metadata' in answer and answer.get('kind') != 'Status':
+            for k in ('resourceVersion', 'uid', 'creationTimestamp', 'generation' if mode != 'create' else ''):
+                answer['metadata'].pop(k, None)
+            answer.pop('status', None) if mode != 'create' else None
+            if mode != 'apply':
+                answer['metadata'].pop('managedFields', None)
+            else:
+                answer['metadata']['managedFields'] = [m for m in answer['metadata'].get('managedFields', []) if m.get('manager') == 'm']
+        return self.norm({'code': code, 'warning': headers.get_all('Warning') or [], 'body': answer})
+
+    def both(self, case):
+        mode, key, label, o = case
+        a, b = [self.answer(s, mode, key, o) for s in self.servers]
+        return case, [] if isinstance(a, str) else d.diff(a, b), a, b     # where the reference fails there is nothing to be equal to
+
+    def answer(self, *what):
+        try:
+            return self.send(*what)
+        except (OSError, d.http.client.HTTPException) as e:
+            return 'no answer: %r' % e
+
+
+def base(key, ns):
+    gv, res, o, _ = more.KINDS[key]
+    o = json.loads(json.dumps(o).replace('@ns', ns))
+    if key == 'pod-full':       # one that stays as it is: on no node, and not scheduled
+        del o['spec']['nodeName']
+        o['spec']['schedulingGates'] = [{'name': 'example.com/wait'}]
+    if key == 'event':
+        o['involvedObject']['namespace'] = ns
+    return dict({'apiVersion': gv, 'kind': o.pop('kind'), 'metadata': {'name': 'mutate-' + key, 'labels': {'l': 'v'}, 'annotations': {'n': 'v'}}}, **o)
+
+
+def shown(path):
+    return ''.join('[%d]' % p if isinstance(p, int) else '.' + p for p in path)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('--a', required=True)
+    ap.add_argument('--b', required=True)
+    ap.add_argument('--mode', default='create,update,apply')
+    ap.add_argument('--kinds')
+    ap.add_argument('--every', type=int, default=1, help='only every Nth change')
+    ap.add_argument('--random', type=int, default=0)
+    ap.add_argument('--seed', type=int, default=1)
+    ap.add_argument('--jobs', type=int, default=6)
+    ap.add_argument('--json')
+    ap.add_argument('--show', type=int, default=60)
+    ap.add_argument('--retries', type=int, default=0)
+    args = ap.parse_args()
+    A, B = d.Server(args.a, 'a'), d.Server(args.b, 'b')
+    run = Run((A, B), 'mutate-u' + ''.join(random.choice('aeiou013') for _ in range(7)))
+    keys = [k for k in more.KINDS if more.KINDS[k][2] and (not args.kinds or k in args.kinds.split(','))]
+    for s in (A, B):
+        s.request('POST', '/api/v1/namespaces', json.dumps({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': run.ns}}), {'Content-Type': d.JSON})
+    d.time.sleep(2)
+    for key in keys:
+        gv, res, _, namespaced = more.KINDS[key]
+        for s in (A, B):
+            code, _, raw = s.request('POST', run.where(gv, res, namespaced), json.dumps(base(key, run.ns)), {'Content-Type': d.JSON})
+            if code not in (201, 409):
+                print('set-up of %s: %d %s' % (key, code, raw[:300]))
+    schemas, rnd = Schemas(A), random.Random(args.seed)
+    cases = []
+    for key in keys:
+        o = base(key, run.ns)
+        schema, defs = schemas.of(o['apiVersion'], o['kind'])
+        all_changes = changes(o, schema, defs, rnd, key in METADATA)
+        for mode in args.mode.split(','):
+            if args.random:
+                for i in range(args.random // len(keys) + 1):
+                    some = rnd.sample(all_changes, min(len(all_changes), rnd.randint(2, 4)))
+                    m = o
+                    for path, _, value in some:
+                        m = changed(m, path, value)
+                    cases.append((mode, key, ' & '.join('%s %s' % (shown(p), w) for p, w, _ in some), m))
+            else:
+                for path, what, value in all_changes[::args.every]:
+                    cases.append((mode, key, '%s %s %s' % (shown(path), what, '' if value is DELETE else json.dumps(value)[:60]), changed(o, path, value)))
+    print('%d requests' % len(cases), flush=True)
+    bad, per = [], collections.Counter()
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for case, diff, a, b in pool.map(run.both, cases):
+            tries = 0
+            while diff and tries < args.retries:
+                tries += 1
+                case, diff, a, b = run.both(case)
+            if diff:
+                bad.append((case, diff, a, b))
+                per[case[0] + ' ' + case[1]] += 1
+    for (mode, key, label, o), diff, a, b in bad[:args.show]:
+        print('DIFF %s %s %s' % (mode, key, label))
+        for p, x, y in diff[:3]:
+            print('      %s: A=%s B=%s' % (p, d.short(x, 400), d.short(y, 400)))
+    for k, n in per.most_common():
+        print('%6d %s' % (n, k))
+    print('%d of %d equal' % (len(cases) - len(bad), len(cases)))
+    if args.json:
+        with open(args.json, 'w') as f:
+            json.dump([{'case': c[:3], 'sent': c[3], 'diff': x, 'a': a, 'b': b} for c, x, a, b in bad], f)
+    for s in (A, B):
+        for key in keys:
+            gv, res, _, namespaced = more.KINDS[key]
+            s.request('DELETE', run.where(gv, res, namespaced, 'mutate-' + key))
+        s.request('DELETE', '/api/v1/namespaces/' + run.ns)
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
