@@ -165,16 +165,20 @@ impl Status {
     /// nothing else: the real server names the type it validated.
     pub fn invalid(kind: Named<'_>, name: &str, causes: Vec<Cause>) -> Box<Status> {
         let mut texts: Vec<String> = Vec::with_capacity(causes.len());
+        // What two checks find is said once.
+        let mut seen = std::collections::HashSet::new();
+        let mut once: Vec<&Cause> = Vec::with_capacity(causes.len());
         for cause in &causes {
             let text = format!("{}: {}", cause.field, cause.message);
-            if !texts.contains(&text) {
+            if seen.insert(text.clone()) {
+                once.push(cause);
                 texts.push(text);
             }
         }
         let listed = if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) };
         let subject = Named { group: kind.group, what: kind.what };
         let mut body = details(subject, name);
-        body["causes"] = causes.iter().map(Cause::json).collect();
+        body["causes"] = once.into_iter().map(Cause::json).collect();
         let subject = format!("{subject} {}", quoted(name));
         Status::new(422, "Invalid", format!("{subject} is invalid: {listed}")).with_details(body)
     }

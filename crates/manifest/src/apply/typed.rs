@@ -106,9 +106,10 @@ pub(super) fn item_element(
                 }
             }
             if fields.is_empty() {
-                let key = keys.first().map_or("", String::as_str);
+                let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
                 return Err(format!(
-                    "associative list with keys has an element that omits key field {key:?} (and doesn't have default value)"
+                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                    keys.join(" ")
                 ));
             }
             Ok(PathElement::key(fields))

@@ -86,6 +86,10 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         },
         (Scalar::Float, value @ Value::Number(_)) => Ok(value),
         (Scalar::Bytes, Value::String(text)) => bytes(&text).map(Value::String),
+        (Scalar::Bytes, Value::Array(items)) => match items.iter().map(byte).collect::<Option<Vec<u8>>>() {
+            Some(data) => Ok(STANDARD.encode(data).into()),
+            None => Err(misfit(&Value::Array(items))),
+        },
         (Scalar::Time, Value::String(text)) => time(&text, false),
         (Scalar::MicroTime, Value::String(text)) => time(&text, true),
         (Scalar::Quantity, Value::String(text)) => quantity(&text),
@@ -118,6 +122,11 @@ fn quantity(text: &str) -> Result<Value, Misfit> {
     }
 }
 
+/// A byte written as a number.
+fn byte(item: &Value) -> Option<u8> {
+    if item.is_null() { Some(0) } else { item.as_u64().and_then(|n| u8::try_from(n).ok()) }
+}
+
 fn bytes(text: &str) -> Result<String, Misfit> {
     let illegal = |at: usize| Misfit::Error(format!("illegal base64 data at input byte {at}"));
     let kept: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -140,23 +149,43 @@ fn bytes(text: &str) -> Result<String, Misfit> {
     }
 }
 
+/// A text as Go's errors about times quote it: what is not plain ASCII byte by byte.
+fn quoted_bytes(text: &str) -> String {
+    let mut out = String::from("\"");
+    for b in text.bytes() {
+        match b {
+            b'"' | b'\\' => out.extend(['\\', char::from(b)]),
+            b' '..=b'~' | 0x7f => out.push(char::from(b)),
+            _ => out.push_str(&format!("\\x{b:02x}")),
+        }
+    }
+    out.push('"');
+    out
+}
+
 fn time(text: &str, micro: bool) -> Result<Value, Misfit> {
     let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
+    let quote = quoted_bytes(text);
     let bad =
-        || Misfit::Error(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""));
+        || Misfit::Error(format!("parsing time {quote} as {layout:?}: cannot parse {quote} as \"2006\""));
     if micro
-        && let Some(rest) = text.get(19..)
+        && let Some((whole, rest)) = text.split_at_checked(19)
         && !rest.starts_with('.')
+        && format!("{whole}Z").parse::<jiff::Timestamp>().is_ok()
     {
+        let rest = quoted_bytes(rest);
         return Err(Misfit::Error(format!(
-            "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as \".000000\""
+            "parsing time {quote} as {layout:?}: cannot parse {rest} as \".000000\""
         )));
     }
     if let Some(end) = text.rfind('Z').map(|at| at + 1)
         && end < text.len()
         && text[..end].parse::<jiff::Timestamp>().is_ok()
     {
-        return Err(Misfit::Error(format!("parsing time {text:?}: extra text: {:?}", &text[end..])));
+        return Err(Misfit::Error(format!(
+            "parsing time {quote}: extra text: {}",
+            quoted_bytes(&text[end..])
+        )));
     }
     let instant: jiff::Timestamp = text.parse().map_err(|_| bad())?;
     let shown = if micro {

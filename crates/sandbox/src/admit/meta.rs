@@ -142,19 +142,22 @@ fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain_problems(name),
         NameRule::Label => label_problems(name),
-        NameRule::PathSegment => {
-            let mut out = Vec::new();
-            if name == "." || name == ".." {
-                out.push(format!("may not be '{name}'"));
-            }
-            for odd in ["/", "%"] {
-                if name.contains(odd) {
-                    out.push(format!("may not contain '{odd}'"));
-                }
-            }
-            out
+        NameRule::PathSegment => segment_problems(name),
+    }
+}
+
+/// What is wrong with a name that is a part of a path.
+pub(crate) fn segment_problems(name: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    if name == "." || name == ".." {
+        out.push(format!("may not be '{name}'"));
+    }
+    for odd in ["/", "%"] {
+        if name.contains(odd) {
+            out.push(format!("may not contain '{odd}'"));
         }
     }
+    out
 }
 
 /// What is wrong with a qualified name such as a label key: `prefix/name`.
@@ -174,7 +177,7 @@ pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
         _ => {
             return vec![
                 "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-                    .replace("a valid label key", "a qualified name"),
+                    .to_owned(),
             ];
         }
     };
@@ -204,9 +207,7 @@ pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
 /// Checks a set of labels found at `field`.
 pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<Cause>) {
     for (key, value) in sorted(labels) {
-        out.extend(qualified_problems(key).iter().map(|p| {
-            Cause::invalid(field, &json!(key), &p.replace("a qualified name must", "a valid label key must"))
-        }));
+        out.extend(qualified_problems(key).iter().map(|p| Cause::invalid(field, &json!(key), p)));
         let text = value.as_str().unwrap_or("");
         for problem in label_value_problems(text) {
             // The same of two labels is said once.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::admit::meta;
-use crate::admit::validate::network::BAD_IP;
+use crate::admit::validate::address::BAD_IP;
 use crate::admit::validate::{Causes, is_empty, list};
 use crate::status::Cause;
 

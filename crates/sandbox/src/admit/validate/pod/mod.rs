@@ -11,7 +11,7 @@ mod volumes;
 
 use serde_json::{Value, json};
 
-use super::network::BAD_IP;
+use super::address::BAD_IP;
 use super::{Causes, is_empty, list, one_of, texts};
 use crate::admit::meta;
 use crate::status::Cause;
