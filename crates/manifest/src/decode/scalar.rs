@@ -113,6 +113,11 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         },
         (Scalar::Float, value @ Value::Number(_)) => Ok(value),
         (Scalar::Bytes, Value::String(text)) => bytes(&text).map(Value::String),
+        (Scalar::Bytes, Value::Array(items)) => {
+            let byte = |item: &Value| item.as_u64().and_then(|n| u8::try_from(n).ok());
+            let data: Option<Vec<u8>> = items.iter().map(byte).collect();
+            data.map(|data| STANDARD.encode(data).into()).ok_or(Misfit::As("number".into(), "uint8"))
+        }
         (Scalar::Time, Value::String(text)) => time(&text, Precision::Seconds),
         (Scalar::MicroTime, Value::String(text)) => time(&text, Precision::Micros),
         (Scalar::Quantity, Value::String(text)) => quantity(&text),
