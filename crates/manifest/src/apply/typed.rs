@@ -72,7 +72,9 @@ fn key_default(field: &Field, kind: TypeRef<'_>) -> Option<Value> {
     if let Some(default) = &field.default {
         return Some(default.clone());
     }
-    if field.pointer || field.omit != Omit::Never {
+    // A reference by name alone says in its schema that the name may be empty.
+    let reference = kind.as_map().is_some_and(|map| map.name.ends_with(".LocalObjectReference"));
+    if field.pointer || (field.omit != Omit::Never && !reference) {
         return None;
     }
     match kind.at(field.shape).as_scalar()? {
@@ -223,9 +225,10 @@ fn scalar_problem(scalar: Scalar, value: &Value) -> Option<String> {
         Scalar::Int32 | Scalar::Int64 | Scalar::Float => {
             (!value.is_number()).then(|| format!("expected numeric (int or float), got {}", go_type(value)))
         }
-        Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString => (value.is_array()
-            || value.is_object())
-        .then(|| format!("expected any scalar, got &{{{}}}", crate::patch::go_value(value))),
+        Scalar::Time | Scalar::MicroTime | Scalar::Quantity => (value.is_array() || value.is_object())
+            .then(|| format!("expected any scalar, got &{{{}}}", crate::patch::go_value(value))),
+        // The schema says nothing of these; reading the object does.
+        Scalar::IntOrString => None,
     }
 }
 

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::time::{self, Precision};
 use crate::quantity::Quantity;
 use crate::schema::Scalar;
 
@@ -70,6 +71,32 @@ pub(super) fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// Brings a value (not null) of an object that was merged in memory into its form. Go converts such values
+/// rather than reading them: what does not fit an integer is cut.
+pub(super) fn convert(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
+    match (scalar, &value) {
+        (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => match (number.as_i64(), scalar) {
+            (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
+            (Some(whole), _) => Ok(whole.into()),
+            (None, _) => {
+                Err(Misfit::Error(format!("cannot convert float64 to {}", go_type(scalar))))
+            }
+        },
+        _ => normalise(value, scalar).map_err(|misfit| match misfit {
+            Misfit::Error(error) if scalar == Scalar::Bytes => {
+                Misfit::Error(format!("error decoding from json: {error}"))
+            }
+            Misfit::Value(value) => Misfit::Error(unread(&value, go_type(scalar))),
+            Misfit::As(value, go) => Misfit::Error(unread(&value, go)),
+            other => other,
+        }),
+    }
+}
+
+fn unread(value: &str, go: &str) -> String {
+    format!("json: cannot unmarshal {value} into Go value of type {go}")
+}
+
 /// Brings a value (not null) into its form.
 pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
     let misfit = |value: &Value| Misfit::Value(json_type(value).to_owned());
@@ -86,12 +113,13 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         },
         (Scalar::Float, value @ Value::Number(_)) => Ok(value),
         (Scalar::Bytes, Value::String(text)) => bytes(&text).map(Value::String),
-        (Scalar::Bytes, Value::Array(items)) => match items.iter().map(byte).collect::<Option<Vec<u8>>>() {
-            Some(data) => Ok(STANDARD.encode(data).into()),
-            None => Err(misfit(&Value::Array(items))),
-        },
-        (Scalar::Time, Value::String(text)) => time(&text, false),
-        (Scalar::MicroTime, Value::String(text)) => time(&text, true),
+        (Scalar::Bytes, Value::Array(items)) => {
+            let byte = |item: &Value| item.as_u64().and_then(|n| u8::try_from(n).ok());
+            let data: Option<Vec<u8>> = items.iter().map(byte).collect();
+            data.map(|data| STANDARD.encode(data).into()).ok_or(Misfit::As("number".into(), "uint8"))
+        }
+        (Scalar::Time, Value::String(text)) => time(&text, Precision::Seconds),
+        (Scalar::MicroTime, Value::String(text)) => time(&text, Precision::Micros),
         (Scalar::Quantity, Value::String(text)) => quantity(&text),
         (Scalar::Quantity, Value::Number(number)) => quantity(&number.to_string()),
         (Scalar::IntOrString, Value::Number(number)) => {
@@ -107,10 +135,7 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
             Ok(_) => Err(misfit(&other)),
         },
         (Scalar::MicroTime, other) => Err(Misfit::As(json_type(&other).to_owned(), "string")),
-        (Scalar::Time, other) => Err(Misfit::Error(format!(
-            "json: cannot unmarshal {} into Go value of type string",
-            json_type(&other)
-        ))),
+        (Scalar::Time, other) => Err(Misfit::Error(unread(json_type(&other), "string"))),
         (_, other) => Err(misfit(&other)),
     }
 }
@@ -120,11 +145,6 @@ fn quantity(text: &str) -> Result<Value, Misfit> {
         Ok(quantity) => Ok(quantity.to_string().into()),
         Err(error) => Err(Misfit::Error(error.to_string())),
     }
-}
-
-/// A byte written as a number.
-fn byte(item: &Value) -> Option<u8> {
-    if item.is_null() { Some(0) } else { item.as_u64().and_then(|n| u8::try_from(n).ok()) }
 }
 
 fn bytes(text: &str) -> Result<String, Misfit> {
@@ -149,50 +169,14 @@ fn bytes(text: &str) -> Result<String, Misfit> {
     }
 }
 
-/// A text as Go's errors about times quote it: what is not plain ASCII byte by byte.
-fn quoted_bytes(text: &str) -> String {
-    let mut out = String::from("\"");
-    for b in text.bytes() {
-        match b {
-            b'"' | b'\\' => out.extend(['\\', char::from(b)]),
-            b' '..=b'~' | 0x7f => out.push(char::from(b)),
-            _ => out.push_str(&format!("\\x{b:02x}")),
+fn time(text: &str, precision: Precision) -> Result<Value, Misfit> {
+    let instant = time::parse(text, precision).map_err(Misfit::Error)?;
+    let shown = match precision {
+        Precision::Micros => {
+            let micros = instant.subsec_nanosecond() / 1000;
+            format!("{}.{micros:06}Z", instant.strftime("%Y-%m-%dT%H:%M:%S"))
         }
-    }
-    out.push('"');
-    out
-}
-
-fn time(text: &str, micro: bool) -> Result<Value, Misfit> {
-    let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
-    let quote = quoted_bytes(text);
-    let bad =
-        || Misfit::Error(format!("parsing time {quote} as {layout:?}: cannot parse {quote} as \"2006\""));
-    if micro
-        && let Some((whole, rest)) = text.split_at_checked(19)
-        && !rest.starts_with('.')
-        && format!("{whole}Z").parse::<jiff::Timestamp>().is_ok()
-    {
-        let rest = quoted_bytes(rest);
-        return Err(Misfit::Error(format!(
-            "parsing time {quote} as {layout:?}: cannot parse {rest} as \".000000\""
-        )));
-    }
-    if let Some(end) = text.rfind('Z').map(|at| at + 1)
-        && end < text.len()
-        && text[..end].parse::<jiff::Timestamp>().is_ok()
-    {
-        return Err(Misfit::Error(format!(
-            "parsing time {quote}: extra text: {}",
-            quoted_bytes(&text[end..])
-        )));
-    }
-    let instant: jiff::Timestamp = text.parse().map_err(|_| bad())?;
-    let shown = if micro {
-        let micros = instant.subsec_nanosecond() / 1000;
-        format!("{}.{micros:06}Z", instant.strftime("%Y-%m-%dT%H:%M:%S"))
-    } else {
-        instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        Precision::Seconds => instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     };
     Ok(shown.into())
 }
