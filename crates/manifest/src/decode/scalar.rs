@@ -35,6 +35,14 @@ pub(super) fn go_type(scalar: Scalar) -> &'static str {
     }
 }
 
+/// Whether a type has its own way to read a value.
+pub(super) fn reads_itself(scalar: Scalar) -> bool {
+    matches!(
+        scalar,
+        Scalar::Quantity | Scalar::Time | Scalar::MicroTime | Scalar::Duration | Scalar::IntOrString
+    )
+}
+
 /// What Go's errors call a JSON value.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
@@ -78,9 +86,7 @@ pub(super) fn convert(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => match (number.as_i64(), scalar) {
             (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
             (Some(whole), _) => Ok(whole.into()),
-            (None, _) => {
-                Err(Misfit::Error(format!("cannot convert float64 to {}", go_type(scalar))))
-            }
+            (None, _) => Err(Misfit::Error(format!("cannot convert float64 to {}", go_type(scalar)))),
         },
         _ => normalise(value, scalar).map_err(|misfit| match misfit {
             Misfit::Error(error) if scalar == Scalar::Bytes => {

@@ -116,7 +116,12 @@ pub(super) fn ingress_class(spec: &Value, out: &mut Causes) {
     if !parameters.is_object() {
         return;
     }
-    typed_reference(parameters, "spec.parameters", out);
+    // Of what is not there at all is spoken last.
+    let mut found = Causes::new();
+    typed_reference(parameters, "spec.parameters", &mut found);
+    let (missing, wrong): (Causes, Causes) =
+        found.into_iter().partition(|cause| cause.reason == "FieldValueRequired");
+    out.extend(wrong);
     let scope = parameters["scope"].as_str().unwrap_or("");
     match parameters["scope"].as_str() {
         None => out.push(Cause::required("spec.parameters.scope", "")),
@@ -138,6 +143,7 @@ pub(super) fn ingress_class(spec: &Value, out: &mut Causes) {
         ("Cluster", Some(_)) => out.push(Cause::forbidden(at, "`parameters.scope` is set to 'Cluster'")),
         _ => {}
     }
+    out.extend(missing);
 }
 
 pub(super) fn ingress_status(status: &Value, out: &mut Causes) {

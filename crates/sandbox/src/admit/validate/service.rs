@@ -314,8 +314,6 @@ fn unlike<'a>(name: &'a str, seen: &mut Vec<&'a str>, at: &str, out: &mut Causes
 }
 
 pub(super) fn endpoint_slice(object: &Value, old: Option<&Value>, out: &mut Causes) {
-    let known = ["FQDN", "IPv4", "IPv6"];
-    one_of(&object["addressType"], "addressType".into(), &known, out);
     let mut names = Vec::new();
     for (i, port) in list(&object["ports"]) {
         let at = format!("ports[{i}]");
@@ -327,9 +325,23 @@ pub(super) fn endpoint_slice(object: &Value, old: Option<&Value>, out: &mut Caus
         word(&port["protocol"], &format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
         app_protocol(port, &at, out);
     }
-    if old.is_some_and(|old| old["endpoints"] == object["endpoints"]) {
-        return;
+    if !old.is_some_and(|old| old["endpoints"] == object["endpoints"]) {
+        slice_endpoints(object, out);
     }
+    // These are said last.
+    let known = ["FQDN", "IPv4", "IPv6"];
+    one_of(&object["addressType"], "addressType".into(), &known, out);
+    for (i, endpoint) in list(&object["endpoints"]) {
+        let at = format!("endpoints[{i}].addresses");
+        match endpoint["addresses"].as_array().map_or(0, Vec::len) {
+            0 => out.push(Cause::required(at, "")),
+            count @ 101.. => out.push(Cause::too_many(at, count, 100)),
+            _ => {}
+        }
+    }
+}
+
+fn slice_endpoints(object: &Value, out: &mut Causes) {
     let all = object["endpoints"].as_array().map_or(0, Vec::len);
     if all > 1000 {
         out.push(Cause::too_many("endpoints", all, 1000));
@@ -337,12 +349,6 @@ pub(super) fn endpoint_slice(object: &Value, old: Option<&Value>, out: &mut Caus
     }
     for (i, endpoint) in list(&object["endpoints"]) {
         let at = format!("endpoints[{i}]");
-        let count = endpoint["addresses"].as_array().map_or(0, Vec::len);
-        if count == 0 {
-            out.push(Cause::required(format!("{at}.addresses"), ""));
-        } else if count > 100 {
-            out.push(Cause::too_many(format!("{at}.addresses"), count, 100));
-        }
         for (j, address) in list(&endpoint["addresses"]) {
             slice_address(&object["addressType"], address, &at, j, out);
         }

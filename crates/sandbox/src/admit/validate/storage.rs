@@ -184,14 +184,14 @@ pub(super) fn csi_driver(spec: &Value, out: &mut Causes) {
 }
 
 pub(super) fn storage_capacity(object: &Value, out: &mut Causes) {
-    let class = object["storageClassName"].as_str().unwrap_or("");
-    texts(meta::subdomain_problems(class), &json!(class), "storageClassName", out);
     label_selector(&object["nodeTopology"], "nodeTopology", out);
     for key in ["capacity", "maximumVolumeSize"] {
         if amount(&object[key]).is_some_and(|amount| amount < 0) {
             out.push(Cause::invalid(key, &object[key], "must be greater than or equal to 0"));
         }
     }
+    let class = object["storageClassName"].as_str().unwrap_or("");
+    texts(meta::subdomain_problems(class), &json!(class), "storageClassName", out);
 }
 
 pub(super) fn attributes_class(object: &Value, out: &mut Causes) {
@@ -214,7 +214,9 @@ fn driver_name(object: &Value, key: &str, out: &mut Causes) {
 }
 
 pub(super) fn storage_class(object: &Value, out: &mut Causes) {
-    driver_name(object, "provisioner", out);
+    if !is_empty(&object["provisioner"]) {
+        driver_name(object, "provisioner", out);
+    }
     parameters(&object["parameters"], out);
     if !is_empty(&object["reclaimPolicy"]) {
         one_of(&object["reclaimPolicy"], "reclaimPolicy".into(), &["Delete", "Retain"], out);
@@ -229,6 +231,9 @@ pub(super) fn storage_class(object: &Value, out: &mut Causes) {
         )),
     }
     topologies(&object["allowedTopologies"], out);
+    if is_empty(&object["provisioner"]) {
+        out.push(Cause::required("provisioner", ""));
+    }
 }
 
 /// What the provider is told.
