@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod allocate;
 pub(crate) mod default;
 pub(crate) mod gate;
+pub(crate) mod gated;
 pub(crate) mod immutable;
 pub(crate) mod meta;
 pub(crate) mod policy;

@@ -20,6 +20,7 @@ pub enum Part {
 
 /// Prepares a new built-in object. `uid` is already set.
 pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
+    super::gated::drop(kind, object);
     if has_status && !rules::status_on_main(kind) {
         reset_status(kind, object);
     }
@@ -147,6 +148,9 @@ pub(crate) fn update(
     new: &mut Value,
     live: &Value,
 ) {
+    if !custom {
+        super::gated::drop(kind, new);
+    }
     match part {
         Part::Main => {
             if has_status && !rules::status_on_main(kind) {
