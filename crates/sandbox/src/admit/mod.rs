@@ -13,3 +13,4 @@ pub(crate) mod quota;
 pub(crate) mod rules;
 pub(crate) mod validate;
 pub(crate) mod warn;
+mod warn_pod;

@@ -133,10 +133,13 @@ fn job_selector(object: &mut Value) {
             ("controller-uid", &uid),
             ("job-name", &name),
         ] {
-            meta["labels"][key] = value.clone();
+            // One that is given is left to be refused.
+            if meta["labels"].get(key).is_none() {
+                meta["labels"][key] = value.clone();
+            }
         }
     }
-    object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+    default(&mut object["spec"]["selector"]["matchLabels"], "batch.kubernetes.io/controller-uid", uid);
 }
 
 /// Merges a proposed update with the live object: what the part is not about stays as it was.

@@ -180,7 +180,12 @@ pub(super) fn runtime_class(object: &Value, out: &mut Causes) {
         "" => out.push(Cause::required("handler", "")),
         handler => texts(meta::label_problems(handler), &object["handler"], "handler", out),
     }
-    super::pod::resources(&json!({"limits": object["overhead"]["podFixed"]}), "overhead.podFixed", out);
+    super::pod::resources(
+        &json!({"limits": object["overhead"]["podFixed"]}),
+        &std::collections::BTreeSet::new(),
+        "overhead.podFixed",
+        out,
+    );
     let scheduling = &object["scheduling"];
     for (key, value) in meta::sorted(&scheduling["nodeSelector"]) {
         let at = "scheduling.nodeSelector";
