@@ -129,7 +129,14 @@ impl fmt::Display for PathElement {
                 f.write_str("[")?;
                 for (index, (name, value)) in fields.iter().enumerate() {
                     let comma = if index > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={value}")?;
+                    match value {
+                        // A key of another type than it should have, in an error.
+                        Value::Object(members) => {
+                            let members: String = members.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                            write!(f, "{comma}{name}={members}")?;
+                        }
+                        value => write!(f, "{comma}{name}={value}")?,
+                    }
                 }
                 f.write_str("]")
             }
