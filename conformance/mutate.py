@@ -21,7 +21,7 @@ d.RX.append((d.re.compile(r'(?:ERROR: <input>:\d+:\d+: Syntax error: [^\n]*(?:\n
 d.RX.append((d.re.compile(r'(spec: Invalid value: )\{.*\}(: field is immutable)', d.re.S), r'\1{<object>}\2'))
 
 # Values that are tried in place of a value of the type.
-STRINGS = ['', 'x', 'Bad_Name!', '-', 'a' * 300, '10', ' ', 'a/b/c', '1.2.3.4', '../x', 'é']
+STRINGS = ['', 'x', 'Bad_Name!', '-a', 'a' * 300, '10', ' ', 'a/b/c', '1.2.3.4', '../x', 'é']
 NUMBERS = [0, 1, -1, 70000, 2 ** 31, 2 ** 63 - 1, 1.5]
 OTHER = {str: [5, True, {}, []], int: ['x', '5', True, {}], bool: ['true', 1, {}], list: ['x', {}, 5], dict: ['x', [], 5, True]}
 METADATA = {'configmap', 'deployment-recreate', 'clusterrole-agg'}     # the same code for all kinds
@@ -194,7 +194,7 @@ class Run:
         except ValueError:
             answer = raw.decode('utf-8', 'replace')
         if isinstance(answer, dict) and 'metadata' in answer and answer.get('kind') != 'Status':
-            for k in ('resourceVersion', 'uid', 'creationTimestamp', 'generation' if mode != 'create' else ''):
+            for k in ('uid', 'creationTimestamp') + (() if mode == 'create' else ('resourceVersion', 'generation', 'selfLink')):
                 answer['metadata'].pop(k, None)
             answer.pop('status', None) if mode != 'create' else None
             if mode != 'apply':

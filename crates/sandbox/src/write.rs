@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use slipway_manifest::apply;
 use slipway_manifest::fields::{Path, Set};
 
+use crate::admit::meta::NameRule;
 use crate::admit::policy::Attempt;
 use crate::admit::prepare::Part;
 use crate::admit::{
@@ -133,13 +134,14 @@ impl Core {
     ) -> Result<Written> {
         let mut object = object;
         let kind = served.rule_key();
-        if !meta::text(&object, "resourceVersion").is_empty() {
-            return Err(Status::plain_500("resourceVersion should not be set on objects to be created"));
-        }
+        let version = meta::text(&object, "resourceVersion").to_owned();
         let counts = served.custom.is_some() || rules::starts_generation(kind);
         let fields = meta::of(&mut object);
-        for key in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+        for key in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             fields.shift_remove(key);
+        }
+        if !author.dry_run {
+            fields.shift_remove("resourceVersion");
         }
         fields.insert("uid".into(), self.ids.uid().into());
         fields.insert("creationTimestamp".into(), self.now().into());
@@ -168,7 +170,7 @@ impl Core {
                 if !generated
                     && let Some(existing) = self.store.get(&served.table, &Key::new(namespace, &name))
                 {
-                    let mut status = exists(served, &existing);
+                    let mut status = exists(served, &existing, &generate);
                     status.warnings = warnings;
                     return Err(status);
                 }
@@ -176,6 +178,11 @@ impl Core {
                 return Ok(Written { outcome: Outcome::Shown(ready), created: true, warnings });
             }
             let key = Key::new(namespace, &name);
+            if revision(&version).is_ok_and(|version| version > 0) {
+                self.undo_allocation(served, &key);
+                let why = "resourceVersion should not be set on objects to be created";
+                return Err(Status::plain_500(why));
+            }
             let draft = Draft::new(&ready);
             match self.store.put(&served.table, &key, Expect::Absent, &draft, |view| {
                 namespace_open(view, served, namespace, &name).map_err(Failure::Refused)
@@ -191,7 +198,7 @@ impl Core {
                 Err(Failure::Raced) if generated => self.undo_allocation(served, &key),
                 Err(Failure::Raced) => {
                     let mut status = match self.store.get(&served.table, &key) {
-                        Some(existing) => exists(served, &existing),
+                        Some(existing) => exists(served, &existing, &generate),
                         None => Status::already_exists(served.named(), &name),
                     };
                     status.warnings = warnings;
@@ -399,25 +406,22 @@ impl Core {
         let version = meta::text(&new, "resourceVersion").to_owned();
         let uid = meta::text(&new, "uid").to_owned();
         let fields = meta::of(&mut new);
-        for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
-        {
+        for key in ["uid", "creationTimestamp", "deletionTimestamp", "selfLink"] {
             match was["metadata"].get(key) {
                 Some(value) => fields.insert(key.into(), value.clone()),
                 None => fields.shift_remove(key),
             };
+        }
+        let grace = was["metadata"].get("deletionGracePeriodSeconds");
+        if let (Some(grace), None) = (grace, fields.get("deletionGracePeriodSeconds")) {
+            fields.insert("deletionGracePeriodSeconds".into(), grace.clone());
         }
         fields.insert("name".into(), (&**name).into());
         if served.def.namespaced {
             fields.insert("namespace".into(), namespace.into());
         }
         if !version.is_empty() && version != "0" {
-            let asked: u64 = version.parse().map_err(|_| {
-                refuse(Status::plain_500(format!(
-                    "strconv.ParseUint: parsing {}: invalid syntax",
-                    json!(version)
-                )))
-            })?;
-            if asked != live.object.rev {
+            if revision(&version).map_err(refuse)? != live.object.rev {
                 return Err(refuse(Status::stale(served.named(), name)));
             }
         }
@@ -465,13 +469,21 @@ impl Core {
             if number > 0 {
                 meta::of(&mut new).insert("generation".into(), number.into());
             }
-        } else if let (Some(generation), None) = (generation, new["metadata"].get("generation")) {
-            meta::of(&mut new).insert("generation".into(), generation);
+        } else {
+            match generation {
+                Some(generation) => meta::of(&mut new).insert("generation".into(), generation),
+                None => meta::of(&mut new).shift_remove("generation"),
+            };
         }
         meta::of(&mut new).insert("resourceVersion".into(), live.object.rev.to_string().into());
         meta::tidy(&mut new, custom);
         let mut causes: Vec<Cause> = Vec::new();
-        meta::validate(&new, served.def.namespaced, meta::name_rule(kind), &mut causes);
+        let closely = meta::name_rule(kind);
+        let rule = if rules::names_once(kind) { NameRule::PathSegment } else { closely };
+        if rule != NameRule::PathSegment {
+            meta::validate_prefix(&new, NameRule::PathSegment, &mut causes);
+        }
+        meta::validate(&new, served.def.namespaced, rule, &mut causes);
         meta::validate_update(&new, was, &mut causes);
         match &served.custom {
             Some(custom) => custom.validate(&new, Some(was), part, &mut causes),
@@ -654,12 +666,27 @@ fn owner(key: &Key) -> String {
     format!("{}/{}", key.namespace, key.name)
 }
 
-fn exists(served: &Served, object: &Object) -> Box<Status> {
+fn exists(served: &Served, object: &Object, generate: &str) -> Box<Status> {
     let mut status = Status::already_exists(served.named(), object.name());
+    if !generate.is_empty() {
+        // Whoever gives both is told to try again, though only another name would do.
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        if let Some(Value::Object(details)) = &mut status.details {
+            details.insert("retryAfterSeconds".into(), 1.into());
+        }
+        return status;
+    }
     if object.deleting {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
+}
+
+/// Reads a `resourceVersion`.
+pub(crate) fn revision(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| {
+        Status::plain_500(format!("strconv.ParseUint: parsing {}: invalid syntax", json!(text)))
+    })
 }
 
 /// Refuses writes into namespaces that are not there or on their way out.

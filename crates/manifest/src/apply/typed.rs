@@ -72,7 +72,9 @@ fn key_default(field: &Field, kind: TypeRef<'_>) -> Option<Value> {
     if let Some(default) = &field.default {
         return Some(default.clone());
     }
-    if field.pointer || field.omit != Omit::Never {
+    // A reference by name alone says in its schema that the name may be empty.
+    let reference = kind.as_map().is_some_and(|map| map.name.ends_with(".LocalObjectReference"));
+    if field.pointer || (field.omit != Omit::Never && !reference) {
         return None;
     }
     match kind.at(field.shape).as_scalar()? {

@@ -5,6 +5,7 @@ mod names;
 mod node;
 mod protobuf;
 mod scalar;
+mod time;
 mod typed;
 
 use serde_json::Value;
@@ -13,8 +14,10 @@ pub use names::VOLUME_FIELDS;
 pub use node::{JsonError, Node};
 pub use protobuf::{MAGIC as PROTOBUF_MAGIC, ProtobufError, decode_protobuf};
 
+use self::typed::Source;
 use crate::depth::{self, TooDeep};
 use crate::schema::TypeRef;
+
 
 /// Why an object cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,13 +65,20 @@ impl Decoded {
 
 /// Reads JSON text of a type. Unknown fields are dropped and reported; the last of duplicates wins.
 pub fn decode_json(json: &[u8], kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
-    typed::decode(Node::parse(json)?, kind)
+    typed::decode(Node::parse(json)?, kind, Source::Text)
 }
 
 /// Reads a value of a type.
 pub fn decode_value(value: Value, kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
     depth::check(&value)?;
-    typed::decode(Node::from(value), kind)
+    typed::decode(Node::from(value), kind, Source::Text)
+}
+
+/// Converts an object merged in memory, as server-side apply leaves it, to a type. Numbers too big for their
+/// field are cut, as Go's conversions do; errors are worded without a place.
+pub fn convert_value(value: Value, kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
+    depth::check(&value)?;
+    typed::decode(Node::from(value), kind, Source::Memory)
 }
 
 /// Names the fields of a value its type does not have, in the order of the document.

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::time::{self, Precision};
 use crate::quantity::Quantity;
 use crate::schema::Scalar;
 
@@ -70,6 +71,32 @@ pub(super) fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// Brings a value (not null) of an object that was merged in memory into its form. Go converts such values
+/// rather than reading them: what does not fit an integer is cut.
+pub(super) fn convert(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
+    match (scalar, &value) {
+        (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => match (number.as_i64(), scalar) {
+            (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
+            (Some(whole), _) => Ok(whole.into()),
+            (None, _) => {
+                Err(Misfit::Error(format!("cannot convert float64 to {}", go_type(scalar))))
+            }
+        },
+        _ => normalise(value, scalar).map_err(|misfit| match misfit {
+            Misfit::Error(error) if scalar == Scalar::Bytes => {
+                Misfit::Error(format!("error decoding from json: {error}"))
+            }
+            Misfit::Value(value) => Misfit::Error(unread(&value, go_type(scalar))),
+            Misfit::As(value, go) => Misfit::Error(unread(&value, go)),
+            other => other,
+        }),
+    }
+}
+
+fn unread(value: &str, go: &str) -> String {
+    format!("json: cannot unmarshal {value} into Go value of type {go}")
+}
+
 /// Brings a value (not null) into its form.
 pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
     let misfit = |value: &Value| Misfit::Value(json_type(value).to_owned());
@@ -86,8 +113,8 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         },
         (Scalar::Float, value @ Value::Number(_)) => Ok(value),
         (Scalar::Bytes, Value::String(text)) => bytes(&text).map(Value::String),
-        (Scalar::Time, Value::String(text)) => time(&text, false),
-        (Scalar::MicroTime, Value::String(text)) => time(&text, true),
+        (Scalar::Time, Value::String(text)) => time(&text, Precision::Seconds),
+        (Scalar::MicroTime, Value::String(text)) => time(&text, Precision::Micros),
         (Scalar::Quantity, Value::String(text)) => quantity(&text),
         (Scalar::Quantity, Value::Number(number)) => quantity(&number.to_string()),
         (Scalar::IntOrString, Value::Number(number)) => {
@@ -103,10 +130,7 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
             Ok(_) => Err(misfit(&other)),
         },
         (Scalar::MicroTime, other) => Err(Misfit::As(json_type(&other).to_owned(), "string")),
-        (Scalar::Time, other) => Err(Misfit::Error(format!(
-            "json: cannot unmarshal {} into Go value of type string",
-            json_type(&other)
-        ))),
+        (Scalar::Time, other) => Err(Misfit::Error(unread(json_type(&other), "string"))),
         (_, other) => Err(misfit(&other)),
     }
 }
@@ -140,30 +164,14 @@ fn bytes(text: &str) -> Result<String, Misfit> {
     }
 }
 
-fn time(text: &str, micro: bool) -> Result<Value, Misfit> {
-    let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
-    let bad =
-        || Misfit::Error(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""));
-    if micro
-        && let Some(rest) = text.get(19..)
-        && !rest.starts_with('.')
-    {
-        return Err(Misfit::Error(format!(
-            "parsing time {text:?} as {layout:?}: cannot parse {rest:?} as \".000000\""
-        )));
-    }
-    if let Some(end) = text.rfind('Z').map(|at| at + 1)
-        && end < text.len()
-        && text[..end].parse::<jiff::Timestamp>().is_ok()
-    {
-        return Err(Misfit::Error(format!("parsing time {text:?}: extra text: {:?}", &text[end..])));
-    }
-    let instant: jiff::Timestamp = text.parse().map_err(|_| bad())?;
-    let shown = if micro {
-        let micros = instant.subsec_nanosecond() / 1000;
-        format!("{}.{micros:06}Z", instant.strftime("%Y-%m-%dT%H:%M:%S"))
-    } else {
-        instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+fn time(text: &str, precision: Precision) -> Result<Value, Misfit> {
+    let instant = time::parse(text, precision).map_err(Misfit::Error)?;
+    let shown = match precision {
+        Precision::Micros => {
+            let micros = instant.subsec_nanosecond() / 1000;
+            format!("{}.{micros:06}Z", instant.strftime("%Y-%m-%dT%H:%M:%S"))
+        }
+        Precision::Seconds => instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     };
     Ok(shown.into())
 }

@@ -14,13 +14,24 @@ use crate::schema::{MapShape, Omit, Scalar, Shape, TypeRef, zero, zero_field};
 /// Kubernetes stops counting here, too.
 const MOST_STRICT: usize = 100;
 
-pub(super) fn decode(node: Node, kind: TypeRef<'_>) -> Result<Decoded, DecodeError> {
-    let mut walk = Walk { strict: Vec::new(), path: String::new(), fields: Vec::new(), structs: Vec::new() };
+pub(super) fn decode(node: Node, kind: TypeRef<'_>, source: Source) -> Result<Decoded, DecodeError> {
+    let mut walk =
+        Walk { source, strict: Vec::new(), path: String::new(), fields: Vec::new(), structs: Vec::new() };
     let object = walk.node(node, kind)?;
     Ok(Decoded { object, strict: walk.strict })
 }
 
+/// Where a document comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// It is read.
+    Text,
+    /// It was merged in memory and is converted.
+    Memory,
+}
+
 struct Walk<'a> {
+    source: Source,
     strict: Vec<String>,
     /// `spec.containers[0].image`
     path: String,
@@ -78,7 +89,11 @@ impl<'a> Walk<'a> {
             }
             (Shape::Scalar(scalar), node) => {
                 let value = node.into_value();
-                scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
+                let formed = match self.source {
+                    Source::Text => scalar::normalise(value, *scalar),
+                    Source::Memory => scalar::convert(value, *scalar),
+                };
+                formed.map_err(|misfit| match misfit {
                     Misfit::Value(value) => {
                         let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
                         self.misfit(&value, named.unwrap_or(scalar::go_type(*scalar)))

@@ -250,19 +250,25 @@ pub(crate) fn sorted(map: &Value) -> Vec<(&String, &Value)> {
     all
 }
 
+/// Checks what a name is generated from.
+pub(crate) fn validate_prefix(object: &Value, rule: NameRule, out: &mut Vec<Cause>) {
+    let prefix = text(object, "generateName");
+    if prefix.is_empty() {
+        return;
+    }
+    // A generated name ends in letters, so a trailing dash is fine.
+    let trial = match prefix.strip_suffix('-') {
+        Some(start) if !start.is_empty() => format!("{start}a"),
+        _ => prefix.to_owned(),
+    };
+    let problems = name_problems(rule, &trial);
+    out.extend(problems.iter().map(|p| Cause::invalid("metadata.generateName", &json!(prefix), p)));
+}
+
 /// Checks metadata on create and update alike.
 pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule, out: &mut Vec<Cause>) {
     let meta = &object["metadata"];
-    if let Some(prefix) = meta["generateName"].as_str().filter(|p| !p.is_empty()) {
-        // A generated name ends in letters, so a trailing dash is fine.
-        let trial = if prefix.ends_with('-') && prefix.len() > 1 {
-            format!("{}a", &prefix[..prefix.len() - 1])
-        } else {
-            prefix.to_owned()
-        };
-        let problems = name_problems(rule, &trial);
-        out.extend(problems.iter().map(|p| Cause::invalid("metadata.generateName", &json!(prefix), p)));
-    }
+    validate_prefix(object, rule, out);
     match meta["name"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("metadata.name", "name or generateName is required")),
         name => {
@@ -407,7 +413,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value, out: &mut Vec<Cause>) {
             ));
         }
     }
-    for key in ["name", "namespace", "uid"] {
+    for key in ["name", "namespace", "uid", "deletionGracePeriodSeconds"] {
         if now[key] != was[key] {
             out.push(Cause::invalid(format!("metadata.{key}"), &now[key], "field is immutable"));
         }

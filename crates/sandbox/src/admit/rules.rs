@@ -56,6 +56,27 @@ const CONDITIONAL: &[(&str, &str)] = &[
     ("apiregistration.k8s.io", "APIService"),
 ];
 
+/// Kinds whose updates do not look at `generateName` again.
+const NAMES_ONCE: &[(&str, &str)] = &[
+    ("", "Event"),
+    ("", "PodTemplate"),
+    ("", "ReplicationController"),
+    ("", "ResourceQuota"),
+    ("", "Service"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("autoscaling", "HorizontalPodAutoscaler"),
+    ("batch", "CronJob"),
+    ("batch", "Job"),
+    ("coordination.k8s.io", "Lease"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("resource.k8s.io", "DeviceClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "CSIDriver"),
+];
+
 /// Kinds a PUT creates when there is nothing to replace.
 const CREATED_BY_UPDATE: &[(&str, &str)] = &[
     ("", "Service"),
@@ -87,6 +108,11 @@ pub(crate) fn starts_generation(kind: (&str, &str)) -> bool {
 /// Whether changes of a kind are counted.
 pub(crate) fn counts_generation(kind: (&str, &str)) -> bool {
     GENERATION.contains(&kind)
+}
+
+/// Whether names are only checked closely when an object is made.
+pub(crate) fn names_once(kind: (&str, &str)) -> bool {
+    NAMES_ONCE.contains(&kind)
 }
 
 pub(crate) fn needs_version_for_update(kind: (&str, &str)) -> bool {

@@ -13,7 +13,7 @@ use crate::negotiate::{PatchForm, patch_form};
 use crate::query::{FieldValidation, bad_option};
 use crate::respond::Reply;
 use crate::status::{Cause, Named, Result, Status};
-use crate::write::{Live, Ownership, Proposal};
+use crate::write::{Live, Ownership, Proposal, revision};
 
 use super::{Naming, Request, check_identity};
 
@@ -371,6 +371,8 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
     if let Some(metadata) = config.get_mut("metadata") {
         super::super::admit::default::tidy(metadata, "managedFields");
     }
+    // Errors name the object as the configuration does.
+    let named = format!("{}/{}", meta::text(&config, "namespace"), request.path.name);
     check_identity(request, &mut config, Naming::Required)?;
     let storage = request.storage();
     let key = request.key();
@@ -390,7 +392,7 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
         }
         create_check(request)?;
         let applied = request.core.apply_config(served, None, &config, &author, part, force)?;
-        let value = decode_applied(request, applied.object)?;
+        let value = convert_applied(request, applied.object, &named)?;
         let mut value = convert::to_storage(served, value);
         meta::of(&mut value).shift_remove("resourceVersion");
         match request.core.create(&storage, &request.path.namespace, value, &author, Ownership::Applied) {
@@ -405,13 +407,13 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
     }
     let written = request.core.update(&storage, &key, part, &author, &mut |live| {
         let version = meta::text(&config, "resourceVersion");
-        if !version.is_empty() && version != live.object.rev.to_string() {
+        if !version.is_empty() && revision(version)? != live.object.rev {
             return Err(Status::stale(served.named(), &request.path.name));
         }
-        check_uid(request, live, &config)?;
         let document = convert::from_storage(served, live.value.clone());
         let applied = request.core.apply_config(served, Some(&document), &config, &author, part, force)?;
-        let value = decode_applied(request, applied.object)?;
+        let value = convert_applied(request, applied.object, &named)?;
+        check_uid(request, live, &config)?;
         Ok(Proposal {
             value: convert::to_storage(served, value),
             ownership: Ownership::Applied,
@@ -439,7 +441,17 @@ fn create_check(request: &Request) -> Result<()> {
     crate::auth::rbac::authorize(&request.core, &request.user, &attributes)
 }
 
-fn decode_applied(request: &Request, value: Value) -> Result<Value> {
-    let parsed = Parsed { value, ..Parsed::default() };
-    request.decode_value(parsed, FieldValidation::Ignore, &mut Vec::new())
+/// The merged object as its type has it.
+fn convert_applied(request: &Request, value: Value, named: &str) -> Result<Value> {
+    if request.served.custom.is_some() {
+        let parsed = Parsed { value, ..Parsed::default() };
+        return request.decode_value(parsed, FieldValidation::Ignore, &mut Vec::new());
+    }
+    crate::typed::convert(value, request.served.shape()).map_err(|why| {
+        let def = &request.served.def;
+        let kind = format!("{}/{}, Kind={}", def.group, def.version, def.kind);
+        Status::plain_500(format!(
+            "failed to convert new object ({named}; {kind}) to proper version: unable to convert unstructured object to {kind}: {why}"
+        ))
+    })
 }
