@@ -129,7 +129,12 @@ impl fmt::Display for PathElement {
                 f.write_str("[")?;
                 for (index, (name, value)) in fields.iter().enumerate() {
                     let comma = if index > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={value}")?;
+                    write!(f, "{comma}{name}=")?;
+                    // Objects, which no key should be, are run together by the real server.
+                    match value.as_object() {
+                        None => write!(f, "{value}")?,
+                        Some(members) => members.iter().try_for_each(|(k, v)| write!(f, "{k}={v}"))?,
+                    }
                 }
                 f.write_str("]")
             }

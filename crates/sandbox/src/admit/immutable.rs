@@ -106,6 +106,9 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 }
             }
         }
+        ("node.k8s.io", "RuntimeClass") if new["handler"].as_str().is_none_or(str::is_empty) => {
+            out.push(Cause::required("handler", ""));
+        }
         ("resource.k8s.io", "ResourceClaimTemplate") if new["spec"] != old["spec"] => {
             declared_claim(&new["spec"]["spec"], "spec.spec", out);
         }

@@ -177,7 +177,8 @@ const USAGES: &[&str] = &[
 
 pub(super) fn runtime_class(object: &Value, new: bool, out: &mut Causes) {
     match object["handler"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("handler", "")),
+        "" if new => out.push(Cause::required("handler", "")),
+        "" => {}
         handler => {
             // The rules declared with the type speak of new ones only.
             let problems = meta::label_problems(handler);
