@@ -267,6 +267,7 @@ impl Core {
             print_times(served, &mut object);
         }
         meta::tidy(&mut object, served.custom.is_some());
+        admission::admin_access(self, kind, &object, &mut causes);
         meta::validate(&object, served.def.namespaced, meta::name_rule(kind), &mut causes);
         if kind == ("batch", "Job") {
             // Labels made of a name are looked at where the template has them.
@@ -688,9 +689,8 @@ fn exists(served: &Served, object: &Object, generate: &str) -> Box<Status> {
 
 /// Reads a `resourceVersion`.
 pub(crate) fn revision(text: &str) -> Result<u64> {
-    text.parse().map_err(|_| {
-        Status::plain_500(format!("strconv.ParseUint: parsing {}: invalid syntax", json!(text)))
-    })
+    text.parse()
+        .map_err(|_| Status::plain_500(format!("strconv.ParseUint: parsing {}: invalid syntax", json!(text))))
 }
 
 /// Refuses writes into namespaces that are not there or on their way out.

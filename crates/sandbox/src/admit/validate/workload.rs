@@ -360,12 +360,11 @@ pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
         }
     }
     label_selector(&spec["selector"], "spec.selector", out);
-    if !spec["unhealthyPodEvictionPolicy"].is_null() {
-        one_of(
-            &spec["unhealthyPodEvictionPolicy"],
-            "spec.unhealthyPodEvictionPolicy".into(),
-            &["AlwaysAllow", "IfHealthyBudget"],
-            out,
-        );
-    }
+    let policies = &["AlwaysAllow", "IfHealthyBudget"];
+    super::known(
+        &spec["unhealthyPodEvictionPolicy"],
+        "spec.unhealthyPodEvictionPolicy".into(),
+        policies,
+        out,
+    );
 }
