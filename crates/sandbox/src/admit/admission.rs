@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::status::{Named, Result, Status};
+use crate::status::{Cause, Named, Result, Status};
 use crate::store::Key;
 
 const ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -28,6 +28,28 @@ pub(crate) fn create(core: &Core, kind: (&str, &str), object: &mut Value) -> Res
         _ => {}
     }
     Ok(())
+}
+
+/// Who may claim devices that others use: those in namespaces meant for it.
+pub(crate) fn admin_access(core: &Core, kind: (&str, &str), object: &Value, out: &mut Vec<Cause>) {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    let spec = match kind {
+        ("resource.k8s.io", "ResourceClaim") => &object["spec"],
+        ("resource.k8s.io", "ResourceClaimTemplate") => &object["spec"]["spec"],
+        _ => return,
+    };
+    let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
+    let wanted = requests.enumerate().find(|(_, request)| request["exactly"]["adminAccess"] == true);
+    let Some((i, _)) = wanted else { return };
+    let namespace = core.store.get("namespaces", &Key::new("", super::meta::text(object, "namespace")));
+    if namespace.is_some_and(|n| n.value()["metadata"]["labels"][LABEL] == "true") {
+        return;
+    }
+    // The path is that of the first version of the kind.
+    let at = format!("spec.devices.requests[{i}].adminAccess");
+    let why =
+        format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
+    out.push(Cause::forbidden(at, &why));
 }
 
 fn add_finalizer(object: &mut Value, finalizer: &str) {
@@ -58,9 +80,8 @@ fn pod(core: &Core, object: &mut Value) -> Result<()> {
         }
     };
     let Some(found) = core.store.get("serviceaccounts", &Key::new(&namespace, &account)) else {
-        return Err(refuse(format!(
-            "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
-        )));
+        let why = unaskable(&account).unwrap_or_else(|| format!("serviceaccount \"{account}\" not found"));
+        return Err(refuse(format!("error looking up service account {namespace}/{account}: {why}")));
     };
     let found = found.value();
     let mount = spec["automountServiceAccountToken"]
@@ -81,9 +102,29 @@ fn pod(core: &Core, object: &mut Value) -> Result<()> {
         spec["imagePullSecrets"] = found["imagePullSecrets"].clone();
     }
     priority(core, spec).map_err(&refuse)?;
+    if let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str)
+        && let Some(why) = unaskable(class)
+    {
+        return Err(Status::plain_500(why));
+    }
     overhead(core, spec).map_err(&refuse)?;
     tolerations(spec);
     Ok(())
+}
+
+/// Why there is not even a request for an object of this name.
+fn unaskable(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("resource name may not be empty".into());
+    }
+    let mut why = Vec::new();
+    if matches!(name, "." | "..") {
+        why.push(format!("may not be '{name}'"));
+    }
+    why.extend(
+        ["/", "%"].iter().filter(|odd| name.contains(**odd)).map(|odd| format!("may not contain '{odd}'")),
+    );
+    (!why.is_empty()).then(|| format!("invalid resource name {name:?}: [{}]", why.join(" ")))
 }
 
 fn mount_token(core: &Core, spec: &mut Value) {
@@ -164,6 +205,11 @@ fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
         }
         None => (0, Value::Null),
     };
+    if let Some(given) = spec["priority"].as_i64().filter(|given| *given != value) {
+        return Err(format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+        ));
+    }
     spec["priority"] = value.into();
     let policy = if policy.is_string() { policy } else { json!("PreemptLowerPriority") };
     if let Some(given) = spec["preemptionPolicy"].as_str()
@@ -182,8 +228,8 @@ fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
 /// What the runtime class adds to a pod: its overhead and where it can run.
 fn overhead(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
     let Some(name) = spec.get("runtimeClassName").and_then(Value::as_str).filter(|n| !n.is_empty()) else {
-        return match spec.get("overhead").and_then(Value::as_object) {
-            Some(overhead) if !overhead.is_empty() => {
+        return match spec.get("overhead") {
+            Some(Value::Object(_)) => {
                 Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
                     .into())
             }

@@ -8,7 +8,7 @@ use crate::admit::rules;
 use crate::convert;
 use crate::respond::Reply;
 use crate::status::{Cause, Named, Result, Status};
-use crate::write::{Ownership, Proposal, Written};
+use crate::write::{Author, Ownership, Proposal, Written};
 
 use super::{Naming, Request, check_identity};
 
@@ -18,26 +18,24 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
 
 /// Replaces one part of an object by the body's.
 pub(super) fn replace(request: &Request, part: Part) -> Result<Reply> {
+    let author = request.author("UpdateOptions")?;
     let validation = request.query.field_validation("UpdateOptions")?;
     let mut warnings = Vec::new();
     let value = request.decode_object(validation, &mut warnings)?;
-    // What is wrong with the fields is said with a refusal as well.
-    match replace_by(request, part, value) {
+    match replace_by(request, part, &author, value) {
         Ok(mut written) => {
             warnings.append(&mut written.warnings);
             written.warnings = warnings;
             Ok(request.reply(written))
         }
         Err(mut status) => {
-            warnings.append(&mut status.warnings);
-            status.warnings = warnings;
+            status.warnings.append(&mut warnings);
             Err(status)
         }
     }
 }
 
-fn replace_by(request: &Request, part: Part, mut value: Value) -> Result<Written> {
-    let author = request.author("UpdateOptions")?;
+fn replace_by(request: &Request, part: Part, author: &Author, mut value: Value) -> Result<Written> {
     check_identity(request, &mut value, Naming::Required)?;
     let served = request.storage();
     let value = convert::to_storage(&request.served, value);
@@ -51,7 +49,7 @@ fn replace_by(request: &Request, part: Part, mut value: Value) -> Result<Written
             return Err(crate::write::uid_conflict(&served, &key, uid, "", author.dry_run));
         }
         meta::of(&mut value).shift_remove("resourceVersion");
-        return request.core.create(&served, &request.path.namespace, value, &author, Ownership::Update);
+        return request.core.create(&served, &request.path.namespace, value, author, Ownership::Update);
     }
     let ends = meta::text(&value, "deletionTimestamp");
     let deleting = request.core.store.get(&served.table, &key).is_some_and(|object| object.deleting);
@@ -68,7 +66,7 @@ fn replace_by(request: &Request, part: Part, mut value: Value) -> Result<Written
             vec![Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update")],
         ));
     }
-    request.core.update(&served, &key, part, &author, &mut |_| {
+    request.core.update(&served, &key, part, author, &mut |_| {
         Ok(Proposal { value: value.clone(), ownership: Ownership::Update, warnings: vec![] })
     })
 }

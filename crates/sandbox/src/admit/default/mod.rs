@@ -290,6 +290,10 @@ fn device_request(request: &mut Value) {
     if request["allocationMode"] == "ExactCount" {
         default_zero(request, "count", 1);
     }
+    if request["tolerations"].is_array() {
+        items(&mut request["tolerations"])
+            .for_each(|toleration| default_empty(toleration, "operator", "Equal"));
+    }
 }
 
 fn csi_driver(spec: &mut Value) {

@@ -108,7 +108,12 @@ pub(super) fn daemon_set(object: &mut Value) {
         default(strategy, "rollingUpdate", json!({}));
         default(&mut strategy["rollingUpdate"], "maxUnavailable", 1);
         default(&mut strategy["rollingUpdate"], "maxSurge", 0);
+    } else if strategy["rollingUpdate"].is_object() {
+        // Numbers that are not used are there all the same.
+        default(&mut strategy["rollingUpdate"], "maxUnavailable", 0);
+        default(&mut strategy["rollingUpdate"], "maxSurge", 0);
     }
+    tidy(strategy, "rollingUpdate");
     default(spec, "revisionHistoryLimit", 10);
     pod::template(&mut spec["template"]);
     if slipway_manifest::object::annotation(object, TEMPLATE_GENERATION).is_none() {
@@ -126,7 +131,7 @@ pub(super) fn job(object: &mut Value) {
     default(spec, "parallelism", 1);
     let per_index = spec["backoffLimitPerIndex"].is_number() && indexed;
     default(spec, "backoffLimit", if per_index { i32::MAX } else { 6 });
-    default_empty(spec, "completionMode", "NonIndexed");
+    default(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
     if let Some(rules) = spec.pointer_mut("/podFailurePolicy/rules") {
         for rule in items(rules) {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::pod::{container_name, is_extended, is_native};
 use super::{Causes, is_empty, list, texts};
 use crate::admit::meta;
 use crate::admit::quota::{amount, canonical};
@@ -44,14 +45,6 @@ fn in_quota(name: &str) -> bool {
         || name.starts_with("requests.hugepages-")
 }
 
-/// Whether a resource is one of a vendor's.
-fn extended(name: &str) -> bool {
-    name.contains('/')
-        && !name.contains("kubernetes.io/")
-        && !name.starts_with("requests.")
-        && meta::qualified_problems(&format!("requests.{name}")).is_empty()
-}
-
 /// The name of a resource.
 pub(crate) fn resource_name(name: &str, at: &str, out: &mut Causes) {
     let problems = meta::qualified_problems(name);
@@ -62,20 +55,6 @@ pub(crate) fn resource_name(name: &str, at: &str, out: &mut Causes) {
     texts(problems, &json!(name), at, out);
 }
 
-/// The name of a resource of a container.
-fn container_resource(name: &str, at: &str, out: &mut Causes) {
-    resource_name(name, at, out);
-    let own = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-    let why = if !name.contains('/') && !own {
-        "must be a standard resource for containers"
-    } else if name.contains('/') && !name.contains("kubernetes.io/") && !extended(name) {
-        "doesn't follow extended resource name standard"
-    } else {
-        return;
-    };
-    out.push(Cause::invalid(at, &json!(name), why));
-}
-
 /// An amount that is not negative, and whole if it counts something.
 fn resource_amount(name: &str, value: &Value, at: &str, out: &mut Causes) {
     let given = amount(value).unwrap_or(0);
@@ -83,7 +62,7 @@ fn resource_amount(name: &str, value: &Value, at: &str, out: &mut Causes) {
     if given < 0 {
         push("must be greater than or equal to 0");
     }
-    if (COUNTS.contains(&name) || extended(name)) && given % 1_000_000_000 != 0 {
+    if (COUNTS.contains(&name) || is_extended(name)) && given % 1_000_000_000 != 0 {
         push("must be an integer");
     }
 }
@@ -120,7 +99,7 @@ fn limit_names(limit: &Value, kind: &str, at: &str, out: &mut Causes) {
     let check = |side: &str, out: &mut Causes| {
         for (name, _) in meta::sorted(&limit[side]) {
             let at = format!("{at}.{side}[{name}]");
-            if contained { container_resource(name, &at, out) } else { resource_name(name, &at, out) }
+            if contained { container_name(name, &at, out) } else { resource_name(name, &at, out) }
         }
     };
     check("max", out);
@@ -190,7 +169,7 @@ fn compare(limit: &Value, kind: &str, name: &str, at: &str, out: &mut Causes) {
             }
         }
     }
-    let shared = !name.starts_with("hugepages-") && (!name.contains('/') || name.contains("kubernetes.io/"));
+    let shared = !name.starts_with("hugepages-") && is_native(name);
     if !shared
         && let (Some((chosen, x)), Some((request, y))) = (value("default"), value(asked))
         && x != y

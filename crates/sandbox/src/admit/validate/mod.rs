@@ -6,7 +6,9 @@ mod config;
 mod device;
 mod flow;
 mod hooks;
+mod job;
 mod limits;
+mod names;
 mod network;
 mod pod;
 mod policies;
@@ -21,7 +23,7 @@ use super::meta;
 use crate::status::Cause;
 
 pub(crate) use config::newer_event;
-pub(crate) use device::amounts;
+pub(crate) use device::declared_claim;
 pub(crate) use pod::port_name_problems;
 pub(crate) use service::cluster_ips;
 
@@ -39,8 +41,8 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("apps", "StatefulSet") => workload::stateful_set(&object["spec"], old.is_none(), out),
         ("apps", "ControllerRevision") => workload::revision(object, out),
         ("apps", "DaemonSet") => workload::daemon_set(&object["spec"], out),
-        ("batch", "Job") => workload::job(object, old.is_none(), out),
-        ("batch", "CronJob") => workload::cron_job(object, out),
+        ("batch", "Job") => job::job(object, old.is_none(), out),
+        ("batch", "CronJob") => job::cron_job(object, old, out),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::autoscaler(&object["spec"], out),
         ("policy", "PodDisruptionBudget") => workload::disruption_budget(&object["spec"], out),
         ("", "Service") => service::service(object, old, out),
@@ -79,20 +81,20 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(&object["spec"], out),
         ("storage.k8s.io", "CSIStorageCapacity") => storage::storage_capacity(object, out),
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, out),
-        ("node.k8s.io", "RuntimeClass") => config::runtime_class(object, out),
+        ("node.k8s.io", "RuntimeClass") => config::runtime_class(object, old.is_none(), out),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow::schema(object, out),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::level(object, out),
-        ("resource.k8s.io", "DeviceClass") => device::class(&object["spec"], out),
-        ("resource.k8s.io", "ResourceClaim") => {
+        ("resource.k8s.io", "DeviceClass") => device::class(&object["spec"], old, out),
+        // What was asked for does not change, and is not looked at again.
+        ("resource.k8s.io", "ResourceClaim") if old.is_none() => {
             device::claim(&object["spec"], "spec", out);
-            if old.is_none() {
-                amounts(&object["spec"], "spec", out);
-            }
+            declared_claim(&object["spec"], "spec", out);
         }
         ("resource.k8s.io", "ResourceClaimTemplate") => {
+            device::template_meta(&object["spec"]["metadata"], "spec.metadata", out);
             device::claim(&object["spec"]["spec"], "spec.spec", out);
             if old.is_none() {
-                amounts(&object["spec"]["spec"], "spec.spec", out);
+                declared_claim(&object["spec"]["spec"], "spec.spec", out);
             }
         }
         ("coordination.k8s.io", "Lease") => config::lease(&object["spec"], out),
@@ -186,6 +188,13 @@ pub(crate) fn one_of(value: &Value, field: String, supported: &[&str], out: &mut
     }
 }
 
+/// One of a fixed set of words, where there is one at all.
+pub(crate) fn known(value: &Value, field: String, supported: &[&str], out: &mut Causes) {
+    if value.as_str().is_some_and(|word| !supported.contains(&word)) {
+        out.push(Cause::not_supported(field, value, supported));
+    }
+}
+
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = (usize, &Value)> {
     value.as_array().into_iter().flatten().enumerate()
 }
@@ -230,9 +239,7 @@ pub(crate) fn label_selector(selector: &Value, field: &str, out: &mut Causes) {
             )),
         }
         let key = expression["key"].as_str().unwrap_or("");
-        for problem in meta::qualified_problems(key) {
-            out.push(Cause::invalid(format!("{field}.key"), &json!(key), &problem));
-        }
+        texts(meta::qualified_problems(key), &json!(key), &format!("{field}.key"), out);
         for (j, value) in list(&expression["values"]) {
             for problem in meta::label_value_problems(value.as_str().unwrap_or("")) {
                 out.push(Cause::invalid(format!("{field}.values[{j}]"), value, &problem));

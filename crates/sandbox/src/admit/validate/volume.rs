@@ -1,12 +1,9 @@
 //! Validation of persistent volumes, those written into an attachment included.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::{Value, json};
 
-use super::storage::{access_modes, driver_problems};
-use super::{Causes, is_empty, list, texts};
+use super::storage::access_modes;
+use super::{Causes, is_empty, list, names, pod, texts};
 use crate::admit::meta;
 use crate::admit::quota::{amount, canonical};
 use crate::status::Cause;
@@ -54,7 +51,6 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("portworxVolume", &["volumeID"]),
     ("azureDisk", &["diskName", "diskURI"]),
     ("scaleIO", &["gateway", "system", "volumeName"]),
-    ("hostPath", &["path"]),
     ("local", &["path"]),
     ("storageos", &["volumeName"]),
 ];
@@ -184,63 +180,7 @@ fn node_affinity(affinity: &Value, at: &str, out: &mut Causes) {
         return;
     }
     for (i, term) in list(terms) {
-        for (j, expression) in list(&term["matchExpressions"]) {
-            node_expression(expression, &format!("{at}[{i}].matchExpressions[{j}]"), out);
-        }
-        for (j, field) in list(&term["matchFields"]) {
-            node_field(field, &format!("{at}[{i}].matchFields[{j}]"), out);
-        }
-    }
-}
-
-fn bad_operator(expression: &Value, at: &str, out: &mut Causes) {
-    let shown = json!(expression["operator"].as_str().unwrap_or(""));
-    out.push(Cause::invalid(format!("{at}.operator"), &shown, "not a valid selector operator"));
-}
-
-fn node_expression(expression: &Value, at: &str, out: &mut Causes) {
-    let values = format!("{at}.values");
-    let count = expression["values"].as_array().map_or(0, Vec::len);
-    match (expression["operator"].as_str().unwrap_or(""), count) {
-        ("In" | "NotIn", 0) => {
-            out.push(Cause::required(&values, "must be specified when `operator` is 'In' or 'NotIn'"));
-        }
-        ("Exists" | "DoesNotExist", 1..) => {
-            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            out.push(Cause::forbidden(&values, why));
-        }
-        ("Gt" | "Lt", 0 | 2..) => {
-            let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-            out.push(Cause::required(&values, why));
-        }
-        ("In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt", _) => {}
-        _ => bad_operator(expression, at, out),
-    }
-    let key = expression["key"].as_str().unwrap_or("");
-    texts(meta::qualified_problems(key), &json!(key), &format!("{at}.key"), out);
-    for (i, value) in list(&expression["values"]) {
-        let problems = meta::label_value_problems(value.as_str().unwrap_or(""));
-        texts(problems, value, &format!("{values}[{i}]"), out);
-    }
-}
-
-fn node_field(field: &Value, at: &str, out: &mut Causes) {
-    match (field["operator"].as_str().unwrap_or(""), field["values"].as_array().map_or(0, Vec::len)) {
-        ("In" | "NotIn", 1) => {}
-        ("In" | "NotIn", _) => {
-            let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
-            out.push(Cause::required(format!("{at}.values"), why));
-        }
-        _ => bad_operator(field, at, out),
-    }
-    let key = field["key"].as_str().unwrap_or("");
-    if key != "metadata.name" {
-        out.push(Cause::invalid(format!("{at}.key"), &json!(key), "not a valid field selector key"));
-        return;
-    }
-    for (i, value) in list(&field["values"]) {
-        let problems = meta::subdomain_problems(value.as_str().unwrap_or(""));
-        texts(problems, value, &format!("{at}.values[{i}]"), out);
+        pod::node_term(term, true, &format!("{at}[{i}]"), out);
     }
 }
 
@@ -280,30 +220,12 @@ fn sources(spec: &Value, name: &str, at: &str, out: &mut Causes) {
 fn source_of(kind: &str, source: &Value, name: &str, at: &str, out: &mut Causes) {
     let text = |key: &str| source[key].as_str().unwrap_or("");
     match kind {
-        "hostPath" | "local" => {
-            if text("path").split('/').any(|part| part == "..") {
-                let why = "must not contain '..'";
-                out.push(Cause::invalid(format!("{at}.path"), &source["path"], why));
-            }
-            let kinds = [
-                "",
-                "BlockDevice",
-                "CharDevice",
-                "Directory",
-                "DirectoryOrCreate",
-                "File",
-                "FileOrCreate",
-                "Socket",
-            ];
-            if kind == "hostPath" && !text("path").is_empty() && !kinds.contains(&text("type")) {
-                out.push(Cause::not_supported(format!("{at}.type"), &source["type"], &kinds));
-            }
+        "hostPath" => pod::host_path(source, at, out),
+        "local" if text("path").split('/').any(|part| part == "..") => {
+            out.push(Cause::invalid(format!("{at}.path"), &source["path"], "must not contain '..'"));
         }
-        "gcePersistentDisk" | "awsElasticBlockStore"
-            if source["partition"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) =>
-        {
-            let why = "must be between 1 and 255, inclusive";
-            out.push(Cause::invalid(format!("{at}.partition"), &source["partition"], why));
+        "gcePersistentDisk" | "awsElasticBlockStore" => {
+            pod::partition(source, format!("{at}.partition"), out);
         }
         "glusterfs" => match source["endpointsNamespace"].as_str() {
             Some("") => out.push(Cause::invalid(
@@ -317,29 +239,14 @@ fn source_of(kind: &str, source: &Value, name: &str, at: &str, out: &mut Causes)
             }
             None => {}
         },
-        "flocker" => {
-            match (text("datasetName").is_empty(), text("datasetUUID").is_empty()) {
-                (true, true) => {
-                    out.push(Cause::required(at, "one of datasetName and datasetUUID is required"));
-                }
-                (false, false) => {
-                    let why = "datasetName and datasetUUID can not be specified simultaneously";
-                    out.push(Cause::invalid(at, &json!("resource"), why));
-                }
-                _ => {}
-            }
-            if text("datasetName").contains('/') {
-                let why = "must not contain '/'";
-                out.push(Cause::invalid(format!("{at}.datasetName"), &source["datasetName"], why));
-            }
-        }
+        "flocker" => pod::flocker(source, at, out),
         "nfs" if !text("path").starts_with('/') => {
             let why = "must be an absolute path";
             out.push(Cause::invalid(format!("{at}.path"), &json!(text("path")), why));
         }
-        "quobyte" => quobyte(source, at, out),
+        "quobyte" => pod::quobyte(source, at, out),
         "iscsi" => iscsi(source, name, at, out),
-        "fc" => fibre(source, at, out),
+        "fc" => pod::fibre_channel(source, at, out),
         "flexVolume" => {
             for (key, _) in meta::sorted(&source["options"]) {
                 let home = format!(".{}", key.split_once('/').map_or(key.as_str(), |(home, _)| home));
@@ -353,7 +260,7 @@ fn source_of(kind: &str, source: &Value, name: &str, at: &str, out: &mut Causes)
         "azureFile" if source["secretNamespace"].as_str() == Some("") => {
             out.push(Cause::required(format!("{at}.secretNamespace"), ""));
         }
-        "azureDisk" => azure(source, at, out),
+        "azureDisk" => pod::azure_disk(source, at, out),
         "cinder" | "storageos" => {
             for key in ["volumeName", "volumeNamespace"] {
                 if kind == "storageos" && !text(key).is_empty() {
@@ -371,35 +278,6 @@ fn source_of(kind: &str, source: &Value, name: &str, at: &str, out: &mut Causes)
     }
 }
 
-fn quobyte(source: &Value, at: &str, out: &mut Causes) {
-    let registry = source["registry"].as_str().unwrap_or("");
-    let why = "must be a host:port pair or multiple pairs separated by commas";
-    if registry.is_empty() {
-        out.push(Cause::required(format!("{at}.registry"), why));
-    } else if source["tenant"].as_str().is_some_and(|tenant| tenant.len() >= 65) {
-        let why = "must be a UUID and may not exceed a length of 64 characters";
-        out.push(Cause::required(format!("{at}.tenant"), why));
-    } else {
-        for pair in registry.split(',') {
-            let host = pair.rsplit_once(':').map(|(host, _)| host);
-            let closed = |host: &str| host.starts_with('[') && host.ends_with(']');
-            if !host.is_some_and(|host| closed(host) || !host.contains([':', '[', ']'])) {
-                out.push(Cause::invalid(format!("{at}.registry"), &source["registry"], why));
-            }
-        }
-    }
-    if is_empty(&source["volume"]) {
-        out.push(Cause::required(format!("{at}.volume"), ""));
-    }
-}
-
-#[allow(clippy::expect_used, reason = "the pattern is a constant")]
-static INITIATOR: LazyLock<Regex> = LazyLock::new(|| {
-    let iqn =
-        r"iqn.*iqn\.\d{4}-\d{2}\.[[:alnum:]\-.]+:[^,;*&$|\s]+|iqn\.\d{4}-\d{2}\.[[:alnum:]\-.]+:[^,;*&$|\s]+";
-    Regex::new(&format!("^(?:{iqn}|eui.[[:alnum:]]{{16}}|naa.[[:alnum:]]{{32}})$")).expect("valid")
-});
-
 fn iscsi(source: &Value, name: &str, at: &str, out: &mut Causes) {
     let portal = source["targetPortal"].as_str().unwrap_or("");
     let initiator = source["initiatorName"].as_str();
@@ -409,12 +287,12 @@ fn iscsi(source: &Value, name: &str, at: &str, out: &mut Causes) {
     }
     match source["iqn"].as_str().unwrap_or("") {
         "" => out.push(Cause::required(format!("{at}.iqn"), "")),
-        iqn if !INITIATOR.is_match(iqn) => {
-            out.push(Cause::invalid(format!("{at}.iqn"), &json!(iqn), "must be valid format"));
-        }
-        _ => {}
+        iqn => initiator_name(iqn, format!("{at}.iqn"), out),
     }
-    lun(&source["lun"], at, out);
+    if source["lun"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
+        let why = "must be between 0 and 255, inclusive";
+        out.push(Cause::invalid(format!("{at}.lun"), &source["lun"], why));
+    }
     let secret = &source["secretRef"];
     if (source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true) && secret.is_null() {
         out.push(Cause::required(format!("{at}.secretRef"), ""));
@@ -422,64 +300,22 @@ fn iscsi(source: &Value, name: &str, at: &str, out: &mut Causes) {
     if secret.is_object() && is_empty(&secret["name"]) {
         out.push(Cause::required(format!("{at}.secretRef.name"), ""));
     }
-    if let Some(initiator) = initiator.filter(|initiator| !INITIATOR.is_match(initiator)) {
-        out.push(Cause::invalid(format!("{at}.initiatorname"), &json!(initiator), "must be valid format"));
+    if let Some(initiator) = initiator {
+        initiator_name(initiator, format!("{at}.initiatorname"), out);
     }
 }
 
-fn lun(lun: &Value, at: &str, out: &mut Causes) {
-    if lun.as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
-        out.push(Cause::invalid(format!("{at}.lun"), lun, "must be between 0 and 255, inclusive"));
-    }
-}
-
-fn fibre(source: &Value, at: &str, out: &mut Causes) {
-    let names = &source["targetWWNs"];
-    let field = format!("{at}.targetWWNs");
-    match (is_empty(names), is_empty(&source["wwids"])) {
-        (true, true) => {
-            out.push(Cause::required(field, "must specify either targetWWNs or wwids, but not both"));
-        }
-        (false, false) => {
-            let why = "targetWWNs and wwids can not be specified simultaneously";
-            out.push(Cause::invalid(field, names, why));
-        }
-        _ => {}
-    }
-    if !is_empty(names) {
-        if source["lun"].is_null() {
-            out.push(Cause::required(format!("{at}.lun"), "lun is required if targetWWNs is specified"));
-        }
-        lun(&source["lun"], at, out);
-    }
-}
-
-fn azure(source: &Value, at: &str, out: &mut Causes) {
-    for (key, known) in
-        [("cachingMode", ["None", "ReadOnly", "ReadWrite"]), ("kind", ["Dedicated", "Managed", "Shared"])]
-    {
-        if source[key].as_str().is_some_and(|word| !known.contains(&word)) {
-            out.push(Cause::not_supported(format!("{at}.{key}"), &source[key], &known));
-        }
-    }
-    let address = source["diskURI"].as_str().unwrap_or("");
-    let (start, form) = match source["kind"].as_str() {
-        Some("Managed") => (
-            "/subscriptions/",
-            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
-        ),
-        Some(_) => {
-            ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd")
-        }
-        None => return,
-    };
-    if !address.starts_with(start) {
-        out.push(Cause::not_supported(format!("{at}.diskURI"), &json!(address), &[form]));
+/// The name of one end of a connection; here all bad ones are bad in the same way.
+fn initiator_name(name: &str, field: String, out: &mut Causes) {
+    let mut found = Causes::new();
+    pod::iscsi_name(name, field.clone(), &mut found);
+    if !found.is_empty() {
+        out.push(Cause::invalid(field, &json!(name), "must be valid format"));
     }
 }
 
 fn csi(source: &Value, at: &str, out: &mut Causes) {
-    driver_problems(&source["driver"], &format!("{at}.driver"), out);
+    names::driver(source["driver"].as_str().unwrap_or(""), &format!("{at}.driver"), out);
     if is_empty(&source["volumeHandle"]) {
         out.push(Cause::required(format!("{at}.volumeHandle"), ""));
     }
