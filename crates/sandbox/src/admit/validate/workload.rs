@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pod::{self, known};
-use super::{Causes, is_empty, label_selector, list, non_negative, one_of, selects, texts};
+use super::{Causes, is_empty, label_selector, list, non_negative, selects, texts};
 use crate::admit::meta;
 use crate::status::Cause;
 
