@@ -287,6 +287,9 @@ class Run:
         code, headers, raw = r
         try:
             answer = json.loads(raw)
+            if isinstance(answer, dict) and ': errors:\n' in str(answer.get('message')):      # in no order
+                first, *rest = answer['message'].split('\n')
+                answer['message'] = '\n'.join([first] + sorted(rest))
         except ValueError:
             answer = raw.decode('utf-8', 'replace')
         if isinstance(answer, dict) and 'metadata' in answer and answer.get('kind') != 'Status':
@@ -316,8 +319,11 @@ class Run:
             return 'no answer: %r' % e
 
 
+RUN = ['']      # the namespace: what is in none has a name of its own in every run
+
+
 def named(key):
-    return NAMES.get(key, ('mutate-' + key,))[0]
+    return NAMES.get(key, ('mutate-' + key + ('' if more.KINDS[key][3] else '-' + RUN[0]),))[0]
 
 
 def base(key, ns):
@@ -351,6 +357,7 @@ def main():
     args = ap.parse_args()
     A, B = d.Server(args.a, 'a'), d.Server(args.b, 'b')
     run = Run((A, B), 'mutate-u' + ''.join(random.choice('aeiou013') for _ in range(7)))
+    RUN[0] = run.ns
     keys = [k for k in more.KINDS if more.KINDS[k][2] and (not args.kinds or k in args.kinds.split(','))]
     for s in (A, B):
         s.request('POST', '/api/v1/namespaces', json.dumps({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': run.ns}}), {'Content-Type': d.JSON})

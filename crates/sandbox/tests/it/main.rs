@@ -13,6 +13,7 @@ mod kinds;
 mod lists;
 mod policies;
 mod protocol;
+mod rules;
 mod steer;
 mod watches;
 mod workloads;

@@ -2,6 +2,7 @@
 
 mod address;
 mod autoscaler;
+mod cluster;
 mod config;
 mod device;
 mod flow;
@@ -57,8 +58,8 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             storage::claim_over(&object["spec"], "spec", old.map(|old| &old["spec"]), out);
         }
         ("", "PersistentVolume") => volume::volume(object, out),
-        ("", "Namespace") => config::namespace(object, out),
-        ("", "Node") => config::node(object, old, out),
+        ("", "Namespace") => cluster::namespace(object, out),
+        ("", "Node") => cluster::node(object, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::attachment(&object["spec"], old.is_none(), out),
         ("", "LimitRange") => limits::limit_range(&object["spec"], out),
         ("", "ResourceQuota") => limits::quota(&object["spec"], old, out),
@@ -118,7 +119,7 @@ pub(crate) fn checks_status(kind: (&str, &str)) -> bool {
 pub(crate) fn status(kind: (&str, &str), object: &Value, out: &mut Causes) {
     let status = &object["status"];
     match kind {
-        ("", "Namespace") => config::namespace(object, out),
+        ("", "Namespace") => cluster::namespace(object, out),
         ("networking.k8s.io", "Ingress") => network::ingress_status(status, out),
         ("", "PersistentVolumeClaim") => {
             for (name, amount) in status["capacity"].as_object().into_iter().flatten() {
