@@ -688,9 +688,8 @@ fn exists(served: &Served, object: &Object, generate: &str) -> Box<Status> {
 
 /// Reads a `resourceVersion`.
 pub(crate) fn revision(text: &str) -> Result<u64> {
-    text.parse().map_err(|_| {
-        Status::plain_500(format!("strconv.ParseUint: parsing {}: invalid syntax", json!(text)))
-    })
+    text.parse()
+        .map_err(|_| Status::plain_500(format!("strconv.ParseUint: parsing {}: invalid syntax", json!(text))))
 }
 
 /// Refuses writes into namespaces that are not there or on their way out.

@@ -147,12 +147,6 @@ pub(crate) fn claim(object: &mut Value) {
 }
 
 pub(super) fn claim_spec(spec: &mut Value) {
-    if spec["dataSource"].is_object() && spec["dataSourceRef"].is_null() {
-        spec["dataSourceRef"] = spec["dataSource"].clone();
-    }
-    for key in ["dataSource", "dataSourceRef"] {
-        tidy(spec, key);
-    }
     default(spec, "volumeMode", "Filesystem");
 }
 
