@@ -147,6 +147,12 @@ pub(crate) fn claim(object: &mut Value) {
 }
 
 pub(super) fn claim_spec(spec: &mut Value) {
+    if spec["dataSource"].is_object() && spec["dataSourceRef"].is_null() {
+        spec["dataSourceRef"] = spec["dataSource"].clone();
+    }
+    for key in ["dataSource", "dataSourceRef"] {
+        tidy(spec, key);
+    }
     default(spec, "volumeMode", "Filesystem");
 }
 
@@ -283,6 +289,10 @@ fn device_request(request: &mut Value) {
     default_empty(request, "allocationMode", "ExactCount");
     if request["allocationMode"] == "ExactCount" {
         default_zero(request, "count", 1);
+    }
+    if request["tolerations"].is_array() {
+        items(&mut request["tolerations"])
+            .for_each(|toleration| default_empty(toleration, "operator", "Equal"));
     }
 }
 
