@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """mutate: one object of every kind, changed in one place after the other, sent to two servers.
 
-  mutate.py --a KUBECONFIG_A --b KUBECONFIG_B [--mode create,update,apply] [--kinds k[,k]] [--random N --seed S] [--json FILE]
+  mutate.py --a KUBECONFIG_A --b KUBECONFIG_B [--mode create,update,apply,merge,strategic,json] [--kinds k[,k]] [--random N --seed S] [--json FILE]
 
 Every field of the objects of moresuite.py is left out, emptied, set to a value of another type, to values
 beyond every limit; every field the reference's OpenAPI knows of is added. Each request is a dry run, so the
@@ -14,12 +14,81 @@ from concurrent.futures import ThreadPoolExecutor
 import diffsuite as d
 import moresuite as more
 
+# What a parser of CEL could take instead is not said by the other.
+d.RX.append((d.re.compile(r'(?:ERROR: <input>:\d+:\d+: Syntax error: [^\n]*(?:\n \| [^\n]*\n \| [.\uff0e]*[\^\uff3e]\n?)?)+', d.re.S), 'ERROR: Syntax error'))
+
+# Row two of the page of differences: big values of Go.
+d.RX.append((d.re.compile(r'(Invalid value: )\{"[A-Z].*\}(: field is immutable)', d.re.S), r'\1{<object>}\2'))
+
 # Values that are tried in place of a value of the type.
 STRINGS = ['', 'x', 'Bad_Name!', '-a', 'a' * 300, '10', ' ', 'a/b/c', '1.2.3.4', '../x', 'é']
 NUMBERS = [0, 1, -1, 70000, 2 ** 31, 2 ** 63 - 1, 1.5]
 OTHER = {str: [5, True, {}, []], int: ['x', '5', True, {}], bool: ['true', 1, {}], list: ['x', {}, 5], dict: ['x', [], 5, True]}
 METADATA = {'configmap', 'deployment-recreate', 'clusterrole-agg'}     # the same code for all kinds
 LEFT_ALONE = {('apiVersion',), ('kind',), ('metadata',), ('metadata', 'name'), ('metadata', 'namespace')}
+
+
+# A definition and its objects: nested objects, lists of every type, numbers that may be texts, rules.
+WIDE = {'type': 'object', 'properties': {
+    'spec': {'type': 'object', 'required': ['size'], 'x-kubernetes-validations': [{'rule': "self.size < 100", 'message': 'too big'}], 'properties': {
+        'size': {'type': 'integer', 'minimum': 1, 'maximum': 1000},
+        'name': {'type': 'string', 'pattern': '^[a-z]+$', 'minLength': 2, 'maxLength': 10, 'default': 'abc'},
+        'color': {'type': 'string', 'enum': ['red', 'green']},
+        'port': {'x-kubernetes-int-or-string': True, 'anyOf': [{'type': 'integer'}, {'type': 'string'}]},
+        'ratio': {'type': 'number', 'exclusiveMinimum': True, 'minimum': 0, 'multipleOf': 0.5},
+        'on': {'type': 'boolean', 'nullable': True},
+        'when': {'type': 'string', 'format': 'date-time'},
+        'tags': {'type': 'array', 'maxItems': 4, 'x-kubernetes-list-type': 'set', 'items': {'type': 'string', 'maxLength': 20}},
+        'ports': {'type': 'array', 'maxItems': 4, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name', 'proto'], 'items': {
+            'type': 'object', 'required': ['name'], 'properties': {'name': {'type': 'string'}, 'proto': {'type': 'string', 'default': 'TCP'}, 'number': {'type': 'integer', 'format': 'int32'}}}},
+        'atoms': {'type': 'array', 'minItems': 1, 'items': {'type': 'object', 'properties': {'a': {'type': 'string'}}}},
+        'labels': {'type': 'object', 'maxProperties': 3, 'additionalProperties': {'type': 'string'}},
+        'open': {'type': 'object', 'x-kubernetes-preserve-unknown-fields': True, 'properties': {'known': {'type': 'string'}}},
+        'nested': {'type': 'object', 'default': {}, 'properties': {'deep': {'type': 'object', 'properties': {'x': {'type': 'integer', 'default': 7}, 'y': {'type': 'string', 'format': 'ipv4'}}}}},
+        'pair': {'type': 'object', 'properties': {'min': {'type': 'integer'}, 'max': {'type': 'integer'}}, 'x-kubernetes-validations': [
+            {'rule': '!has(self.min) || !has(self.max) || self.min <= self.max', 'messageExpression': "'min' + ' is too big'", 'reason': 'FieldValueForbidden', 'fieldPath': '.min'}]},
+        'fixed': {'type': 'string', 'x-kubernetes-validations': [{'rule': 'self == oldSelf', 'message': 'fixed stays'}]},
+    }},
+    'status': {'type': 'object', 'properties': {'replicas': {'type': 'integer'}, 'phase': {'type': 'string', 'enum': ['Up', 'Down']}}}}}
+CRD = {'kind': 'CustomResourceDefinition', 'spec': {
+    'group': 'mutate.example.com', 'scope': 'Namespaced',
+    'names': {'plural': 'things', 'singular': 'thing', 'kind': 'Thing', 'listKind': 'ThingList', 'shortNames': ['th'], 'categories': ['all']},
+    'versions': [{'name': 'v1', 'served': True, 'storage': True, 'schema': {'openAPIV3Schema': {'type': 'object', 'properties': {
+        'spec': {'type': 'object', 'required': ['n'], 'properties': {
+            'n': {'type': 'integer', 'format': 'int32', 'minimum': 0, 'default': 1, 'description': 'd'},
+            's': {'type': 'string', 'enum': ['a', 'b'], 'pattern': '^a'},
+            'l': {'type': 'array', 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['k'], 'items': {'type': 'object', 'required': ['k'], 'properties': {'k': {'type': 'string'}}}},
+            'm': {'type': 'object', 'additionalProperties': {'type': 'string'}},
+            'u': {'x-kubernetes-preserve-unknown-fields': True, 'type': 'object'},
+            'v': {'type': 'string', 'maxLength': 10, 'x-kubernetes-validations': [{'rule': "self != 'x'", 'message': 'no'}]}}},
+        'status': {'type': 'object', 'properties': {'r': {'type': 'integer'}, 'sel': {'type': 'string'}}}}}},
+        'subresources': {'status': {}, 'scale': {'specReplicasPath': '.spec.n', 'statusReplicasPath': '.status.r', 'labelSelectorPath': '.status.sel'}},
+        'additionalPrinterColumns': [{'name': 'N', 'type': 'integer', 'jsonPath': '.spec.n'}],
+        'selectableFields': [{'jsonPath': '.spec.s'}]}]}}
+POLICY = {'matchConstraints': {'resourceRules': [{'apiGroups': ['zz.example'], 'apiVersions': ['v1'], 'operations': ['CREATE'], 'resources': ['things']}]}, 'reinvocationPolicy': 'Never'}
+more.KINDS.update({
+    'crd': ('apiextensions.k8s.io/v1', 'customresourcedefinitions', CRD, False),
+    'custom': ('wide.example.com/v1', 'wides', {'kind': 'Wide', 'spec': {
+        'size': 3, 'name': 'abc', 'color': 'red', 'port': 80, 'ratio': 1.5, 'on': True, 'when': '2024-01-01T00:00:00Z', 'tags': ['a', 'b'], 'ports': [{'name': 'a', 'number': 1}, {'name': 'b'}],
+        'atoms': [{'a': 'x'}], 'labels': {'k': 'v'}, 'open': {'known': 'x', 'other': {'z': 1}}, 'nested': {'deep': {'y': '1.2.3.4'}}, 'pair': {'min': 1, 'max': 2}, 'fixed': 'f'}}, True),
+    'apiservice': ('apiregistration.k8s.io/v1', 'apiservices', {'kind': 'APIService', 'spec': {'group': 'agg.example.com', 'version': 'v1', 'groupPriorityMinimum': 100, 'versionPriority': 10, 'insecureSkipTLSVerify': True, 'service': {'name': 's', 'namespace': 'default'}}}, False),
+    'csr': ('certificates.k8s.io/v1', 'certificatesigningrequests', {'kind': 'CertificateSigningRequest', 'spec': {'request': 'LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlITU1ITUNBUUF3RVRFUE1BMEdBMVVFQXd3R2JYVjBZWFJsTUZrd0V3WUhLb1pJemowQ0FRWUlLb1pJemowRApBUWNEUWdBRVNkdGdvN1gyUjN4aDRLK1kwWHRLNGV4RGdBQ0lIYnZUVWVmNDhnbFBGY0EybnU0dThtYjFMNzVoCnErcCt2Qms3ODNPZmc1L3ZzTi91QzMxTFI0Z1lmYUFBTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEbjB6b0cKK0d6NHFCV3BDUU9iNXNCTERjaUI1Uk0xS1lvcFI5Unc3b0t0cmdJaEFPSW5NeS9XY2dxcEtQMCtNNkNHeVlvTQo2dVk2RzYrd2hUVysvZmxMcUhXYwotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K', 'signerName': 'example.com/signer', 'usages': ['client auth', 'digital signature'], 'expirationSeconds': 3600}}, False),
+    'controllerrevision': ('apps/v1', 'controllerrevisions', {'kind': 'ControllerRevision', 'revision': 1, 'data': {'a': 'b'}}, True),
+    'resourceclaim': ('resource.k8s.io/v1', 'resourceclaims', {'kind': 'ResourceClaim', 'spec': {'devices': {
+        'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'c', 'selectors': [{'cel': {'expression': 'true'}}], 'tolerations': [{'key': 'k', 'operator': 'Exists', 'effect': 'NoSchedule'}], 'capacity': {'requests': {'m': '1Gi'}}}},
+                     {'name': 'q', 'firstAvailable': [{'name': 'one', 'deviceClassName': 'c', 'allocationMode': 'All'}]}],
+        'constraints': [{'requests': ['r'], 'matchAttribute': 'example.com/numa'}],
+        'config': [{'requests': ['r'], 'opaque': {'driver': 'driver.example.com', 'parameters': {'a': 'b'}}}]}}}, True),
+    'resourceslice': ('resource.k8s.io/v1', 'resourceslices', {'kind': 'ResourceSlice', 'spec': {'driver': 'driver.example.com', 'nodeName': 'n1', 'pool': {'name': 'p', 'generation': 1, 'resourceSliceCount': 1}, 'devices': [
+        {'name': 'd', 'attributes': {'a': {'string': 'x'}, 'b': {'int': 1}, 'c': {'bool': True}, 'example.com/v': {'version': '1.2.3'}}, 'capacity': {'m': {'value': '1Gi'}}, 'taints': [{'key': 'k', 'value': 'v', 'effect': 'NoSchedule'}]}]}}, False),
+    'ipaddress': ('networking.k8s.io/v1', 'ipaddresses', {'kind': 'IPAddress', 'spec': {'parentRef': {'group': '', 'resource': 'services', 'namespace': 'default', 'name': 's'}}}, False),
+    'servicecidr': ('networking.k8s.io/v1', 'servicecidrs', {'kind': 'ServiceCIDR', 'spec': {'cidrs': ['10.9.0.0/24']}}, False),
+    'mutatingpolicy': ('admissionregistration.k8s.io/v1', 'mutatingadmissionpolicies', {'kind': 'MutatingAdmissionPolicy', 'spec': dict(POLICY, failurePolicy='Ignore', matchConditions=[{'name': 'm', 'expression': 'true'}], variables=[{'name': 'v', 'expression': '1'}], mutations=[
+        {'patchType': 'ApplyConfiguration', 'applyConfiguration': {'expression': 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'}}, {'patchType': 'JSONPatch', 'jsonPatch': {'expression': '[JSONPatch{op: "add", path: "/metadata/labels/x", value: "y"}]'}}])}, False),
+    'mutatingpolicybinding': ('admissionregistration.k8s.io/v1', 'mutatingadmissionpolicybindings', {'kind': 'MutatingAdmissionPolicyBinding', 'spec': {'policyName': 'none', 'paramRef': {'name': 'p', 'parameterNotFoundAction': 'Deny'}, 'matchResources': {'objectSelector': {'matchLabels': {'a': 'b'}}}}}, False),
+})
+# Names that are not free: that of the object there is, and what makes another of it.
+NAMES = {'crd': ('things.mutate.example.com', 'mutate.example', 'fresh.example'), 'apiservice': ('v1.agg.example.com', 'agg.example', 'fresh.example'), 'ipaddress': ('10.0.77.1', '10.0.77.1', '10.0.77.2')}
 
 
 def kind_of(v):
@@ -133,6 +202,9 @@ def changes(o, schema, defs, rnd, metadata):
     return out
 
 
+PATCHES = {'merge': d.MP, 'strategic': d.SMP, 'json': d.JP}
+
+
 class Delete:
     pass
 
@@ -157,10 +229,33 @@ def changed(o, path, value):
     return o
 
 
+def patch_of(mode, before, path, value):
+    """The change as a patch: of the members on the way to it, or one operation."""
+    if mode == 'json':
+        at = before
+        for p in path[:-1]:
+            at = at[p]
+        known = path[-1] in at if isinstance(at, dict) else True
+        pointer = ''.join('/' + str(p).replace('~', '~0').replace('/', '~1') for p in path)
+        if value is DELETE:
+            return [{'op': 'remove', 'path': pointer}]
+        return [{'op': 'replace' if known else 'add', 'path': pointer, 'value': value}]
+    after = changed(before, path, value)
+
+    def cut(v, w, at):
+        if not at:
+            return w
+        if isinstance(v, list):     # merge patches replace a list, strategic ones merge its items
+            return w if mode == 'merge' else [w[at[0]]] if at[0] < len(w) else []
+        return {at[0]: cut(v.get(at[0]), w[at[0]], at[1:]) if at[0] in w else None}
+    return cut(before, after, path)
+
+
 class Run:
     def __init__(self, servers, ns):
         self.servers, self.ns = servers, ns
         self.norm = d.Norm({ns: '<ns>'})
+        self.versions = {}      # of objects that want theirs said when they are replaced
 
     def where(self, gv, res, namespaced, name=None):
         p = '/api/v1' if gv == 'v1' else '/apis/' + gv
@@ -168,17 +263,23 @@ class Run:
 
     def send(self, server, mode, key, o):
         gv, res, _, namespaced = more.KINDS[key]
-        name = 'mutate-' + key
+        name = named(key)
         q = '?dryRun=All&fieldValidation=Warn&fieldManager=m'
-        if mode == 'create' and isinstance(o.get('metadata'), dict):
+        if mode == 'create' and key in NAMES:
+            o = json.loads(json.dumps(o).replace(*NAMES[key][1:]))
+        elif mode == 'create' and isinstance(o.get('metadata'), dict):
             o = dict(o, metadata=dict(o['metadata'], name='new-' + name))
+        if mode == 'update' and (server, key) in self.versions and isinstance(o.get('metadata'), dict):
+            o = dict(o, metadata=dict({'resourceVersion': self.versions[server, key]}, **o['metadata']))
         body = json.dumps(o).encode()
         if mode == 'create':
             r = server.request('POST', self.where(gv, res, namespaced) + q, body, {'Content-Type': d.JSON})
         elif mode == 'update':
             r = server.request('PUT', self.where(gv, res, namespaced, name) + q, body, {'Content-Type': d.JSON})
-        else:
+        elif mode == 'apply':
             r = server.request('PATCH', self.where(gv, res, namespaced, name) + q + '&force=true', body, {'Content-Type': d.AP})
+        else:
+            r = server.request('PATCH', self.where(gv, res, namespaced, name) + q, body, {'Content-Type': PATCHES[mode]})
         code, headers, raw = r
         try:
             answer = json.loads(raw)
@@ -206,6 +307,10 @@ class Run:
             return 'no answer: %r' % e
 
 
+def named(key):
+    return NAMES.get(key, ('mutate-' + key,))[0]
+
+
 def base(key, ns):
     gv, res, o, _ = more.KINDS[key]
     o = json.loads(json.dumps(o).replace('@ns', ns))
@@ -214,7 +319,7 @@ def base(key, ns):
         o['spec']['schedulingGates'] = [{'name': 'example.com/wait'}]
     if key == 'event':
         o['involvedObject']['namespace'] = ns
-    return dict({'apiVersion': gv, 'kind': o.pop('kind'), 'metadata': {'name': 'mutate-' + key, 'labels': {'l': 'v'}, 'annotations': {'n': 'v'}}}, **o)
+    return dict({'apiVersion': gv, 'kind': o.pop('kind'), 'metadata': {'name': named(key), 'labels': {'l': 'v'}, 'annotations': {'n': 'v'}}}, **o)
 
 
 def shown(path):
@@ -240,6 +345,14 @@ def main():
     keys = [k for k in more.KINDS if more.KINDS[k][2] and (not args.kinds or k in args.kinds.split(','))]
     for s in (A, B):
         s.request('POST', '/api/v1/namespaces', json.dumps({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': run.ns}}), {'Content-Type': d.JSON})
+    wide = {'apiVersion': 'apiextensions.k8s.io/v1', 'kind': 'CustomResourceDefinition', 'metadata': {'name': 'wides.wide.example.com'}, 'spec': {
+        'group': 'wide.example.com', 'scope': 'Namespaced', 'names': {'plural': 'wides', 'kind': 'Wide'},
+        'versions': [{'name': 'v1', 'served': True, 'storage': True, 'schema': {'openAPIV3Schema': WIDE}, 'subresources': {'status': {}, 'scale': {'specReplicasPath': '.spec.size', 'statusReplicasPath': '.status.replicas'}}}]}}
+    if 'custom' in keys:
+        for s in (A, B):
+            code, _, raw = s.request('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', json.dumps(wide), {'Content-Type': d.JSON})
+            if code not in (201, 409):
+                print('set-up of the definition: %d %s' % (code, raw[:300]))
     d.time.sleep(2)
     for key in keys:
         gv, res, _, namespaced = more.KINDS[key]
@@ -247,11 +360,18 @@ def main():
             code, _, raw = s.request('POST', run.where(gv, res, namespaced), json.dumps(base(key, run.ns)), {'Content-Type': d.JSON})
             if code not in (201, 409):
                 print('set-up of %s: %d %s' % (key, code, raw[:300]))
+    d.time.sleep(2)     # for controllers to say what they have to say
+    for key in keys:
+        gv, res, _, namespaced = more.KINDS[key]
+        for s in (A, B):
+            if 'must be specified for an update' in json.dumps(run.send(s, 'update', key, base(key, run.ns))['body']):
+                live = json.loads(s.request('GET', run.where(gv, res, namespaced, named(key)))[2])
+                run.versions[s, key] = live['metadata']['resourceVersion']
     schemas, rnd = Schemas(A), random.Random(args.seed)
     cases = []
     for key in keys:
         o = base(key, run.ns)
-        schema, defs = schemas.of(o['apiVersion'], o['kind'])
+        schema, defs = (WIDE, {}) if key == 'custom' else schemas.of(o['apiVersion'], o['kind'])
         all_changes = changes(o, schema, defs, rnd, key in METADATA)
         for mode in args.mode.split(','):
             if args.random:
@@ -263,6 +383,9 @@ def main():
                     cases.append((mode, key, ' & '.join('%s %s' % (shown(p), w) for p, w, _ in some), m))
             else:
                 for path, what, value in all_changes[::args.every]:
+                    if mode in PATCHES:
+                        cases.append((mode, key, '%s %s %s' % (shown(path), what, '' if value is DELETE else json.dumps(value)[:60]), patch_of(mode, o, path, value)))
+                        continue
                     cases.append((mode, key, '%s %s %s' % (shown(path), what, '' if value is DELETE else json.dumps(value)[:60]), changed(o, path, value)))
     print('%d requests' % len(cases), flush=True)
     bad, per = [], collections.Counter()
@@ -288,7 +411,9 @@ def main():
     for s in (A, B):
         for key in keys:
             gv, res, _, namespaced = more.KINDS[key]
-            s.request('DELETE', run.where(gv, res, namespaced, 'mutate-' + key))
+            s.request('DELETE', run.where(gv, res, namespaced, named(key)))
+        if 'custom' in keys:
+            s.request('DELETE', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/wides.wide.example.com')
         s.request('DELETE', '/api/v1/namespaces/' + run.ns)
     return 1 if bad else 0
 

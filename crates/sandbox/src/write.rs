@@ -267,6 +267,7 @@ impl Core {
             print_times(served, &mut object);
         }
         meta::tidy(&mut object, served.custom.is_some());
+        admission::admin_access(self, kind, &object, &mut causes);
         meta::validate(&object, served.def.namespaced, meta::name_rule(kind), &mut causes);
         if kind == ("batch", "Job") {
             // Labels made of a name are looked at where the template has them.

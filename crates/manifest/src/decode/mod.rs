@@ -18,7 +18,6 @@ use self::typed::Source;
 use crate::depth::{self, TooDeep};
 use crate::schema::TypeRef;
 
-
 /// Why an object cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {

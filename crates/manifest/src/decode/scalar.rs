@@ -78,9 +78,7 @@ pub(super) fn convert(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => match (number.as_i64(), scalar) {
             (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
             (Some(whole), _) => Ok(whole.into()),
-            (None, _) => {
-                Err(Misfit::Error(format!("cannot convert float64 to {}", go_type(scalar))))
-            }
+            (None, _) => Err(Misfit::Error(format!("cannot convert float64 to {}", go_type(scalar)))),
         },
         _ => normalise(value, scalar).map_err(|misfit| match misfit {
             Misfit::Error(error) if scalar == Scalar::Bytes => {

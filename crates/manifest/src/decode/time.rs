@@ -139,8 +139,8 @@ impl Reader<'_> {
             return Err(bad());
         }
         let seconds = sign * ((a * 10 + b) * 3600 + (c * 10 + d) * 60);
-        let offset = Offset::from_seconds(seconds)
-            .map_err(|_| self.failure("time zone offset hour out of range"))?;
+        let offset =
+            Offset::from_seconds(seconds).map_err(|_| self.failure("time zone offset hour out of range"))?;
         self.rest = &self.rest[6..];
         Ok(offset)
     }

@@ -129,13 +129,11 @@ impl fmt::Display for PathElement {
                 f.write_str("[")?;
                 for (index, (name, value)) in fields.iter().enumerate() {
                     let comma = if index > 0 { "," } else { "" };
-                    match value {
-                        // A key of another type than it should have, in an error.
-                        Value::Object(members) => {
-                            let members: String = members.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                            write!(f, "{comma}{name}={members}")?;
-                        }
-                        value => write!(f, "{comma}{name}={value}")?,
+                    write!(f, "{comma}{name}=")?;
+                    // Objects, which no key should be, are run together by the real server.
+                    match value.as_object() {
+                        None => write!(f, "{value}")?,
+                        Some(members) => members.iter().try_for_each(|(k, v)| write!(f, "{k}={v}"))?,
                     }
                 }
                 f.write_str("]")

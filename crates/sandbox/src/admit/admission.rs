@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::status::{Named, Result, Status};
+use crate::status::{Cause, Named, Result, Status};
 use crate::store::Key;
 
 const ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -28,6 +28,28 @@ pub(crate) fn create(core: &Core, kind: (&str, &str), object: &mut Value) -> Res
         _ => {}
     }
     Ok(())
+}
+
+/// Who may claim devices that others use: those in namespaces meant for it.
+pub(crate) fn admin_access(core: &Core, kind: (&str, &str), object: &Value, out: &mut Vec<Cause>) {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    let spec = match kind {
+        ("resource.k8s.io", "ResourceClaim") => &object["spec"],
+        ("resource.k8s.io", "ResourceClaimTemplate") => &object["spec"]["spec"],
+        _ => return,
+    };
+    let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
+    let wanted = requests.enumerate().find(|(_, request)| request["exactly"]["adminAccess"] == true);
+    let Some((i, _)) = wanted else { return };
+    let namespace = core.store.get("namespaces", &Key::new("", super::meta::text(object, "namespace")));
+    if namespace.is_some_and(|n| n.value()["metadata"]["labels"][LABEL] == "true") {
+        return;
+    }
+    // The path is that of the first version of the kind.
+    let at = format!("spec.devices.requests[{i}].adminAccess");
+    let why =
+        format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
+    out.push(Cause::forbidden(at, &why));
 }
 
 fn add_finalizer(object: &mut Value, finalizer: &str) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipway_manifest::decode::VOLUME_FIELDS;
 
-use super::validate::{amounts, internal, list};
+use super::validate::{declared_claim, internal, list};
 use crate::status::Cause;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -44,7 +44,6 @@ pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
         kind,
         ("apps", "DaemonSet")
             | ("networking.k8s.io", "IngressClass")
-            | ("node.k8s.io", "RuntimeClass")
             | ("storage.k8s.io", "VolumeAttributesClass")
     )
 }
@@ -107,8 +106,12 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 }
             }
         }
-        ("resource.k8s.io", "ResourceClaim") => amounts(&new["spec"], "spec", out),
-        ("resource.k8s.io", "ResourceClaimTemplate") => amounts(&new["spec"]["spec"], "spec.spec", out),
+        ("node.k8s.io", "RuntimeClass") if new["handler"].as_str().is_none_or(str::is_empty) => {
+            out.push(Cause::required("handler", ""));
+        }
+        ("resource.k8s.io", "ResourceClaimTemplate") if new["spec"] != old["spec"] => {
+            declared_claim(&new["spec"]["spec"], "spec.spec", out);
+        }
         ("scheduling.k8s.io", "PriorityClass") if new["value"] != old["value"] => {
             out.push(Cause::forbidden("value", "may not be changed in an update."));
         }

@@ -142,19 +142,20 @@ fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain_problems(name),
         NameRule::Label => label_problems(name),
-        NameRule::PathSegment => {
-            let mut out = Vec::new();
-            if name == "." || name == ".." {
-                out.push(format!("may not be '{name}'"));
-            }
-            for odd in ["/", "%"] {
-                if name.contains(odd) {
-                    out.push(format!("may not contain '{odd}'"));
-                }
-            }
-            out
-        }
+        NameRule::PathSegment => segment_problems(name),
     }
+}
+
+/// What is wrong with a segment of a path.
+pub(crate) fn segment_problems(name: &str) -> Vec<String> {
+    if name == "." || name == ".." {
+        return vec![format!("may not be '{name}'")];
+    }
+    ["/", "%"]
+        .iter()
+        .filter(|odd| name.contains(**odd))
+        .map(|odd| format!("may not contain '{odd}'"))
+        .collect()
 }
 
 /// What is wrong with a qualified name such as a label key: `prefix/name`.
@@ -187,6 +188,30 @@ pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
         out.push(QUALIFIED_TEXT.to_owned());
     }
     out
+}
+
+/// The same of a label key, which is called that.
+pub(crate) fn label_key_problems(text: &str) -> Vec<String> {
+    let problems = qualified_problems(text).into_iter();
+    problems
+        .map(|problem| in_bytes_one(problem.replace("a qualified name must", "a valid label key must")))
+        .collect()
+}
+
+/// Newer checks count bytes where older ones say characters.
+pub(crate) fn in_bytes(problems: Vec<String>) -> Vec<String> {
+    problems.into_iter().map(in_bytes_one).collect()
+}
+
+fn in_bytes_one(problem: String) -> String {
+    if problem.contains("must be no more than ") { problem.replace(" characters", " bytes") } else { problem }
+}
+
+/// What is wrong with a DNS subdomain in any case.
+pub(crate) fn caseless_problems(text: &str) -> Vec<String> {
+    const WHY: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    let problems = in_bytes(subdomain_problems(&text.to_ascii_lowercase())).into_iter();
+    problems.map(|problem| if problem == SUBDOMAIN_TEXT { WHY.to_owned() } else { problem }).collect()
 }
 
 /// What is wrong with a label value.

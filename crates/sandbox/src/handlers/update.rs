@@ -1,12 +1,14 @@
 //! PUT: a whole object in place of the live one.
 
+use serde_json::Value;
+
 use crate::admit::meta;
 use crate::admit::prepare::Part;
 use crate::admit::rules;
 use crate::convert;
 use crate::respond::Reply;
 use crate::status::{Cause, Named, Result, Status};
-use crate::write::{Ownership, Proposal};
+use crate::write::{Author, Ownership, Proposal, Written};
 
 use super::{Naming, Request, check_identity};
 
@@ -19,7 +21,21 @@ pub(super) fn replace(request: &Request, part: Part) -> Result<Reply> {
     let author = request.author("UpdateOptions")?;
     let validation = request.query.field_validation("UpdateOptions")?;
     let mut warnings = Vec::new();
-    let mut value = request.decode_object(validation, &mut warnings)?;
+    let value = request.decode_object(validation, &mut warnings)?;
+    match replace_by(request, part, &author, value) {
+        Ok(mut written) => {
+            warnings.append(&mut written.warnings);
+            written.warnings = warnings;
+            Ok(request.reply(written))
+        }
+        Err(mut status) => {
+            status.warnings.append(&mut warnings);
+            Err(status)
+        }
+    }
+}
+
+fn replace_by(request: &Request, part: Part, author: &Author, mut value: Value) -> Result<Written> {
     check_identity(request, &mut value, Naming::Required)?;
     let served = request.storage();
     let value = convert::to_storage(&request.served, value);
@@ -33,11 +49,7 @@ pub(super) fn replace(request: &Request, part: Part) -> Result<Reply> {
             return Err(crate::write::uid_conflict(&served, &key, uid, "", author.dry_run));
         }
         meta::of(&mut value).shift_remove("resourceVersion");
-        let mut written =
-            request.core.create(&served, &request.path.namespace, value, &author, Ownership::Update)?;
-        warnings.append(&mut written.warnings);
-        written.warnings = warnings;
-        return Ok(request.reply(written));
+        return request.core.create(&served, &request.path.namespace, value, author, Ownership::Update);
     }
     let ends = meta::text(&value, "deletionTimestamp");
     let deleting = request.core.store.get(&served.table, &key).is_some_and(|object| object.deleting);
@@ -54,10 +66,7 @@ pub(super) fn replace(request: &Request, part: Part) -> Result<Reply> {
             vec![Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update")],
         ));
     }
-    let mut written = request.core.update(&served, &key, part, &author, &mut |_| {
+    request.core.update(&served, &key, part, author, &mut |_| {
         Ok(Proposal { value: value.clone(), ownership: Ownership::Update, warnings: vec![] })
-    })?;
-    warnings.append(&mut written.warnings);
-    written.warnings = warnings;
-    Ok(request.reply(written))
+    })
 }

@@ -26,12 +26,13 @@ pub(super) fn autoscaler(spec: &Value, out: &mut Causes) {
     let target = &spec["scaleTargetRef"];
     reference(target, "spec.scaleTargetRef", out);
     let version = target["apiVersion"].as_str().unwrap_or("");
-    if !version.contains('/') {
-        out.push(Cause::invalid(
-            "spec.scaleTargetRef.apiVersion",
-            &json!(version),
-            "apiVersion must specify API group",
-        ));
+    let why = match version.split('/').collect::<Vec<_>>().as_slice() {
+        [_] | ["", _] => "apiVersion must specify API group".to_owned(),
+        [_, _] => String::new(),
+        _ => format!("unexpected GroupVersion string: {version}"),
+    };
+    if !why.is_empty() {
+        out.push(Cause::invalid("spec.scaleTargetRef.apiVersion", &json!(version), &why));
     }
     for (i, metric) in list(&spec["metrics"]) {
         source(metric, &format!("spec.metrics[{i}]"), out);
@@ -81,21 +82,29 @@ fn source(metric: &Value, at: &str, out: &mut Causes) {
     }
     if !SOURCES.contains(&kind) {
         out.push(Cause::not_supported(format!("{at}.type"), &json!(kind), SOURCES));
-        return;
     }
-    let own = member(kind);
-    for other in SOURCES.iter().map(|kind| member(kind)) {
-        if other != own && !metric[&other].is_null() && !metric[&own].is_null() {
+    // The first source there is is looked at, whichever is meant.
+    let present: Vec<&str> = ["Object", "External", "Pods", "Resource", "ContainerResource"]
+        .into_iter()
+        .filter(|kind| !metric[&member(kind)].is_null())
+        .collect();
+    if let Some(first) = present.first() {
+        described(&metric[&member(first)], &format!("{at}.{}", member(first)), first, out);
+    }
+    if SOURCES.contains(&kind) && metric[&member(kind)].is_null() {
+        let why = "must populate information for the given metric source";
+        out.push(Cause::required(format!("{at}.{}", member(kind)), why));
+    }
+    if present.len() != 1 {
+        for other in present.iter().filter(|other| **other != kind) {
             let why = "must populate the given metric source only";
-            out.push(Cause::forbidden(format!("{at}.{other}"), why));
+            out.push(Cause::forbidden(format!("{at}.{}", member(other)), why));
         }
     }
-    let source = &metric[&own];
-    let at = format!("{at}.{own}");
-    if source.is_null() {
-        out.push(Cause::required(at, "must populate information for the given metric source"));
-        return;
-    }
+}
+
+/// One source of a metric, at `at`.
+fn described(source: &Value, at: &str, kind: &str, out: &mut Causes) {
     match kind {
         "Object" => {
             reference(&source["describedObject"], &format!("{at}.describedObject"), out);

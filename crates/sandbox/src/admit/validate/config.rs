@@ -175,15 +175,21 @@ const USAGES: &[&str] = &[
     "timestamping",
 ];
 
-pub(super) fn runtime_class(object: &Value, out: &mut Causes) {
+pub(super) fn runtime_class(object: &Value, new: bool, out: &mut Causes) {
     match object["handler"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("handler", "")),
-        handler => texts(meta::label_problems(handler), &object["handler"], "handler", out),
+        "" if new => out.push(Cause::required("handler", "")),
+        "" => {}
+        handler => {
+            // The rules declared with the type speak of new ones only.
+            let problems = meta::label_problems(handler);
+            let problems = if new { meta::in_bytes(problems) } else { problems };
+            texts(problems, &object["handler"], "handler", out);
+        }
     }
     super::pod::resources(
         &json!({"limits": object["overhead"]["podFixed"]}),
         &std::collections::BTreeSet::new(),
-        "overhead.podFixed",
+        "overhead",
         out,
     );
     let scheduling = &object["scheduling"];
@@ -192,7 +198,18 @@ pub(super) fn runtime_class(object: &Value, out: &mut Causes) {
         texts(meta::qualified_problems(key), &json!(key), at, out);
         texts(meta::label_value_problems(value.as_str().unwrap_or("")), value, at, out);
     }
-    super::pod::tolerations(&scheduling["tolerations"], "scheduling.tolerations", out);
+    let tolerations = &scheduling["tolerations"];
+    super::pod::tolerations(tolerations, "scheduling.tolerations", out);
+    for (i, toleration) in list(tolerations) {
+        if list(tolerations).take(i).any(|(_, before)| before == toleration) {
+            let text = |key: &str| toleration[key].as_str().unwrap_or("");
+            let shown = json!({
+                "Key": text("key"), "Operator": text("operator"), "Value": text("value"),
+                "Effect": text("effect"), "TolerationSeconds": toleration["tolerationSeconds"],
+            });
+            out.push(Cause::duplicate(format!("scheduling.tolerations[{i}]"), &shown));
+        }
+    }
 }
 
 pub(super) fn certificate_request(spec: &Value, out: &mut Causes) {
@@ -226,6 +243,17 @@ pub(super) fn certificate_request(spec: &Value, out: &mut Causes) {
 }
 
 pub(super) fn role(object: &Value, namespaced: bool, out: &mut Causes) {
+    if !namespaced && object["aggregationRule"].is_object() {
+        let (all, at) =
+            (&object["aggregationRule"]["clusterRoleSelectors"], "aggregationRule.clusterRoleSelectors");
+        if is_empty(all) {
+            let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+            out.push(Cause::required(at, why));
+        }
+        for (i, selector) in list(all) {
+            super::label_selector(selector, &format!("{at}[{i}]"), out);
+        }
+    }
     for (i, rule) in list(&object["rules"]) {
         let at = format!("rules[{i}]");
         if !is_empty(&rule["nonResourceURLs"]) {

@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Causes, is_empty, label_selector, list, one_of, texts};
+use super::{Causes, is_empty, known, label_selector, list, policies, texts};
 use crate::admit::meta;
 use crate::status::Cause;
+
+/// What a request may be about to do.
+pub(super) const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 pub(super) fn hooks(object: &Value, out: &mut Causes) {
     let mut names: Vec<&str> = Vec::new();
@@ -14,6 +17,10 @@ pub(super) fn hooks(object: &Value, out: &mut Causes) {
         hook_itself(hook, &at, out);
         for (j, version) in list(&hook["admissionReviewVersions"]) {
             let at = format!("{at}.admissionReviewVersions[{j}]");
+            if list(&hook["admissionReviewVersions"]).take(j).any(|(_, before)| before == version) {
+                out.push(Cause::invalid(at, version, "duplicate version"));
+                continue;
+            }
             texts(meta::dns_label_problems(version.as_str().unwrap_or("")), version, &at, out);
         }
         if hook["admissionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
@@ -26,7 +33,7 @@ pub(super) fn hooks(object: &Value, out: &mut Causes) {
                 "must include at least one of v1, v1beta1",
             ));
         }
-        if names.contains(&name) {
+        if !name.is_empty() && names.contains(&name) {
             out.push(Cause::duplicate(format!("{at}.name"), &json!(name)));
         }
         names.push(name);
@@ -46,24 +53,15 @@ fn hook_itself(hook: &Value, at: &str, out: &mut Causes) {
         texts(problems, &hook["name"], &format!("{at}.name"), out);
     }
     for (i, entry) in list(&hook["rules"]) {
-        rule(entry, &format!("{at}.rules[{i}]"), out);
+        rule(entry, &format!("{at}.rules[{i}]"), OPERATIONS, out);
     }
-    let policies: &[(&str, &[&str])] = &[
-        ("failurePolicy", &["Fail", "Ignore"]),
-        ("matchPolicy", &["Equivalent", "Exact"]),
-        ("sideEffects", &["None", "NoneOnDryRun"]),
-        ("reinvocationPolicy", &["IfNeeded", "Never"]),
-    ];
-    for (key, known) in policies {
-        let value = &hook[*key];
-        let given = value.as_str().filter(|value| !value.is_empty());
-        if given.is_some_and(|value| !known.contains(&value)) {
-            out.push(Cause::not_supported(format!("{at}.{key}"), value, known));
-        } else if *key == "sideEffects" && given.is_none() {
-            let why = "must specify one of None, NoneOnDryRun";
-            out.push(Cause::required(format!("{at}.{key}"), why));
-        }
+    known(&hook["failurePolicy"], format!("{at}.failurePolicy"), &["Fail", "Ignore"], out);
+    known(&hook["matchPolicy"], format!("{at}.matchPolicy"), &["Equivalent", "Exact"], out);
+    if hook["sideEffects"].is_null() {
+        let why = "must specify one of None, NoneOnDryRun";
+        out.push(Cause::required(format!("{at}.sideEffects"), why));
     }
+    known(&hook["sideEffects"], format!("{at}.sideEffects"), &["None", "NoneOnDryRun"], out);
     if hook["timeoutSeconds"].as_i64().is_some_and(|seconds| !(1..=30).contains(&seconds)) {
         let why = "the timeout value must be between 1 and 30 seconds";
         out.push(Cause::invalid(format!("{at}.timeoutSeconds"), &hook["timeoutSeconds"], why));
@@ -71,6 +69,7 @@ fn hook_itself(hook: &Value, at: &str, out: &mut Causes) {
     for key in ["namespaceSelector", "objectSelector"] {
         label_selector(&hook[key], &format!("{at}.{key}"), out);
     }
+    known(&hook["reinvocationPolicy"], format!("{at}.reinvocationPolicy"), &["IfNeeded", "Never"], out);
     let client = &hook["clientConfig"];
     if client["url"].is_null() == client["service"].is_null() {
         let why = "exactly one of url or service is required";
@@ -79,10 +78,43 @@ fn hook_itself(hook: &Value, at: &str, out: &mut Causes) {
         hook_url(url, &format!("{at}.clientConfig.url"), out);
     } else if client["service"].is_object() {
         // A real server names the other one of the two.
-        for (key, named) in [("namespace", "name"), ("name", "namespace")] {
-            if is_empty(&client["service"][key]) {
-                out.push(Cause::required(format!("{at}.clientConfig.service.{named}"), ""));
-            }
+        service(&client["service"], &format!("{at}.clientConfig.service"), ["name", "namespace"], out);
+    }
+    let env = policies::environment(false, false, true);
+    policies::match_conditions(&hook["matchConditions"], &format!("{at}.matchConditions"), &env, out);
+}
+
+/// A service that answers hooks, at `at`; `named` are the members that missing `namespace` and `name` are
+/// called.
+pub(super) fn service(service: &Value, at: &str, named: [&str; 2], out: &mut Causes) {
+    for (key, named) in ["namespace", "name"].into_iter().zip(named) {
+        if is_empty(&service[key]) {
+            out.push(Cause::required(format!("{at}.{named}"), ""));
+        }
+    }
+    if service["port"].as_i64().is_some_and(|port| !(1..=65535).contains(&port)) {
+        let why = "port is not valid: must be between 1 and 65535, inclusive";
+        out.push(Cause::invalid(format!("{at}.port"), &service["port"], why));
+    }
+    let (path, at) = (service["path"].as_str().unwrap_or(""), format!("{at}.path"));
+    let mut refuse = |why: &str| out.push(Cause::invalid(at.clone(), &service["path"], why));
+    match path {
+        "" | "/" => return,
+        "//" => return refuse("segment[0] may not be empty"),
+        _ => {}
+    }
+    if !path.starts_with('/') {
+        refuse("must start with a '/'");
+    }
+    // Whatever the first byte is, it is taken for the slash.
+    let rest = String::from_utf8_lossy(&path.as_bytes()[1..]).into_owned();
+    for (i, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
+        if step.is_empty() {
+            refuse(&format!("segment[{i}] may not be empty"));
+            continue;
+        }
+        for problem in meta::subdomain_problems(step) {
+            refuse(&format!("segment[{i}]: {problem}"));
         }
     }
 }
@@ -116,23 +148,28 @@ fn hook_url(url: &str, at: &str, out: &mut Causes) {
 }
 
 /// Which requests a hook or a policy is about.
-pub(super) fn rule(rule: &Value, at: &str, out: &mut Causes) {
+pub(super) fn rule(rule: &Value, at: &str, operations: &[&str], out: &mut Causes) {
     if is_empty(&rule["operations"]) {
         out.push(Cause::required(format!("{at}.operations"), ""));
     }
+    let several = |key: &str| {
+        rule[key].as_array().is_some_and(|values| values.len() > 1 && values.iter().any(|v| v == "*"))
+    };
+    if several("operations") {
+        let why = "if '*' is present, must not specify other operations";
+        out.push(Cause::invalid(format!("{at}.operations"), &rule["operations"], why));
+    }
     for (j, operation) in list(&rule["operations"]) {
-        let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-        if !operation.as_str().is_some_and(|o| known.contains(&o)) {
-            out.push(Cause::not_supported(format!("{at}.operations[{j}]"), operation, &known));
+        if !operation.as_str().is_some_and(|o| operations.contains(&o)) {
+            out.push(Cause::not_supported(format!("{at}.operations[{j}]"), operation, operations));
         }
     }
-    for key in ["apiGroups", "apiVersions"] {
+    for (key, words) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
         if is_empty(&rule[key]) {
             out.push(Cause::required(format!("{at}.{key}"), ""));
         }
-        let all = list(&rule[key]).any(|(_, value)| value == "*");
-        if all && rule[key].as_array().is_some_and(|values| values.len() > 1) {
-            let why = format!("if '*' is present, must not specify other {}", words(key));
+        if several(key) {
+            let why = format!("if '*' is present, must not specify other {words}");
             out.push(Cause::invalid(format!("{at}.{key}"), &rule[key], &why));
         }
     }
@@ -141,19 +178,49 @@ pub(super) fn rule(rule: &Value, at: &str, out: &mut Causes) {
             out.push(Cause::required(format!("{at}.apiVersions[{j}]"), ""));
         }
     }
-    if is_empty(&rule["resources"]) {
-        out.push(Cause::required(format!("{at}.resources"), ""));
-    }
-    for (j, resource) in list(&rule["resources"]) {
-        if is_empty(resource) {
-            out.push(Cause::required(format!("{at}.resources[{j}]"), ""));
-        }
-    }
-    if !rule["scope"].is_null() {
-        one_of(&rule["scope"], format!("{at}.scope"), &["*", "Cluster", "Namespaced"], out);
-    }
+    resources(&rule["resources"], &format!("{at}.resources"), out);
+    known(&rule["scope"], format!("{at}.scope"), &["*", "Cluster", "Namespaced"], out);
 }
 
-fn words(key: &str) -> &'static str {
-    if key == "apiGroups" { "API groups" } else { "API versions" }
+/// Resources and their parts: `pods`, `pods/*`, `*/status`.
+fn resources(all: &Value, at: &str, out: &mut Causes) {
+    if is_empty(all) {
+        out.push(Cause::required(at, ""));
+    }
+    let (mut whole, mut parts, mut last_is_plain) = (Vec::new(), Vec::new(), false);
+    for (i, resource) in list(all) {
+        let text = resource.as_str().unwrap_or("");
+        let at = format!("{at}[{i}]");
+        if text.is_empty() {
+            out.push(Cause::required(at, ""));
+            continue;
+        }
+        let Some((name, part)) = text.split_once('/') else {
+            last_is_plain = text != "*";
+            continue;
+        };
+        for (covered, by) in
+            [(whole.contains(&name), format!("{name}/*")), (parts.contains(&part), format!("*/{part}"))]
+        {
+            if covered {
+                let why = format!("if '{by}' is present, must not specify {text}");
+                out.push(Cause::invalid(&at, resource, &why));
+            }
+        }
+        if part == "*" {
+            whole.push(name);
+        }
+        if name == "*" {
+            parts.push(part);
+        }
+    }
+    let has = |wanted: &str| list(all).any(|(_, resource)| resource == wanted);
+    if has("*/*") && all.as_array().is_some_and(|all| all.len() > 1) {
+        let why = "if '*/*' is present, must not specify other resources";
+        out.push(Cause::invalid(at, all, why));
+    }
+    if has("*") && last_is_plain {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        out.push(Cause::invalid(at, all, why));
+    }
 }

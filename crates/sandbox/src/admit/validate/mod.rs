@@ -19,7 +19,7 @@ use super::meta;
 use crate::status::Cause;
 
 pub(crate) use config::newer_event;
-pub(crate) use device::amounts;
+pub(crate) use device::declared_claim;
 pub(crate) use pod::port_name_problems;
 
 /// A list of problems being gathered.
@@ -74,20 +74,20 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(&object["spec"], out),
         ("storage.k8s.io", "CSIStorageCapacity") => storage::storage_capacity(object, out),
         ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, out),
-        ("node.k8s.io", "RuntimeClass") => config::runtime_class(object, out),
+        ("node.k8s.io", "RuntimeClass") => config::runtime_class(object, old.is_none(), out),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow::schema(object, out),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::level(object, out),
-        ("resource.k8s.io", "DeviceClass") => device::class(&object["spec"], out),
-        ("resource.k8s.io", "ResourceClaim") => {
+        ("resource.k8s.io", "DeviceClass") => device::class(&object["spec"], old, out),
+        // What was asked for does not change, and is not looked at again.
+        ("resource.k8s.io", "ResourceClaim") if old.is_none() => {
             device::claim(&object["spec"], "spec", out);
-            if old.is_none() {
-                amounts(&object["spec"], "spec", out);
-            }
+            declared_claim(&object["spec"], "spec", out);
         }
         ("resource.k8s.io", "ResourceClaimTemplate") => {
+            device::template_meta(&object["spec"]["metadata"], "spec.metadata", out);
             device::claim(&object["spec"]["spec"], "spec.spec", out);
             if old.is_none() {
-                amounts(&object["spec"]["spec"], "spec.spec", out);
+                declared_claim(&object["spec"]["spec"], "spec.spec", out);
             }
         }
         ("coordination.k8s.io", "Lease") => config::lease(&object["spec"], out),
@@ -178,6 +178,13 @@ pub(crate) fn one_of(value: &Value, field: String, supported: &[&str], out: &mut
         "" => out.push(Cause::required(field, "")),
         word if supported.contains(&word) => {}
         _ => out.push(Cause::not_supported(field, value, supported)),
+    }
+}
+
+/// One of a fixed set of words, where there is one at all.
+pub(crate) fn known(value: &Value, field: String, supported: &[&str], out: &mut Causes) {
+    if value.as_str().is_some_and(|word| !supported.contains(&word)) {
+        out.push(Cause::not_supported(field, value, supported));
     }
 }
 

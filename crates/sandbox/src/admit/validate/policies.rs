@@ -3,16 +3,14 @@
 use serde_json::{Value, json};
 use slipway_cel::{Env, Type};
 
-use super::{Causes, hooks, is_empty, label_selector, list, one_of, texts};
+use super::{Causes, hooks, is_empty, known, label_selector, list, one_of, texts};
 use crate::admit::meta;
 use crate::crd_rules::compiled;
 use crate::status::Cause;
 
 pub(super) fn policy(object: &Value, out: &mut Causes) {
     let spec = &object["spec"];
-    if !spec["failurePolicy"].is_null() {
-        one_of(&spec["failurePolicy"], "spec.failurePolicy".into(), &["Fail", "Ignore"], out);
-    }
+    known(&spec["failurePolicy"], "spec.failurePolicy".into(), &["Fail", "Ignore"], out);
     if !spec["paramKind"].is_null() {
         param_kind(&spec["paramKind"], out);
     }
@@ -24,8 +22,15 @@ pub(super) fn policy(object: &Value, out: &mut Causes) {
             out.push(Cause::required("spec.matchConstraints.resourceRules", ""));
         }
     }
-    let env = environment(spec);
-    match_conditions(&spec["matchConditions"], &env, out);
+    let params = !spec["paramKind"].is_null();
+    let composed = !is_empty(&spec["variables"]);
+    match_conditions(
+        &spec["matchConditions"],
+        "spec.matchConditions",
+        &environment(params, false, true),
+        out,
+    );
+    let env = environment(params, composed, true);
     for (i, variable) in list(&spec["variables"]) {
         let at = format!("spec.variables[{i}]");
         let name = variable["name"].as_str().unwrap_or("");
@@ -43,13 +48,23 @@ pub(super) fn policy(object: &Value, out: &mut Causes) {
             out.push(Cause::required(format!("spec.{key}"), why));
         }
     }
+    let silent = environment(params, composed, false);
     for (i, validation) in list(&spec["validations"]) {
         let at = format!("spec.validations[{i}]");
         expression(validation, "expression", &at, Some(&Type::Bool), &env, out);
-        if !is_empty(&validation["messageExpression"]) {
-            expression(validation, "messageExpression", &at, Some(&Type::String), &env, out);
+        let blank = |key: &str| {
+            validation[key].as_str().is_some_and(|text| !text.is_empty() && text.trim().is_empty())
+        };
+        let empty = "must be non-empty if specified";
+        if blank("messageExpression") {
+            let at = format!("{at}.messageExpression");
+            out.push(Cause::invalid(at, &validation["messageExpression"], empty));
+        } else if !is_empty(&validation["messageExpression"]) {
+            expression(validation, "messageExpression", &at, Some(&Type::String), &silent, out);
         }
-        if validation["message"].as_str().is_some_and(|text| text.contains('\n')) {
+        if blank("message") {
+            out.push(Cause::invalid(format!("{at}.message"), &validation["message"], empty));
+        } else if validation["message"].as_str().is_some_and(|text| text.trim().contains(['\n', '\r'])) {
             let why = "must not contain line breaks";
             out.push(Cause::invalid(format!("{at}.message"), &validation["message"], why));
         }
@@ -60,47 +75,54 @@ pub(super) fn policy(object: &Value, out: &mut Causes) {
             out.push(Cause::not_supported(at, &validation["reason"], &reasons[..3]));
         }
     }
-    for (i, annotation) in list(&spec["auditAnnotations"]) {
+    let annotations = &spec["auditAnnotations"];
+    if annotations.as_array().is_some_and(|all| all.len() > 20) {
+        let why = "must not have more than 20 auditAnnotations";
+        out.push(Cause::invalid("spec.auditAnnotations", annotations, why));
+    }
+    for (i, annotation) in list(annotations) {
         let at = format!("spec.auditAnnotations[{i}]");
         let key = annotation["key"].as_str().unwrap_or("");
         let whole = format!("{}/{key}", meta::text(object, "name"));
         texts(meta::qualified_problems(&whole), &json!(whole), &format!("{at}.key"), out);
         expression(annotation, "valueExpression", &at, None, &env, out);
+        if list(annotations).take(i).any(|(_, before)| before["key"] == annotation["key"]) {
+            out.push(Cause::duplicate(format!("{at}.key"), &json!(key)));
+        }
     }
 }
 
-/// What expressions of a policy can speak of.
-fn environment(spec: &Value) -> Env {
-    let mut names = vec!["object", "oldObject", "request", "namespaceObject", "authorizer"];
-    if !spec["paramKind"].is_null() {
-        names.push("params");
-    }
-    if !is_empty(&spec["variables"]) {
-        names.push("variables");
-    }
+/// What expressions of a policy or of a hook can speak of.
+pub(super) fn environment(params: bool, composed: bool, authorizer: bool) -> Env {
+    let mut names = vec!["object", "oldObject", "request", "namespaceObject"];
+    names.extend(params.then_some("params"));
+    names.extend(composed.then_some("variables"));
+    names.extend(authorizer.then_some("authorizer"));
     names.into_iter().fold(Env::kubernetes(), |env, name| env.variable(name, Type::Dyn))
 }
 
 fn expression(item: &Value, member: &str, at: &str, ty: Option<&Type>, env: &Env, out: &mut Causes) {
     let at = format!("{at}.{member}");
-    match item[member].as_str().unwrap_or("").trim() {
-        "" => out.push(Cause::required(at, &format!("{member} is not specified"))),
-        text => {
-            if let Err(why) = compiled(env, text, ty) {
-                out.push(Cause::invalid(at, &item[member], &why));
-            }
-        }
+    let text = item[member].as_str().unwrap_or("");
+    if text.trim().is_empty() {
+        out.push(Cause::required(at, &format!("{member} is not specified")));
+    } else if let Err(why) = compiled(env, text, ty) {
+        out.push(Cause::invalid(at, &item[member], &why));
     }
 }
 
-fn match_conditions(conditions: &Value, env: &Env, out: &mut Causes) {
+pub(super) fn match_conditions(conditions: &Value, field: &str, env: &Env, out: &mut Causes) {
     let mut names = Vec::new();
+    if let Some(all) = conditions.as_array().filter(|all| all.len() > 64) {
+        out.push(Cause::too_many(field, all.len(), 64));
+    }
     for (i, condition) in list(conditions) {
-        let at = format!("spec.matchConditions[{i}]");
-        if is_empty(&condition["expression"]) {
+        let at = format!("{field}[{i}]");
+        let text = condition["expression"].as_str().unwrap_or("").trim();
+        if text.is_empty() {
             out.push(Cause::required(format!("{at}.expression"), ""));
-        } else {
-            expression(condition, "expression", &at, Some(&Type::Bool), env, out);
+        } else if let Err(why) = compiled(env, text, Some(&Type::Bool)) {
+            out.push(Cause::invalid(format!("{at}.expression"), &json!(text), &why));
         }
         let at = format!("{at}.name");
         match condition["name"].as_str().unwrap_or("") {
@@ -123,17 +145,34 @@ fn is_identifier(text: &str) -> bool {
 
 fn param_kind(kind: &Value, out: &mut Causes) {
     let version = kind["apiVersion"].as_str().unwrap_or("");
+    let at = "spec.paramKind.apiVersion";
     if version.is_empty() {
-        out.push(Cause::required("spec.paramKind.apiVersion", ""));
+        out.push(Cause::required(at, ""));
     } else if version.matches('/').count() > 1 {
         let why = format!("unexpected GroupVersion string: {version}");
-        out.push(Cause::invalid("spec.paramKind.apiVersion", &kind["apiVersion"], &why));
+        out.push(Cause::invalid(at, &kind["apiVersion"], &why));
+    } else {
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let joined = |problems: Vec<String>, text: &str, out: &mut Causes| {
+            if !problems.is_empty() {
+                out.push(Cause::invalid(at, &json!(text), &problems.join(",")));
+            }
+        };
+        if !group.is_empty() {
+            joined(meta::subdomain_problems(group), group, out);
+        }
+        if version.is_empty() {
+            out.push(Cause::invalid(at, &kind["apiVersion"], "version must be specified"));
+        } else {
+            joined(meta::dns_label_problems(version), version, out);
+        }
     }
     match kind["kind"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("spec.paramKind.kind", "")),
         name => {
-            for problem in meta::dns_label_problems(&name.to_lowercase()) {
-                let why = format!("may have mixed case, but should otherwise match: {problem}");
+            let problems = meta::dns_label_problems(&name.to_lowercase());
+            if !problems.is_empty() {
+                let why = format!("may have mixed case, but should otherwise match: {}", problems.join(","));
                 out.push(Cause::invalid("spec.paramKind.kind", &kind["kind"], &why));
             }
         }
@@ -142,16 +181,21 @@ fn param_kind(kind: &Value, out: &mut Causes) {
 
 /// Which requests are matched, at `field`.
 fn matched(resources: &Value, field: &str, out: &mut Causes) {
-    if !resources["matchPolicy"].is_null() {
-        let known = ["Equivalent", "Exact"];
-        one_of(&resources["matchPolicy"], format!("{field}.matchPolicy"), &known, out);
-    }
+    known(&resources["matchPolicy"], format!("{field}.matchPolicy"), &["Equivalent", "Exact"], out);
     for key in ["namespaceSelector", "objectSelector"] {
         label_selector(&resources[key], &format!("{field}.{key}"), out);
     }
     for key in ["resourceRules", "excludeResourceRules"] {
         for (i, rule) in list(&resources[key]) {
-            hooks::rule(rule, &format!("{field}.{key}[{i}]"), out);
+            let at = format!("{field}.{key}[{i}]");
+            for (j, name) in list(&rule["resourceNames"]) {
+                let at = format!("{at}.resourceNames[{j}]");
+                texts(meta::segment_problems(name.as_str().unwrap_or("")), name, &at, out);
+                if list(&rule["resourceNames"]).take(j).any(|(_, before)| before == name) {
+                    out.push(Cause::duplicate(at, name));
+                }
+            }
+            hooks::rule(rule, &at, hooks::OPERATIONS, out);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Causes, is_empty, label_selector, list, one_of, texts};
+use super::{Causes, is_empty, known, label_selector, list, one_of, texts};
 use crate::admit::meta;
 use crate::admit::quota::amount;
 use crate::status::Cause;
@@ -192,23 +192,34 @@ const VOLUMES: &[&str] = &[
 ];
 
 pub(super) fn csi_driver(spec: &Value, out: &mut Causes) {
-    if !spec["fsGroupPolicy"].is_null() {
-        let known = ["File", "None", "ReadWriteOnceWithFSType"];
-        one_of(&spec["fsGroupPolicy"], "spec.fsGroupPolicy".into(), &known, out);
-    }
+    let policies = &["File", "None", "ReadWriteOnceWithFSType"];
+    known(&spec["fsGroupPolicy"], "spec.fsGroupPolicy".into(), policies, out);
     let mut audiences = Vec::new();
     for (i, request) in list(&spec["tokenRequests"]) {
         let audience = request["audience"].as_str().unwrap_or("");
         if audiences.contains(&audience) {
             let at = format!("spec.tokenRequests[{i}].audience");
             out.push(Cause::duplicate(at, &json!(audience)));
+            continue;
         }
         audiences.push(audience);
+        let why = match request["expirationSeconds"].as_i64() {
+            Some(seconds) if seconds < 600 => "may not specify a duration less than 10 minutes",
+            Some(seconds) if seconds > 1 << 32 => "may not specify a duration larger than 2^32 seconds",
+            _ => continue,
+        };
+        let at = format!("spec.tokenRequests[{i}].expirationSeconds");
+        out.push(Cause::invalid(at, &request["expirationSeconds"], why));
     }
     for (_, mode) in list(&spec["volumeLifecycleModes"]) {
         if !matches!(mode.as_str(), Some("Persistent" | "Ephemeral")) {
             out.push(Cause::not_supported("spec.volumeLifecycleModes", mode, &["Persistent", "Ephemeral"]));
         }
+    }
+    let period = &spec["nodeAllocatableUpdatePeriodSeconds"];
+    if period.as_i64().is_some_and(|seconds| seconds < 10) {
+        let why = "must be greater than or equal to 10 seconds";
+        out.push(Cause::invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why));
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::pod::{self, known};
-use super::{Causes, is_empty, label_selector, list, non_negative, one_of, selects, texts};
+use super::{Causes, is_empty, label_selector, list, non_negative, selects, texts};
 use crate::admit::meta;
 use crate::status::Cause;
 
@@ -360,12 +360,11 @@ pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
         }
     }
     label_selector(&spec["selector"], "spec.selector", out);
-    if !spec["unhealthyPodEvictionPolicy"].is_null() {
-        one_of(
-            &spec["unhealthyPodEvictionPolicy"],
-            "spec.unhealthyPodEvictionPolicy".into(),
-            &["AlwaysAllow", "IfHealthyBudget"],
-            out,
-        );
-    }
+    let policies = &["AlwaysAllow", "IfHealthyBudget"];
+    super::known(
+        &spec["unhealthyPodEvictionPolicy"],
+        "spec.unhealthyPodEvictionPolicy".into(),
+        policies,
+        out,
+    );
 }
