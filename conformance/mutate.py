@@ -14,12 +14,18 @@ from concurrent.futures import ThreadPoolExecutor
 import diffsuite as d
 import moresuite as more
 
+# Text diffs of two values, empty values, and ports taken by chance (the table of intended differences).
+d.RX.insert(0, (d.re.compile(r'\n@@ .*?\n(?=, [a-zA-Z]|\]$|$)', d.re.S), ''))
+d.RX.append((d.re.compile(r'(Invalid|Unsupported) value: (?:\{\}|null|\[\]): '), r'\1 value: <empty>: '))
+d.RX.append((d.re.compile(r'(duplicate nodePort: \{\w+) \d+\}'), r'\1 <nodePort>}'))
 # What a parser of CEL could take instead is not said by the other.
 d.RX.append((d.re.compile(r'(?:ERROR: <input>:\d+:\d+: Syntax error: [^\n]*(?:\n \| [^\n]*\n \| [.\uff0e]*[\^\uff3e]\n?)?)+', d.re.S), 'ERROR: Syntax error'))
 
 # Row two of the page of differences: big values of Go.
 d.RX.append((d.re.compile(r'(Invalid value: )\{"[A-Z].*\}(: field is immutable)', d.re.S), r'\1{<object>}\2'))
 
+# Which port was free.
+d.RX.append((d.re.compile(r'(nodePort:|nodePort\\*": ?|TCP |Invalid value: )3\d{4}\b'), r'\1<port>'))
 # Values that are tried in place of a value of the type.
 STRINGS = ['', 'x', 'Bad_Name!', '-a', 'a' * 300, '10', ' ', 'a/b/c', '1.2.3.4', '../x', 'é']
 NUMBERS = [0, 1, -1, 70000, 2 ** 31, 2 ** 63 - 1, 1.5]
@@ -289,6 +295,11 @@ class Run:
             for k in ('uid', 'creationTimestamp') + (() if mode == 'create' else ('resourceVersion', 'generation', 'selfLink')):
                 answer['metadata'].pop(k, None)
             answer.pop('status', None) if mode != 'create' else None
+            if key == 'pvc' and answer.get('spec', {}).get('storageClassName') == 'standard':
+                del answer['spec']['storageClassName']          # the default class of the sandbox
+            if key == 'node' and mode != 'create':      # taints of controllers: nobody runs this node
+                mine = [t for t in answer['spec'].pop('taints', []) if not t.get('key', '').startswith('node.kubernetes.io/')]
+                answer['spec'].update({'taints': mine} if mine else {})
             if mode != 'apply':
                 answer['metadata'].pop('managedFields', None)
             else:
@@ -307,8 +318,11 @@ class Run:
             return 'no answer: %r' % e
 
 
+TOKEN = 'mutate-u' + ''.join(random.choice('aeiou013') for _ in range(7))       # never looks like a generated suffix
+
+
 def named(key):
-    return NAMES.get(key, ('mutate-' + key,))[0]
+    return NAMES.get(key, (TOKEN + '-' + key,))[0]
 
 
 def base(key, ns):
@@ -341,7 +355,7 @@ def main():
     ap.add_argument('--retries', type=int, default=0)
     args = ap.parse_args()
     A, B = d.Server(args.a, 'a'), d.Server(args.b, 'b')
-    run = Run((A, B), 'mutate-u' + ''.join(random.choice('aeiou013') for _ in range(7)))
+    run = Run((A, B), TOKEN)
     keys = [k for k in more.KINDS if more.KINDS[k][2] and (not args.kinds or k in args.kinds.split(','))]
     for s in (A, B):
         s.request('POST', '/api/v1/namespaces', json.dumps({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': run.ns}}), {'Content-Type': d.JSON})

@@ -261,7 +261,7 @@ impl Core {
                     author.dry_run,
                 )
             {
-                return Err(Status::invalid(served.named_kind(), &name, found));
+                return Err(found.status(served.named_kind(), &name));
             }
             object = canonical(served, object)?;
             print_times(served, &mut object);
@@ -451,7 +451,7 @@ impl Core {
         if kind == ("", "Service") && part == Part::Main {
             let holder = owner(&live.object.key);
             if let Err(found) = self.addresses.fill(&holder, &mut new, Some(was), author.dry_run) {
-                return Err(refuse(Status::invalid(served.named_kind(), name, found)));
+                return Err(refuse(found.status(served.named_kind(), name)));
             }
         }
         if !custom {
@@ -654,6 +654,9 @@ fn print_times(served: &Served, value: &mut Value) {
     }
     if &*served.table != "events" {
         return;
+    }
+    if let Some(series) = value.get_mut("series").and_then(Value::as_object_mut) {
+        series.entry("lastObservedTime").or_insert(Value::Null);
     }
     for (key, after) in
         [("firstTimestamp", "source"), ("lastTimestamp", "firstTimestamp"), ("eventTime", "type")]

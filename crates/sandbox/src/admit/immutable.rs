@@ -43,6 +43,7 @@ pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
     matches!(
         kind,
         ("apps", "DaemonSet")
+            | ("", "ConfigMap" | "Secret")
             | ("networking.k8s.io", "IngressClass")
             | ("storage.k8s.io", "VolumeAttributesClass")
     )
@@ -60,6 +61,9 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         for path in *paths {
             if at(new, path) != at(old, path) {
                 let mut shown = at(new, path).clone();
+                if kind == ("networking.k8s.io", "IngressClass") && shown.is_null() {
+                    shown = json!("");
+                }
                 if *path == "roleRef" {
                     // This type is printed by its Go field names.
                     shown =
@@ -95,7 +99,6 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         ("", "ConfigMap" | "Secret") => frozen(new, old, out),
         ("", "PersistentVolumeClaim") => claim(new, old, out),
         ("", "PersistentVolume") => volume(new, old, out),
-        ("", "Service") => service(new, old, out),
         ("batch", "Job") => job(new, old, out),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old, out),
         ("storage.k8s.io", "CSIDriver") => driver(&new["spec"], &old["spec"], out),
@@ -295,16 +298,6 @@ fn volume(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     }
     if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
         out.push(Cause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
-    }
-}
-
-fn service(new: &Value, old: &Value, out: &mut Vec<Cause>) {
-    if new["spec"]["type"] == "ExternalName" || old["spec"]["type"] == "ExternalName" {
-        return;
-    }
-    let first = |v: &Value| v["spec"]["clusterIPs"][0].as_str().unwrap_or("").to_owned();
-    if !first(old).is_empty() && first(new) != first(old) {
-        out.push(Cause::invalid("spec.clusterIPs[0]", &new["spec"]["clusterIPs"], "may not change once set"));
     }
 }
 

@@ -143,7 +143,7 @@ fn secret(object: &mut Value) {
 
 pub(crate) fn claim(object: &mut Value) {
     default_empty(&mut object["status"], "phase", "Pending");
-    claim_spec(&mut object["spec"]);
+    default(&mut object["spec"], "volumeMode", "Filesystem");
 }
 
 pub(super) fn claim_spec(spec: &mut Value) {
