@@ -33,6 +33,11 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
                     .into(),
             );
         }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let before = old.map(unknown_formats).unwrap_or_default();
+            let fresh = unknown_formats(object).into_iter().filter(|format| !before.contains(format));
+            out.extend(fresh.map(|format| format!("unrecognized format {format:?}")));
+        }
         ("", "Endpoints") => {
             out.push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into());
         }
@@ -138,4 +143,15 @@ fn spec(spec: &Value, field: &str, out: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Formats nobody knows in the schemas of a definition; one that all versions share is looked at once.
+fn unknown_formats(definition: &Value) -> Vec<String> {
+    let mut schemas: Vec<&Value> = list(&definition["spec"]["versions"])
+        .map(|(_, version)| &version["schema"]["openAPIV3Schema"])
+        .collect();
+    if schemas.iter().all(|schema| *schema == schemas[0]) {
+        schemas.truncate(1);
+    }
+    schemas.into_iter().flat_map(slipway_manifest::crd::unknown_formats).collect()
 }

@@ -369,7 +369,6 @@ fn definition(object: &mut Value) {
         default_empty(&mut spec["names"], "singular", kind.to_lowercase());
         default_empty(&mut spec["names"], "listKind", format!("{kind}List"));
     }
-    default_empty(spec, "scope", "Namespaced");
     default(spec, "conversion", json!({"strategy": "None"}));
     if spec["conversion"]["webhook"]["clientConfig"]["service"].is_object() {
         default(&mut spec["conversion"]["webhook"]["clientConfig"]["service"], "port", 443);

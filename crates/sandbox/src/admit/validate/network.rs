@@ -469,7 +469,7 @@ fn within(inner: &str, outer: &str) -> bool {
     family == other && narrow > wide && (wide == 0 || a >> shift == b >> shift)
 }
 
-fn is_cidr(text: &str) -> bool {
+pub(super) fn is_cidr(text: &str) -> bool {
     text.split_once('/').is_some_and(|(ip, bits)| {
         let longest = match ip.parse::<IpAddr>() {
             Ok(IpAddr::V4(_)) => 32,
