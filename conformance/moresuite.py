@@ -97,7 +97,13 @@ def quiet(o):
     if isinstance(o, dict):
         o.get('metadata', {}).pop('generation', None) if o.get('kind') in ('Pod',) else None
         o.pop('status', None)
+        if 'taints' in o.get('spec', {}):
+            o['spec']['taints'] = [t for t in o['spec']['taints'] if not t['key'].startswith('node.kubernetes.io/')]
     return o
+
+
+# What a controller fills in and a table shows.
+SETTLED = {'resourcequota': 'status.used', 'pdb': 'status.observedGeneration'}
 
 
 def bare_table(b):
@@ -128,6 +134,8 @@ def a_kind(key):
         c.get(p + '/' + name, label='not created')
         c.post(p, o, label='create')
         c.post(p, o, label='create again')
+        if key in SETTLED:
+            c.wait('settled', lambda: dig(c.raw('GET', p + '/' + name).body, SETTLED[key]))
         live = c.get(p + '/' + name, sel=quiet).body
         c.get(p + '/' + name, accept=TABLE, sel=bare_table, label='table')
         c.get(p + '/' + name, accept=POM, sel=no_mf, label='partial')

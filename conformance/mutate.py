@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """mutate: one object of every kind, changed in one place after the other, sent to two servers.
 
-  mutate.py --a KUBECONFIG_A --b KUBECONFIG_B [--mode create,update,apply] [--kinds k[,k]] [--random N --seed S] [--json FILE]
+  mutate.py --a KUBECONFIG_A --b KUBECONFIG_B [--mode create,update,apply,merge,strategic,json] [--kinds k[,k]] [--random N --seed S] [--json FILE]
 
 Every field of the objects of moresuite.py is left out, emptied, set to a value of another type, to values
 beyond every limit; every field the reference's OpenAPI knows of is added. Each request is a dry run, so the
@@ -204,6 +204,9 @@ def changes(o, schema, defs, rnd, metadata):
     return out
 
 
+PATCHES = {'merge': d.MP, 'strategic': d.SMP, 'json': d.JP}
+
+
 class Delete:
     pass
 
@@ -226,6 +229,28 @@ def changed(o, path, value):
     except (KeyError, IndexError, TypeError):
         pass            # an earlier change took it away
     return o
+
+
+def patch_of(mode, before, path, value):
+    """The change as a patch: of the members on the way to it, or one operation."""
+    if mode == 'json':
+        at = before
+        for p in path[:-1]:
+            at = at[p]
+        known = path[-1] in at if isinstance(at, dict) else True
+        pointer = ''.join('/' + str(p).replace('~', '~0').replace('/', '~1') for p in path)
+        if value is DELETE:
+            return [{'op': 'remove', 'path': pointer}]
+        return [{'op': 'replace' if known else 'add', 'path': pointer, 'value': value}]
+    after = changed(before, path, value)
+
+    def cut(v, w, at):
+        if not at:
+            return w
+        if isinstance(v, list):     # merge patches replace a list, strategic ones merge its items
+            return w if mode == 'merge' else [w[at[0]]] if at[0] < len(w) else []
+        return {at[0]: cut(v.get(at[0]), w[at[0]], at[1:]) if at[0] in w else None}
+    return cut(before, after, path)
 
 
 class Run:
@@ -253,8 +278,10 @@ class Run:
             r = server.request('POST', self.where(gv, res, namespaced) + q, body, {'Content-Type': d.JSON})
         elif mode == 'update':
             r = server.request('PUT', self.where(gv, res, namespaced, name) + q, body, {'Content-Type': d.JSON})
-        else:
+        elif mode == 'apply':
             r = server.request('PATCH', self.where(gv, res, namespaced, name) + q + '&force=true', body, {'Content-Type': d.AP})
+        else:
+            r = server.request('PATCH', self.where(gv, res, namespaced, name) + q, body, {'Content-Type': PATCHES[mode]})
         code, headers, raw = r
         try:
             answer = json.loads(raw)
@@ -360,6 +387,9 @@ def main():
                     cases.append((mode, key, ' & '.join('%s %s' % (shown(p), w) for p, w, _ in some), m))
             else:
                 for path, what, value in all_changes[::args.every]:
+                    if mode in PATCHES:
+                        cases.append((mode, key, '%s %s %s' % (shown(path), what, '' if value is DELETE else json.dumps(value)[:60]), patch_of(mode, o, path, value)))
+                        continue
                     cases.append((mode, key, '%s %s %s' % (shown(path), what, '' if value is DELETE else json.dumps(value)[:60]), changed(o, path, value)))
     print('%d requests' % len(cases), flush=True)
     bad, per = [], collections.Counter()

@@ -20,12 +20,17 @@ pub struct Schedule {
 impl Schedule {
     /// Reads a schedule; the error is in the words of the library Kubernetes uses.
     pub fn parse(text: &str) -> Result<Schedule, String> {
-        let mut text = text.trim();
-        if let Some(rest) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
-            text = rest.split_once(' ').map_or("", |(_, r)| r).trim();
-        }
         if text.is_empty() {
             return Err("empty spec string".into());
+        }
+        let mut text = text.trim();
+        if let Some(rest) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) {
+            let Some((_, rest)) = rest.split_once(' ') else {
+                // The real one panics there, and says so.
+                let why = "invalid schedule format: runtime error: slice bounds out of range [:-1]";
+                return Err(why.into());
+            };
+            text = rest.trim();
         }
         if let Some(word) = text.strip_prefix('@') {
             return Schedule::word(word, text);

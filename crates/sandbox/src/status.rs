@@ -163,14 +163,15 @@ impl Status {
 
     /// 422 with one cause per field problem. `kind` is the Kind of a built-in object and the plural of
     /// nothing else: the real server names the type it validated.
-    pub fn invalid(kind: Named<'_>, name: &str, causes: Vec<Cause>) -> Box<Status> {
-        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
-        for cause in &causes {
-            let text = format!("{}: {}", cause.field, cause.message);
-            if !texts.contains(&text) {
-                texts.push(text);
+    pub fn invalid(kind: Named<'_>, name: &str, found: Vec<Cause>) -> Box<Status> {
+        // What is wrong twice in the same way is said once.
+        let mut causes: Vec<Cause> = Vec::with_capacity(found.len());
+        for cause in found {
+            if !causes.contains(&cause) {
+                causes.push(cause);
             }
         }
+        let mut texts: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
         let listed = if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) };
         let subject = Named { group: kind.group, what: kind.what };
         let mut body = details(subject, name);

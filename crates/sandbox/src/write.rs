@@ -382,9 +382,14 @@ impl Core {
         for _ in 0..TRIES {
             let live = self.live(served, key)?;
             let proposal = propose(&live)?;
+            let read = proposal.warnings.clone();
             match self.try_update(served, &live, proposal, part, author) {
                 Ok(written) => return Ok(written),
-                Err(Failure::Refused(status)) => return Err(status),
+                Err(Failure::Refused(mut status)) => {
+                    // What was odd about the body is said of a refused one as well.
+                    status.warnings.splice(0..0, read);
+                    return Err(status);
+                }
                 Err(Failure::Raced) => {}
             }
         }

@@ -80,9 +80,8 @@ fn pod(core: &Core, object: &mut Value) -> Result<()> {
         }
     };
     let Some(found) = core.store.get("serviceaccounts", &Key::new(&namespace, &account)) else {
-        return Err(refuse(format!(
-            "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
-        )));
+        let why = unaskable(&account).unwrap_or_else(|| format!("serviceaccount \"{account}\" not found"));
+        return Err(refuse(format!("error looking up service account {namespace}/{account}: {why}")));
     };
     let found = found.value();
     let mount = spec["automountServiceAccountToken"]
@@ -103,9 +102,29 @@ fn pod(core: &Core, object: &mut Value) -> Result<()> {
         spec["imagePullSecrets"] = found["imagePullSecrets"].clone();
     }
     priority(core, spec).map_err(&refuse)?;
+    if let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str)
+        && let Some(why) = unaskable(class)
+    {
+        return Err(Status::plain_500(why));
+    }
     overhead(core, spec).map_err(&refuse)?;
     tolerations(spec);
     Ok(())
+}
+
+/// Why there is not even a request for an object of this name.
+fn unaskable(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("resource name may not be empty".into());
+    }
+    let mut why = Vec::new();
+    if matches!(name, "." | "..") {
+        why.push(format!("may not be '{name}'"));
+    }
+    why.extend(
+        ["/", "%"].iter().filter(|odd| name.contains(**odd)).map(|odd| format!("may not contain '{odd}'")),
+    );
+    (!why.is_empty()).then(|| format!("invalid resource name {name:?}: [{}]", why.join(" ")))
 }
 
 fn mount_token(core: &Core, spec: &mut Value) {
@@ -186,6 +205,11 @@ fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
         }
         None => (0, Value::Null),
     };
+    if let Some(given) = spec["priority"].as_i64().filter(|given| *given != value) {
+        return Err(format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+        ));
+    }
     spec["priority"] = value.into();
     let policy = if policy.is_string() { policy } else { json!("PreemptLowerPriority") };
     if let Some(given) = spec["preemptionPolicy"].as_str()
@@ -204,8 +228,8 @@ fn priority(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
 /// What the runtime class adds to a pod: its overhead and where it can run.
 fn overhead(core: &Core, spec: &mut Value) -> std::result::Result<(), String> {
     let Some(name) = spec.get("runtimeClassName").and_then(Value::as_str).filter(|n| !n.is_empty()) else {
-        return match spec.get("overhead").and_then(Value::as_object) {
-            Some(overhead) if !overhead.is_empty() => {
+        return match spec.get("overhead") {
+            Some(Value::Object(_)) => {
                 Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
                     .into())
             }

@@ -175,7 +175,7 @@ pub(crate) fn qualified_problems(text: &str) -> Vec<String> {
         _ => {
             return vec![
                 "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-                    .replace("a valid label key", "a qualified name"),
+                    .to_owned(),
             ];
         }
     };
@@ -229,9 +229,7 @@ pub(crate) fn label_value_problems(text: &str) -> Vec<String> {
 /// Checks a set of labels found at `field`.
 pub(crate) fn validate_labels(labels: &Value, field: &str, out: &mut Vec<Cause>) {
     for (key, value) in sorted(labels) {
-        out.extend(qualified_problems(key).iter().map(|p| {
-            Cause::invalid(field, &json!(key), &p.replace("a qualified name must", "a valid label key must"))
-        }));
+        out.extend(qualified_problems(key).iter().map(|p| Cause::invalid(field, &json!(key), p)));
         let text = value.as_str().unwrap_or("");
         for problem in label_value_problems(text) {
             // The same of two labels is said once.

@@ -20,6 +20,7 @@ pub enum Part {
 
 /// Prepares a new built-in object. `uid` is already set.
 pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
+    super::gated::drop(kind, object);
     if has_status && !rules::status_on_main(kind) {
         reset_status(kind, object);
     }
@@ -143,10 +144,13 @@ fn job_selector(object: &mut Value) {
             ("controller-uid", &uid),
             ("job-name", &name),
         ] {
-            meta["labels"][key] = value.clone();
+            // One that is given is left to be refused.
+            if meta["labels"].get(key).is_none() {
+                meta["labels"][key] = value.clone();
+            }
         }
     }
-    object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid;
+    default(&mut object["spec"]["selector"]["matchLabels"], "batch.kubernetes.io/controller-uid", uid);
 }
 
 /// Merges a proposed update with the live object: what the part is not about stays as it was.
@@ -158,6 +162,9 @@ pub(crate) fn update(
     new: &mut Value,
     live: &Value,
 ) {
+    if !custom {
+        super::gated::drop(kind, new);
+    }
     match part {
         Part::Main => {
             if has_status && !rules::status_on_main(kind) {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::validate::list;
+use super::warn_pod;
 
 /// A name that is no DNS label does not make a good host name.
 fn hostname(object: &Value, of: &str, out: &mut Vec<String>) {
@@ -22,7 +23,7 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             if new {
                 hostname(object, "the Pod's hostname", out);
             }
-            spec(&object["spec"], "spec", out);
+            warn_pod::pod(object, "", out);
         }
         ("networking.k8s.io", "Ingress")
             if new
@@ -41,21 +42,15 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("", "Endpoints") => {
             out.push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into());
         }
-        ("apps", _) | ("batch", "Job") => {
-            if new && matches!(kind.1, "Deployment" | "Job") {
-                hostname(object, "Pod names and hostnames", out);
-            }
-            spec(&object["spec"]["template"]["spec"], "spec.template.spec", out);
+        ("", "PodTemplate") if renewed(object, old) => {
+            warn_pod::pod(&object["template"], "template.", out);
         }
-        ("batch", "CronJob") => {
-            if new {
+        ("", "ReplicationController") | ("apps" | "batch", _) => {
+            let named = ["Deployment", "ReplicaSet", "ReplicationController", "Job", "CronJob"];
+            if new && named.contains(&kind.1) {
                 hostname(object, "Pod names and hostnames", out);
             }
-            spec(
-                &object["spec"]["jobTemplate"]["spec"]["template"]["spec"],
-                "spec.jobTemplate.spec.template.spec",
-                out,
-            );
+            workload(kind.1, object, old, out);
         }
         ("", "Service")
             if object["spec"]["externalName"].is_string() && object["spec"]["type"] != "ExternalName" =>
@@ -79,69 +74,46 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
     }
 }
 
-/// Labels of nodes that have newer names.
-const RENAMED: &[(&str, &str, &str)] = &[
-    ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
-    ("beta.kubernetes.io/instance-type", "v1.17", "node.kubernetes.io/instance-type"),
-    ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
-    ("failure-domain.beta.kubernetes.io/region", "v1.17", "topology.kubernetes.io/region"),
-    ("failure-domain.beta.kubernetes.io/zone", "v1.17", "topology.kubernetes.io/zone"),
-];
+/// Whether an object is new, or of a new generation.
+fn renewed(object: &Value, old: Option<&Value>) -> bool {
+    old.is_none_or(|old| old["metadata"]["generation"] != object["metadata"]["generation"])
+}
 
-fn spec(spec: &Value, field: &str, out: &mut Vec<String>) {
-    for (key, _) in spec["nodeSelector"].as_object().into_iter().flatten() {
-        if let Some((_, since, now)) = RENAMED.iter().find(|(old, _, _)| old == key) {
-            out.push(format!("{field}.nodeSelector[{key}]: deprecated since {since}; use \"{now}\" instead"));
-        }
-    }
-    for (i, volume) in list(&spec["volumes"]) {
-        if volume["gitRepo"].is_object() {
+/// What is said of a kind that makes pods.
+fn workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<String>) {
+    let spec = &object["spec"];
+    let (job, field) = match kind {
+        "CronJob" => (&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec"),
+        _ => (spec, "spec"),
+    };
+    let changed = match (kind, old) {
+        ("DaemonSet", Some(old)) => old["spec"]["template"] != spec["template"],
+        _ => renewed(object, old),
+    };
+    if changed {
+        let count = |key: &str| job[key].as_i64().unwrap_or(0);
+        let many = count("completions") > 100_000 && count("parallelism") > 10_000;
+        if job["completionMode"] == "Indexed" && many {
             out.push(format!(
-                "{field}.volumes[{i}].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"
+                "{field}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
             ));
         }
+        // Of a replication controller the template it had is looked at.
+        let template = match (kind, old) {
+            ("ReplicationController", Some(old)) => &old["spec"]["template"],
+            _ => &job["template"],
+        };
+        warn_pod::pod(template, &format!("{field}.template."), out);
     }
-    for (i, secret) in list(&spec["imagePullSecrets"]) {
-        if secret["name"].as_str().unwrap_or("").is_empty() {
-            out.push(format!("{field}.imagePullSecrets[{i}].name: invalid empty name \"\""));
-        }
+    let suffix = if old.is_some() { ".Spec" } else { "" };
+    for (i, claim) in list(&spec["volumeClaimTemplates"]) {
+        warn_pod::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}]{suffix}"), out);
     }
-    for (i, constraint) in list(&spec["topologySpreadConstraints"]) {
-        if constraint["labelSelector"].is_null() {
-            out.push(format!(
-                "{field}.topologySpreadConstraints[{i}].labelSelector: a null labelSelector results in matching no pod"
-            ));
-        }
+    if kind == "StatefulSet" && spec["revisionHistoryLimit"].as_i64().is_some_and(|n| n < 0) {
+        out.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".into());
     }
-    for kind in ["initContainers", "containers"] {
-        for (i, container) in list(&spec[kind]) {
-            let at = format!("{field}.{kind}[{i}]");
-            for side in ["limits", "requests"] {
-                let memory = &container["resources"][side]["memory"];
-                let whole = crate::admit::quota::amount(memory).is_none_or(|n| n % 1_000_000_000 == 0);
-                if !whole {
-                    out.push(format!(
-                        "{at}.resources.{side}[memory]: fractional byte value {memory} is invalid, must be an integer"
-                    ));
-                }
-            }
-            for (j, variable) in list(&container["env"]) {
-                let name = &variable["name"];
-                if list(&container["env"]).take(j).any(|(_, v)| v["name"] == *name) {
-                    out.push(format!(
-                        "{at}.env[{j}]: hides previous definition of {name}, which may be dropped when using apply"
-                    ));
-                }
-            }
-            for (j, port) in list(&container["ports"]) {
-                let same = list(&container["ports"]).take(j).find(|(_, p)| {
-                    p["containerPort"] == port["containerPort"] && p["protocol"] == port["protocol"]
-                });
-                if let Some((first, _)) = same {
-                    out.push(format!("{at}.ports[{j}]: duplicate port definition with {at}.ports[{first}]"));
-                }
-            }
-        }
+    if kind == "CronJob" && old.is_some() && spec["schedule"].as_str().is_some_and(|s| s.contains("TZ")) {
+        out.push("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details".into());
     }
 }
 

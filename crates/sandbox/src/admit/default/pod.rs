@@ -1,7 +1,11 @@
 //! Defaults of pods and of the pod templates inside other kinds.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Value, json};
 
+use super::super::meta::compile;
 use super::{default, default_empty, default_zero, items, tidy};
 
 /// A Pod: its template's defaults and those only pods themselves get.
@@ -12,6 +16,9 @@ pub(super) fn pod(object: &mut Value) {
     }
     default(spec, "enableServiceLinks", true);
     pod_spec(spec);
+    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        spec["terminationGracePeriodSeconds"] = json!(1);
+    }
     requests_from_limits(spec);
     default_empty(&mut object["status"], "phase", "Pending");
 }
@@ -133,19 +140,36 @@ fn container(container: &mut Value) {
     }
 }
 
-/// `Always` for the tag `latest` or none at all.
+/// A reference to an image: perhaps a host and its port, the parts of a path, a tag, a digest.
+static IMAGE: LazyLock<Regex> = LazyLock::new(|| {
+    let label = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
+    let part = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*";
+    compile(&format!(
+        r"^(?:(?:{label}(?:\.{label})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?({part}(?:/{part})*)(?::([0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}}))?(@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{{32,}})?$"
+    ))
+});
+
+/// `Always` for the tag `latest` or none at all, of what is an image.
 fn pull_policy(image: &str) -> &'static str {
-    if image.contains('@') {
-        return "IfNotPresent";
+    const UNSET: &str = "IfNotPresent";
+    // Sixty-four digits are the name of a layer, not of an image.
+    if image.len() == 64 && image.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
+        return UNSET;
     }
-    let last = image.rsplit('/').next().unwrap_or("");
-    match last.split_once(':') {
-        // What is no image at all has no tag either.
-        None if !last.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-')) => {
-            "IfNotPresent"
-        }
-        None | Some((_, "latest")) => "Always",
-        Some(_) => "IfNotPresent",
+    // What comes before the first slash is a host only if it looks like one.
+    let hosted = image.split_once('/').is_some_and(|(host, _)| {
+        host == "localhost" || host.contains(['.', ':']) || host.chars().any(char::is_uppercase)
+    });
+    let whole = if hosted { image.to_owned() } else { format!("docker.io/{image}") };
+    let Some(found) = IMAGE.captures(&whole) else { return UNSET };
+    let text = |i: usize| found.get(i).map(|part| part.as_str());
+    let prefix = if !hosted && !image.contains('/') { "library/".len() } else { 0 };
+    if text(1).is_some_and(|path| path.len() + prefix > 255) {
+        return UNSET;
+    }
+    match (text(2), text(3)) {
+        (Some("latest"), _) | (None, None) => "Always",
+        _ => UNSET,
     }
 }
 
@@ -219,7 +243,7 @@ pub(super) fn volume_source(volume: &mut Value) {
         default_empty(&mut volume["scaleIO"], "fsType", "xfs");
     }
     if volume.get("ephemeral").is_some_and(|e| e["volumeClaimTemplate"].is_object()) {
-        super::claim_spec(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"]);
+        default(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"], "volumeMode", "Filesystem");
     }
 }
 
@@ -245,7 +269,12 @@ mod tests {
             ("host:5000/a/nginx", "Always"),
             ("host:5000/a/nginx:1", "IfNotPresent"),
             ("a@sha256:00", "IfNotPresent"),
+            ("a:latest@sha256:0123456789abcdef0123456789abcdef", "Always"),
             ("No Image", "IfNotPresent"),
+            ("-", "IfNotPresent"),
+            ("../x", "IfNotPresent"),
+            ("Host/x", "Always"),
+            ("a/B", "IfNotPresent"),
         ] {
             assert_eq!(pull_policy(image), policy, "{image}");
         }

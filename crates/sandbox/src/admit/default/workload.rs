@@ -87,7 +87,9 @@ pub(super) fn stateful_set(object: &mut Value) {
         if claim.is_object() {
             claim["kind"] = "PersistentVolumeClaim".into();
             claim["apiVersion"] = "v1".into();
-            super::claim(claim);
+            // What it is filled from is written once here, unlike in a claim itself.
+            default_empty(&mut claim["status"], "phase", "Pending");
+            default(&mut claim["spec"], "volumeMode", "Filesystem");
         }
     }
     tidy(spec, "volumeClaimTemplates");
@@ -108,7 +110,12 @@ pub(super) fn daemon_set(object: &mut Value) {
         default(strategy, "rollingUpdate", json!({}));
         default(&mut strategy["rollingUpdate"], "maxUnavailable", 1);
         default(&mut strategy["rollingUpdate"], "maxSurge", 0);
+    } else if strategy["rollingUpdate"].is_object() {
+        // Numbers that are not used are there all the same.
+        default(&mut strategy["rollingUpdate"], "maxUnavailable", 0);
+        default(&mut strategy["rollingUpdate"], "maxSurge", 0);
     }
+    tidy(strategy, "rollingUpdate");
     default(spec, "revisionHistoryLimit", 10);
     pod::template(&mut spec["template"]);
     if slipway_manifest::object::annotation(object, TEMPLATE_GENERATION).is_none() {
@@ -126,7 +133,7 @@ pub(super) fn job(object: &mut Value) {
     default(spec, "parallelism", 1);
     let per_index = spec["backoffLimitPerIndex"].is_number() && indexed;
     default(spec, "backoffLimit", if per_index { i32::MAX } else { 6 });
-    default_empty(spec, "completionMode", "NonIndexed");
+    default(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
     if let Some(rules) = spec.pointer_mut("/podFailurePolicy/rules") {
         for rule in items(rules) {

@@ -186,7 +186,12 @@ pub(super) fn runtime_class(object: &Value, new: bool, out: &mut Causes) {
             texts(problems, &object["handler"], "handler", out);
         }
     }
-    super::pod::resources(&json!({"limits": object["overhead"]["podFixed"]}), "overhead", out);
+    super::pod::resources(
+        &json!({"limits": object["overhead"]["podFixed"]}),
+        &std::collections::BTreeSet::new(),
+        "overhead",
+        out,
+    );
     let scheduling = &object["scheduling"];
     for (key, value) in meta::sorted(&scheduling["nodeSelector"]) {
         let at = "scheduling.nodeSelector";

@@ -6,6 +6,8 @@ mod config;
 mod device;
 mod flow;
 mod hooks;
+mod job;
+mod names;
 mod network;
 mod pod;
 mod policies;
@@ -36,8 +38,8 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("apps", "StatefulSet") => workload::stateful_set(&object["spec"], old.is_none(), out),
         ("apps", "ControllerRevision") => workload::revision(object, out),
         ("apps", "DaemonSet") => workload::daemon_set(&object["spec"], out),
-        ("batch", "Job") => workload::job(object, old.is_none(), out),
-        ("batch", "CronJob") => workload::cron_job(object, out),
+        ("batch", "Job") => job::job(object, old.is_none(), out),
+        ("batch", "CronJob") => job::cron_job(object, old, out),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::autoscaler(&object["spec"], out),
         ("policy", "PodDisruptionBudget") => workload::disruption_budget(&object["spec"], out),
         ("", "Service") => network::service(object, out),
@@ -243,9 +245,7 @@ pub(crate) fn label_selector(selector: &Value, field: &str, out: &mut Causes) {
             )),
         }
         let key = expression["key"].as_str().unwrap_or("");
-        for problem in meta::qualified_problems(key) {
-            out.push(Cause::invalid(format!("{field}.key"), &json!(key), &problem));
-        }
+        texts(meta::qualified_problems(key), &json!(key), &format!("{field}.key"), out);
         for (j, value) in list(&expression["values"]) {
             for problem in meta::label_value_problems(value.as_str().unwrap_or("")) {
                 out.push(Cause::invalid(format!("{field}.values[{j}]"), value, &problem));

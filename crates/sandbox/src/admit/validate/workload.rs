@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::pod;
-use super::{Causes, is_empty, label_selector, list, non_negative, one_of, selects, texts};
+use super::pod::{self, known};
+use super::{Causes, is_empty, label_selector, list, non_negative, selects, texts};
 use crate::admit::meta;
 use crate::status::Cause;
 
-const MISMATCH: &str = "`selector` does not match template `labels`";
+pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// The checks every kind with a selector and a template shares.
 fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) {
@@ -149,6 +149,14 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// A count, or how many percent.
+fn amount_of(value: &Value) -> i64 {
+    match value {
+        Value::String(text) => text.strip_suffix('%').and_then(|t| t.parse().ok()).unwrap_or(0),
+        _ => value.as_i64().unwrap_or(0),
+    }
+}
+
 fn rolling(rolling: &Value, field: &str, out: &mut Causes) {
     count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
     count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
@@ -218,7 +226,8 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
             if !rolling["maxUnavailable"].is_null() {
                 let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
                 count_or_percent(&rolling["maxUnavailable"], field, out);
-                if is_zero(&rolling["maxUnavailable"]) {
+                // What is no percentage counts as none.
+                if amount_of(&rolling["maxUnavailable"]) == 0 {
                     out.push(Cause::invalid(field, &rolling["maxUnavailable"], "cannot be 0"));
                 }
                 percent_over(&rolling["maxUnavailable"], field, out);
@@ -235,43 +244,49 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
             ));
         }
     }
-    if let Some(name) = spec["serviceName"].as_str().filter(|name| !name.is_empty()) {
-        texts(meta::label_problems(name), &spec["serviceName"], "spec.serviceName", out);
-    }
     for key in ["whenDeleted", "whenScaled"] {
         let policy = &spec["persistentVolumeClaimRetentionPolicy"];
         if !policy.is_null() {
-            one_of(
-                &policy[key],
-                format!("spec.persistentVolumeClaimRetentionPolicy.{key}"),
-                &["Retain", "Delete"],
-                out,
-            );
+            let at = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
+            known(&policy[key], at, &["Retain", "Delete"], out);
         }
+    }
+    for (i, claim) in list(&spec["volumeClaimTemplates"]).filter(|_| new) {
+        super::storage::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
     }
     non_negative(&spec["replicas"], "spec.replicas".into(), out);
     non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
-    for (i, claim) in list(&spec["volumeClaimTemplates"]).filter(|_| new) {
-        super::storage::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
+    if let Some(name) = spec["serviceName"].as_str().filter(|name| new && !name.is_empty()) {
+        texts(meta::label_problems(name), &spec["serviceName"], "spec.serviceName", out);
     }
-    for (i, claim) in list(&spec["volumeClaimTemplates"]) {
-        let at = format!("spec.template.spec.volumes[{i}]");
-        match claim["metadata"]["name"].as_str().unwrap_or("") {
-            "" => {
-                out.push(Cause::required(format!("{at}.persistentVolumeClaim.claimName"), ""));
-                out.push(Cause::required(format!("{at}.name"), ""));
-            }
-            name => texts(meta::label_problems(name), &json!(name), &format!("{at}.name"), out),
+    let mut whole = spec.clone();
+    with_claims(&mut whole);
+    selector_and_template(&whole, "statefulset", out);
+    always_restarts(spec, "StatefulSet", out);
+}
+
+/// Every claim template is a volume of each pod, in place of one of its name the template lists, and
+/// the names pods have are not the template's to give.
+fn with_claims(spec: &mut Value) {
+    let mut volumes: Vec<Value> = Vec::new();
+    for (_, claim) in list(&spec["volumeClaimTemplates"]) {
+        let name = claim["metadata"]["name"].as_str().unwrap_or("");
+        if !volumes.iter().any(|volume| volume["name"] == name) {
+            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
         }
     }
-    selector_and_template(spec, "statefulset", out);
-    always_restarts(spec, "StatefulSet", out);
-    // Every claim template is a volume of each pod, whether or not the template lists it.
-    for (_, claim) in list(&spec["volumeClaimTemplates"]) {
-        let missing = format!("Not found: {}", claim["metadata"]["name"]);
-        out.retain(|cause| !(cause.message == missing && cause.field.contains(".volumeMounts[")));
+    let template = &mut spec["template"]["spec"];
+    if let Some(members) = template.as_object_mut() {
+        members.shift_remove("hostname");
+        members.shift_remove("subdomain");
     }
+    let own: Vec<Value> = list(&template["volumes"])
+        .filter(|(_, own)| !volumes.iter().any(|v| v["name"] == own["name"].as_str().unwrap_or("")))
+        .map(|(_, own)| own.clone())
+        .collect();
+    volumes.extend(own);
+    template["volumes"] = Value::Array(volumes);
 }
 
 pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
@@ -318,303 +333,10 @@ pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
     non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
 }
 
-pub(super) fn job(object: &Value, new: bool, out: &mut Causes) {
-    let spec = &object["spec"];
-    job_spec(spec, "spec", out);
-    if spec["selector"].is_null() {
-        out.push(Cause::required("spec.selector", ""));
-    } else {
-        label_selector(&spec["selector"], "spec.selector", out);
-    }
-    let uid = &object["metadata"]["uid"];
-    let generated = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
-    if new && spec["manualSelector"] != true && !spec["selector"].is_null() && spec["selector"] != generated {
-        out.push(Cause::invalid("spec.selector", &spec["selector"], "`selector` not auto-generated"));
-    }
-    let labels = &spec["template"]["metadata"]["labels"];
-    if !selects(&spec["selector"], labels) {
-        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
-    }
-}
-
-fn job_spec(spec: &Value, field: &str, out: &mut Causes) {
-    for key in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ] {
-        non_negative(&spec[key], format!("{field}.{key}"), out);
-    }
-    if spec["backoffLimitPerIndex"].is_null() && !spec["maxFailedIndexes"].is_null() {
-        let why = "when maxFailedIndexes is specified";
-        out.push(Cause::required(format!("{field}.backoffLimitPerIndex"), why));
-    }
-    if let Some(mode) = spec["completionMode"].as_str() {
-        if mode != "NonIndexed" && mode != "Indexed" {
-            out.push(Cause::not_supported(
-                format!("{field}.completionMode"),
-                &spec["completionMode"],
-                &["NonIndexed", "Indexed"],
-            ));
-        }
-        if mode == "Indexed" && spec["completions"].is_null() {
-            out.push(Cause::required(format!("{field}.completions"), "when completion mode is Indexed"));
-        }
-        if mode == "Indexed" && spec["parallelism"].as_i64().is_some_and(|n| n > 100_000) {
-            let why = "must be less than or equal to 100000 when completion mode is Indexed";
-            out.push(Cause::invalid(format!("{field}.parallelism"), &spec["parallelism"], why));
-        }
-    }
-    if let (Some(most), Some(all)) = (spec["maxFailedIndexes"].as_i64(), spec["completions"].as_i64())
-        && spec["completionMode"] == "Indexed"
-        && most > all
-    {
-        let why = "must be less than or equal to completions";
-        out.push(Cause::invalid(format!("{field}.maxFailedIndexes"), &spec["maxFailedIndexes"], why));
-    }
-    if spec["completionMode"] == "NonIndexed" {
-        for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
-            if !spec[key].is_null() {
-                let why = "requires indexed completion mode";
-                out.push(Cause::invalid(format!("{field}.{key}"), &spec[key], why));
-            }
-        }
-    }
-    failure_policy(spec, field, out);
-    success_policy(spec, field, out);
-    if let Some(policy) = spec["podReplacementPolicy"].as_str() {
-        let known: &[&str] =
-            if spec["podFailurePolicy"].is_null() { &["Failed", "TerminatingOrFailed"] } else { &["Failed"] };
-        if !known.contains(&policy) {
-            let at = format!("{field}.podReplacementPolicy");
-            out.push(Cause::not_supported(at, &spec["podReplacementPolicy"], known));
-        }
-    }
-    pod::template(&spec["template"], &format!("{field}.template"), out);
-    let at = format!("{field}.template.spec.restartPolicy");
-    match spec["template"]["spec"]["restartPolicy"].as_str().unwrap_or("") {
-        "" | "Always" => out.push(Cause::required(at, "valid values: \"OnFailure\", \"Never\"")),
-        "OnFailure" if !spec["podFailurePolicy"].is_null() => out.push(Cause::invalid(
-            at,
-            &spec["template"]["spec"]["restartPolicy"],
-            "only \"Never\" is supported when podFailurePolicy is specified",
-        )),
-        "OnFailure" | "Never" => {}
-        _ => out.push(Cause::not_supported(
-            at,
-            &spec["template"]["spec"]["restartPolicy"],
-            &["OnFailure", "Never"],
-        )),
-    }
-}
-
-pub(super) fn cron_job(object: &Value, out: &mut Causes) {
-    let spec = &object["spec"];
-    job_spec(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", out);
-    match spec["schedule"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("spec.schedule", "")),
-        schedule => {
-            if let Err(why) = crate::cron::Schedule::parse(schedule) {
-                out.push(Cause::invalid("spec.schedule", &spec["schedule"], &why));
-            } else if schedule.contains("TZ") {
-                out.push(Cause::invalid(
-                    "spec.schedule",
-                    &spec["schedule"],
-                    "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
-                ));
-            }
-        }
-    }
-    non_negative(&spec["startingDeadlineSeconds"], "spec.startingDeadlineSeconds".into(), out);
-    if let Some(zone) = spec["timeZone"].as_str() {
-        if zone.is_empty() {
-            out.push(Cause::invalid(
-                "spec.timeZone",
-                &spec["timeZone"],
-                "timeZone must be nil or non-empty string",
-            ));
-        } else if zone.eq_ignore_ascii_case("local") {
-            out.push(Cause::invalid(
-                "spec.timeZone",
-                &spec["timeZone"],
-                "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
-            ));
-        } else if jiff::tz::TimeZone::get(zone).is_err() {
-            out.push(Cause::invalid(
-                "spec.timeZone",
-                &spec["timeZone"],
-                &format!("unknown time zone {zone}"),
-            ));
-        }
-    }
-    one_of(&spec["concurrencyPolicy"], "spec.concurrencyPolicy".into(), &["Allow", "Forbid", "Replace"], out);
-    for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        non_negative(&spec[key], format!("spec.{key}"), out);
-    }
-    if meta::text(object, "name").len() > 52 {
-        out.push(Cause::invalid(
-            "metadata.name",
-            &object["metadata"]["name"],
-            "must be no more than 52 characters",
-        ));
-    }
-}
-
 pub(super) fn revision(object: &Value, out: &mut Causes) {
     non_negative(&object["revision"], "revision".into(), out);
     if object["data"].is_null() {
         out.push(Cause::required("data", "data is mandatory"));
-    }
-}
-
-/// What lets a job end well before all of it has.
-fn success_policy(spec: &Value, field: &str, out: &mut Causes) {
-    let policy = &spec["successPolicy"];
-    if !policy.is_object() {
-        return;
-    }
-    let at = format!("{field}.successPolicy");
-    if spec["completionMode"] != "Indexed" {
-        let names = [("SucceededIndexes", "succeededIndexes"), ("SucceededCount", "succeededCount")];
-        let rules: Vec<Value> =
-            list(&policy["rules"]).map(|(_, rule)| super::internal(rule, &names)).collect();
-        out.push(Cause::invalid(at, &json!({"Rules": rules}), "requires indexed completion mode"));
-        return;
-    }
-    if is_empty(&policy["rules"]) {
-        let why = "at least one rules must be specified when the successPolicy is specified";
-        out.push(Cause::required(format!("{at}.rules"), why));
-    }
-    for (i, rule) in list(&policy["rules"]) {
-        let at = format!("{at}.rules[{i}]");
-        if rule["succeededCount"].is_null() && rule["succeededIndexes"].is_null() {
-            let why = "at least one of succeededCount or succeededIndexes must be specified";
-            out.push(Cause::required(at.clone(), why));
-        }
-        let Some(completions) = spec["completions"].as_i64() else { continue };
-        let mut indexes = None;
-        if let Some(text) = rule["succeededIndexes"].as_str() {
-            let counted = count_indexes(text, completions);
-            indexes = Some(*counted.as_ref().unwrap_or(&0));
-            if let Err(why) = counted {
-                let why = format!("error parsing succeededIndexes: {why}");
-                out.push(Cause::invalid(format!("{at}.succeededIndexes"), &rule["succeededIndexes"], &why));
-            }
-        }
-        let at = format!("{at}.succeededCount");
-        non_negative(&rule["succeededCount"], at.clone(), out);
-        let Some(count) = rule["succeededCount"].as_i64() else { continue };
-        let mut at_most = |most: i64, what: &str| {
-            if count > most {
-                let why = format!("must be less than or equal to {most} (the number of {what})");
-                out.push(Cause::invalid(at.clone(), &rule["succeededCount"], &why));
-            }
-        };
-        at_most(completions, "specified completions");
-        if let Some(indexes) = indexes {
-            at_most(indexes, "indexes in the specified succeededIndexes field");
-        }
-    }
-}
-
-/// How many indexes a list such as `0,2-4` names.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
-    let (mut total, mut last) = (0, None);
-    for part in text.split(',').filter(|_| !text.is_empty()) {
-        let ends: Vec<&str> = part.split('-').collect();
-        if ends.len() > 2 {
-            return Err(format!(
-                "the fragment {part:?} violates the requirement that an index interval can have at most two parts separated by '-'"
-            ));
-        }
-        for (i, end) in ends.into_iter().enumerate() {
-            let Ok(index) = end.parse::<i64>() else {
-                return Err(format!("cannot convert string to integer for index: {end:?}"));
-            };
-            if index >= completions {
-                return Err(format!("too large index: {end:?}"));
-            }
-            if let Some(last) = last.filter(|last| *last >= index) {
-                return Err(format!("non-increasing order, previous: {last}, current: {index}"));
-            }
-            // The second of two ends stands for all those after the first.
-            total += last.filter(|_| i == 1).map_or(1, |first| index - first);
-            last = Some(index);
-        }
-    }
-    Ok(total)
-}
-
-/// What ends a job early, or does not count against it.
-fn failure_policy(spec: &Value, field: &str, out: &mut Causes) {
-    let policy = &spec["podFailurePolicy"];
-    if policy.is_null() {
-        return;
-    }
-    let at = format!("{field}.podFailurePolicy");
-    for (i, rule) in list(&policy["rules"]) {
-        let at = format!("{at}.rules[{i}]");
-        let actions = ["Count", "FailIndex", "FailJob", "Ignore"];
-        match rule["action"].as_str().unwrap_or("") {
-            "" => out.push(Cause::required(
-                format!("{at}.action"),
-                "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]",
-            )),
-            "FailIndex" if spec["backoffLimitPerIndex"].is_null() => out.push(Cause::invalid(
-                format!("{at}.action"),
-                &rule["action"],
-                "requires the backoffLimitPerIndex to be set",
-            )),
-            action if actions.contains(&action) => {}
-            _ => out.push(Cause::not_supported(format!("{at}.action"), &rule["action"], &actions)),
-        }
-        let codes = &rule["onExitCodes"];
-        let conditions = !is_empty(&rule["onPodConditions"]);
-        if !codes.is_null() {
-            let at = format!("{at}.onExitCodes");
-            if is_empty(&codes["operator"]) {
-                out.push(Cause::required(format!("{at}.operator"), "valid values: [\"In\" \"NotIn\"]"));
-            } else {
-                one_of(&codes["operator"], format!("{at}.operator"), &["In", "NotIn"], out);
-            }
-            for (j, code) in list(&codes["values"]) {
-                if codes["operator"] == "In" && *code == json!(0) {
-                    out.push(Cause::invalid(
-                        format!("{at}.values[{j}]"),
-                        code,
-                        "must not be 0 for the In operator",
-                    ));
-                }
-            }
-            if is_empty(&codes["values"]) {
-                out.push(Cause::invalid(
-                    format!("{at}.values"),
-                    &codes["values"],
-                    "at least one value is required",
-                ));
-            }
-        }
-        for (j, condition) in list(&rule["onPodConditions"]) {
-            let at = format!("{at}.onPodConditions[{j}]");
-            let kind = condition["type"].as_str().unwrap_or("");
-            texts(meta::qualified_problems(kind), &json!(kind), &format!("{at}.type"), out);
-            one_of(&condition["status"], format!("{at}.status"), &["False", "True", "Unknown"], out);
-        }
-        match (codes.is_null(), conditions) {
-            (false, true) => {
-                let why = "specifying both OnExitCodes and OnPodConditions is not supported";
-                out.push(Cause::invalid_unshown(at, why));
-            }
-            (true, false) => {
-                let why = "specifying one of OnExitCodes and OnPodConditions is required";
-                out.push(Cause::invalid_unshown(at, why));
-            }
-            _ => {}
-        }
     }
 }
 

@@ -1,89 +1,181 @@
-//! Validation of containers: names, images, ports and mounts.
+//! Validation of containers: names, images, ports and what makes them start again.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::claims::Claims;
 use super::confinement::confinement;
 use super::environment::{env, sources};
+use super::mounts::{devices, mounts};
 use super::probes::{Grace, lifecycle, probe};
-use super::resources::{pages_alone, resources};
-use super::volumes::climbs;
+use super::resources::resources;
+use super::volumes::Volumes;
+use super::{hosts, text};
 use crate::admit::meta;
 use crate::admit::validate::{Causes, is_empty, list, one_of, port_number, texts};
 use crate::status::Cause;
 
-pub(super) fn containers(spec: &Value, volumes: &BTreeSet<String>, field: &str, out: &mut Causes) {
+const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+
+pub(super) fn containers(
+    spec: &Value,
+    volumes: &Volumes<'_>,
+    claims: &Claims,
+    field: &str,
+    out: &mut Causes,
+) {
     if is_empty(&spec["containers"]) {
         out.push(Cause::required(format!("{field}.containers"), ""));
     }
     let grace = Grace::of(spec);
-    let mut regular = BTreeSet::new();
-    for (i, container) in list(&spec["containers"]) {
-        let at = format!("{field}.containers[{i}]");
-        common(container, volumes, &at, out);
-        let name = container["name"].as_str().unwrap_or("");
-        if !regular.insert(name.to_owned()) {
-            out.push(Cause::duplicate(format!("{at}.name"), &container["name"]));
-        }
-        restart_policy(&container["restartPolicy"], &at, out);
+    let common = |container: &Value, at: &str, out: &mut Causes| {
+        common(container, spec, volumes, claims, at, out);
+    };
+    let moments = |container: &Value, at: &str, out: &mut Causes| {
         lifecycle(&container["lifecycle"], grace, &format!("{at}.lifecycle"), out);
-        for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        for kind in PROBES {
             probe(&container[kind], kind, grace, &format!("{at}.{kind}"), out);
         }
+    };
+    let mut all = BTreeSet::new();
+    for (i, container) in list(&spec["containers"]) {
+        let at = format!("{field}.containers[{i}]");
+        common(container, &at, out);
+        if !all.insert(text(container, "name")) {
+            out.push(Cause::duplicate(format!("{at}.name"), &json!(text(container, "name"))));
+        }
+        moments(container, &at, out);
+        restarts(container, &at, out);
     }
-    let mut all = regular;
+    hosts::taken_once(list(&spec["containers"]), &format!("{field}.containers"), out);
     for (i, container) in list(&spec["initContainers"]) {
         let at = format!("{field}.initContainers[{i}]");
-        common(container, volumes, &at, out);
-        let name = container["name"].as_str().unwrap_or("");
-        if !all.insert(name.to_owned()) && !name.is_empty() {
+        common(container, &at, out);
+        restarts(container, &at, out);
+        let name = text(container, "name");
+        if all.contains(name) {
             out.push(Cause::duplicate(format!("{at}.name"), &container["name"]));
+        } else if !name.is_empty() {
+            all.insert(name);
         }
-        restart_policy(&container["restartPolicy"], &at, out);
-        let sidecar = container["restartPolicy"] == "Always";
-        if sidecar {
-            lifecycle(&container["lifecycle"], grace, &format!("{at}.lifecycle"), out);
-            for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
-                probe(&container[kind], kind, grace, &format!("{at}.{kind}"), out);
-            }
-        } else {
-            for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
-                if !container[key].is_null() {
-                    out.push(Cause::forbidden(
-                        format!("{at}.{key}"),
-                        "may not be set for init containers without restartPolicy=Always",
-                    ));
-                }
-            }
+        // Each is the only one to run in its turn.
+        hosts::taken_once([(0, container)].into_iter(), &format!("{field}.initContainers"), out);
+        if container["restartPolicy"] == "Always" {
+            moments(container, &at, out);
+            continue;
+        }
+        for key in ["lifecycle"].iter().chain(&PROBES).filter(|key| !container[**key].is_null()) {
+            let why = "may not be set for init containers without restartPolicy=Always";
+            out.push(Cause::forbidden(format!("{at}.{key}"), why));
+        }
+        for (j, _) in
+            list(&container["resizePolicy"]).filter(|(_, p)| p["restartPolicy"] == "RestartContainer")
+        {
+            out.push(Cause::invalid(
+                format!("{at}.resizePolicy[{j}].restartPolicy"),
+                &json!("RestartContainer"),
+                "must not be set to 'RestartContainer' for non-sidecar initContainers",
+            ));
         }
     }
+    let others = all.clone();
     for (i, container) in list(&spec["ephemeralContainers"]) {
         let at = format!("{field}.ephemeralContainers[{i}]");
-        common(container, volumes, &at, out);
+        common(container, &at, out);
+        padding(container, &at, out);
+        if !all.insert(text(container, "name")) {
+            out.push(Cause::duplicate(format!("{at}.name"), &json!(text(container, "name"))));
+        }
+        let target = text(container, "targetContainerName");
+        if !target.is_empty() && !others.contains(target) {
+            out.push(Cause::not_found(format!("{at}.targetContainerName"), &json!(target)));
+        }
+        only_for_debugging(container, &at, out);
     }
 }
 
-/// A container may be started again by a rule of its own.
-fn restart_policy(policy: &Value, at: &str, out: &mut Causes) {
-    if !policy.is_null() {
-        one_of(policy, format!("{at}.restartPolicy"), &["Always", "Never", "OnFailure"], out);
+/// What a container that is added to a running pod cannot have.
+fn only_for_debugging(container: &Value, at: &str, out: &mut Causes) {
+    const WHY: &str = "cannot be set for an Ephemeral Container";
+    let never = ["ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"];
+    for key in never.iter().chain(&PROBES).chain(&["lifecycle"]).filter(|key| !is_empty(&container[**key])) {
+        out.push(Cause::forbidden(format!("{at}.{key}"), WHY));
+    }
+    for (i, mount) in list(&container["volumeMounts"]) {
+        for key in ["subPath", "subPathExpr"].iter().filter(|key| !is_empty(&mount[**key])) {
+            out.push(Cause::forbidden(format!("{at}.volumeMounts[{i}].{key}"), WHY));
+        }
     }
 }
 
-fn common(container: &Value, volumes: &BTreeSet<String>, at: &str, out: &mut Causes) {
-    match container["name"].as_str().unwrap_or("") {
+/// Images of pods are not padded; those of templates may be.
+pub(super) fn padding(container: &Value, at: &str, out: &mut Causes) {
+    let image = text(container, "image");
+    if image.trim() != image {
+        let why = "must not have leading or trailing whitespace";
+        out.push(Cause::invalid(format!("{at}.image"), &container["image"], why));
+    }
+}
+
+/// A container may be started again by a policy and rules of its own.
+fn restarts(container: &Value, at: &str, out: &mut Causes) {
+    let (policy, rules) = (&container["restartPolicy"], &container["restartPolicyRules"]);
+    let count = rules.as_array().map_or(0, Vec::len);
+    if policy.is_null() {
+        if count == 0 {
+            return;
+        }
+        let why = "must specify restartPolicy when restart rules are used";
+        out.push(Cause::required(format!("{at}.restartPolicy"), why));
+        if at.contains(".initContainers[") {
+            return;
+        }
+    } else {
+        known(policy, format!("{at}.restartPolicy"), &["Always", "Never", "OnFailure"], out);
+    }
+    let at = format!("{at}.restartPolicyRules");
+    if count > 20 {
+        out.push(Cause::too_many(&at, count, 20));
+    }
+    for (i, rule) in list(rules) {
+        let at = format!("{at}[{i}]");
+        known(&rule["action"], format!("{at}.action"), &["Restart", "RestartAllContainers"], out);
+        let codes = &rule["exitCodes"];
+        if codes.is_null() {
+            out.push(Cause::required(format!("{at}.exitCodes"), "must be specified"));
+            continue;
+        }
+        known(&codes["operator"], format!("{at}.exitCodes.operator"), &["In", "NotIn"], out);
+        let values = codes["values"].as_array().map_or(0, Vec::len);
+        if values > 255 {
+            out.push(Cause::too_many(format!("{at}.exitCodes.values"), values, 255));
+        }
+    }
+}
+
+/// One of a set of words, of which the empty one is none.
+pub(in crate::admit::validate) fn known(value: &Value, field: String, words: &[&str], out: &mut Causes) {
+    let word = value.as_str().unwrap_or("");
+    if !words.contains(&word) {
+        out.push(Cause::not_supported(field, &json!(word), words));
+    }
+}
+
+fn common(
+    container: &Value,
+    spec: &Value,
+    volumes: &Volumes<'_>,
+    claims: &Claims,
+    at: &str,
+    out: &mut Causes,
+) {
+    match text(container, "name") {
         "" => out.push(Cause::required(format!("{at}.name"), "")),
         name => texts(meta::label_problems(name), &container["name"], &format!("{at}.name"), out),
     }
-    match container["image"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required(format!("{at}.image"), "")),
-        image if image.trim() != image => out.push(Cause::invalid(
-            format!("{at}.image"),
-            &container["image"],
-            "must not have leading or trailing whitespace",
-        )),
-        _ => {}
+    if is_empty(&container["image"]) {
+        out.push(Cause::required(format!("{at}.image"), ""));
     }
     one_of(
         &container["terminationMessagePolicy"],
@@ -95,15 +187,31 @@ fn common(container: &Value, volumes: &BTreeSet<String>, at: &str, out: &mut Cau
     env(&container["env"], &format!("{at}.env"), out);
     sources(&container["envFrom"], &format!("{at}.envFrom"), out);
     mounts(container, volumes, at, out);
-    one_of(
-        &container["imagePullPolicy"],
-        format!("{at}.imagePullPolicy"),
-        &["Always", "IfNotPresent", "Never"],
-        out,
-    );
-    resources(&container["resources"], &format!("{at}.resources"), out);
-    pages_alone(&container["resources"], &format!("{at}.resources"), out);
-    confinement(&container["securityContext"], &format!("{at}.securityContext"), out);
+    devices(container, volumes, at, out);
+    let policies = ["Always", "IfNotPresent", "Never"];
+    one_of(&container["imagePullPolicy"], format!("{at}.imagePullPolicy"), &policies, out);
+    resources(&container["resources"], claims, &format!("{at}.resources"), out);
+    resizing(&container["resizePolicy"], &spec["restartPolicy"], &format!("{at}.resizePolicy"), out);
+    let own_users = spec["hostUsers"] == false;
+    confinement(&container["securityContext"], own_users, &format!("{at}.securityContext"), out);
+}
+
+/// What happens to a container whose resources change.
+fn resizing(policies: &Value, restart: &Value, field: &str, out: &mut Causes) {
+    const RESOURCES: &[&str] = &["cpu", "memory"];
+    let mut seen = BTreeSet::new();
+    for (i, policy) in list(policies) {
+        let resource = text(policy, "resourceName");
+        if !seen.insert(resource) {
+            out.push(Cause::duplicate(format!("{field}[{i}]"), &json!(resource)));
+        }
+        one_of(&policy["resourceName"], field.to_owned(), RESOURCES, out);
+        one_of(&policy["restartPolicy"], field.to_owned(), &["NotRequired", "RestartContainer"], out);
+        if *restart == "Never" && policy["restartPolicy"] != "NotRequired" {
+            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            out.push(Cause::invalid(field, &json!(text(policy, "restartPolicy")), why));
+        }
+    }
 }
 
 /// What is wrong with the name of a port.
@@ -151,38 +259,5 @@ fn ports(ports: &Value, field: &str, out: &mut Causes) {
             port_number(&port["hostPort"], format!("{at}.hostPort"), out);
         }
         one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
-    }
-}
-
-fn mounts(container: &Value, volumes: &BTreeSet<String>, at: &str, out: &mut Causes) {
-    let mut paths = BTreeSet::new();
-    for (i, mount) in list(&container["volumeMounts"]) {
-        let list_at = format!("{at}.volumeMounts");
-        let at = format!("{at}.volumeMounts[{i}]");
-        let name = mount["name"].as_str().unwrap_or("");
-        if name.is_empty() {
-            out.push(Cause::required(format!("{at}.name"), ""));
-        }
-        if !volumes.contains(name) {
-            out.push(Cause::not_found(format!("{at}.name"), &json!(name)));
-        }
-        if mount["subPath"].as_str().is_some_and(climbs) {
-            let field = format!("{list_at}.subPath");
-            out.push(Cause::invalid(field, &mount["subPath"], "must not contain '..'"));
-        }
-        let path = mount["mountPath"].as_str().unwrap_or("");
-        if path.is_empty() {
-            out.push(Cause::required(format!("{at}.mountPath"), ""));
-        }
-        if !paths.insert(path.to_owned()) {
-            out.push(Cause::invalid(format!("{at}.mountPath"), &json!(path), "must be unique"));
-        }
-        if let Some(way) = mount["mountPropagation"].as_str() {
-            let known = ["Bidirectional", "HostToContainer", "None"];
-            if !known.contains(&way) {
-                let field = format!("{list_at}.mountPropagation");
-                out.push(Cause::not_supported(field, &mount["mountPropagation"], &known));
-            }
-        }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::containers::known;
+use super::text;
 use crate::admit::meta;
 use crate::admit::validate::{Causes, is_empty, label_selector, list, one_of, texts};
 use crate::status::Cause;
@@ -23,102 +25,182 @@ pub(super) fn gates(gates: &Value, field: &str, out: &mut Causes) {
 pub(super) fn spread(constraints: &Value, field: &str, out: &mut Causes) {
     for (i, constraint) in list(constraints) {
         let at = format!("{field}[{i}]");
-        if constraint["maxSkew"].as_i64().unwrap_or(0) <= 0 {
-            let shown =
-                if constraint["maxSkew"].is_null() { json!(0) } else { constraint["maxSkew"].clone() };
-            out.push(Cause::invalid(format!("{at}.maxSkew"), &shown, "must be greater than zero"));
+        let (key, action) = (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
+        let skew = constraint["maxSkew"].as_i64().unwrap_or(0);
+        if skew <= 0 {
+            out.push(Cause::invalid(format!("{at}.maxSkew"), &json!(skew), "must be greater than zero"));
         }
-        if is_empty(&constraint["topologyKey"]) {
+        if key.is_empty() {
             out.push(Cause::required(format!("{at}.topologyKey"), "can not be empty"));
         }
-        let unsatisfiable = &constraint["whenUnsatisfiable"];
-        if !matches!(unsatisfiable.as_str(), Some("DoNotSchedule" | "ScheduleAnyway")) {
-            out.push(Cause::not_supported(
-                format!("{at}.whenUnsatisfiable"),
-                &json!(unsatisfiable.as_str().unwrap_or("")),
-                &["DoNotSchedule", "ScheduleAnyway"],
-            ));
+        let actions = ["DoNotSchedule", "ScheduleAnyway"];
+        known(&constraint["whenUnsatisfiable"], format!("{at}.whenUnsatisfiable"), &actions, out);
+        let again = |(_, other): (usize, &Value)| {
+            text(other, "topologyKey") == key && text(other, "whenUnsatisfiable") == action
+        };
+        if list(constraints).skip(i + 1).any(again) {
+            let at = format!("{at}.{{topologyKey, whenUnsatisfiable}}");
+            out.push(Cause::duplicate(at, &json!(format!("{{{key}, {action}}}"))));
         }
-        if constraint["minDomains"].as_i64().is_some_and(|n| n <= 0) {
-            let why = "must be greater than zero";
-            out.push(Cause::invalid(format!("{at}.minDomains"), &constraint["minDomains"], why));
-        }
-        for key in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            if let Some(policy) = constraint[key].as_str().filter(|p| !matches!(*p, "Honor" | "Ignore")) {
-                out.push(Cause::not_supported(format!("{at}.{key}"), &json!(policy), &["Honor", "Ignore"]));
+        let fewest = &constraint["minDomains"];
+        if let Some(count) = fewest.as_i64() {
+            let at = format!("{at}.minDomains");
+            if count <= 0 {
+                out.push(Cause::invalid(&at, fewest, "must be greater than zero"));
+            }
+            if action != "DoNotSchedule" {
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                out.push(Cause::invalid(at, fewest, &why));
             }
         }
+        for key in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            if !constraint[key].is_null() {
+                known(&constraint[key], format!("{at}.{key}"), &["Honor", "Ignore"], out);
+            }
+        }
+        label_keys(constraint, &at, out);
         label_selector(&constraint["labelSelector"], &format!("{at}.labelSelector"), out);
     }
 }
 
+/// Keys of labels whose values are taken from the pod itself.
+fn label_keys(term: &Value, at: &str, out: &mut Causes) {
+    let selector = &term["labelSelector"];
+    for kind in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let at = format!("{at}.{kind}");
+        if !is_empty(&term[kind]) && selector.is_null() {
+            out.push(Cause::forbidden(at, "must not be specified when labelSelector is not set"));
+            continue;
+        }
+        for (i, key) in list(&term[kind]) {
+            let key = key.as_str().unwrap_or("");
+            texts(meta::qualified_problems(key), &json!(key), &format!("{at}[{i}]"), out);
+        }
+    }
+    let position =
+        |key: &str| list(&term["matchLabelKeys"]).filter(|(_, k)| **k == key).map(|(i, _)| i).last();
+    let mut selected: BTreeSet<&str> =
+        selector["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    for (_, expression) in list(&selector["matchExpressions"]) {
+        let key = text(expression, "key");
+        if let Some(i) = position(key).filter(|_| selected.contains(key)) {
+            let why = "exists in both matchLabelKeys and labelSelector";
+            out.push(Cause::invalid(format!("{at}[{i}]"), &json!(key), why));
+        }
+        selected.insert(key);
+    }
+    for (i, key) in list(&term["matchLabelKeys"]) {
+        if list(&term["mismatchLabelKeys"]).any(|(_, other)| other == key) {
+            let why = "exists in both matchLabelKeys and mismatchLabelKeys";
+            out.push(Cause::invalid(format!("{at}.matchLabelKeys[{i}]"), key, why));
+        }
+    }
+}
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
 pub(super) fn affinity(affinity: &Value, field: &str, out: &mut Causes) {
-    let required = &affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let at = format!("{field}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution");
+    let nodes = &affinity["nodeAffinity"];
+    let at = format!("{field}.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+    let required = &nodes[REQUIRED];
     if required.is_object() && is_empty(&required["nodeSelectorTerms"]) {
-        out.push(Cause::required(
-            format!("{at}.nodeSelectorTerms"),
-            "must have at least one node selector term",
-        ));
+        out.push(Cause::required(&at, "must have at least one node selector term"));
     }
     for (i, term) in list(&required["nodeSelectorTerms"]) {
-        for (j, expression) in list(&term["matchExpressions"]) {
-            let at = format!("{at}.nodeSelectorTerms[{i}].matchExpressions[{j}]");
-            let values = expression["values"].as_array().map_or(0, Vec::len);
-            match expression["operator"].as_str().unwrap_or("") {
-                "In" | "NotIn" if values == 0 => out.push(Cause::required(
-                    format!("{at}.values"),
-                    "must be specified when `operator` is 'In' or 'NotIn'",
-                )),
-                "Exists" | "DoesNotExist" if values > 0 => out.push(Cause::forbidden(
-                    format!("{at}.values"),
-                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-                )),
-                "Gt" | "Lt" if values != 1 => out.push(Cause::required(
-                    format!("{at}.values"),
-                    "must be specified single value when `operator` is 'Lt' or 'Gt'",
-                )),
-                "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-                _ => out.push(Cause::invalid(
-                    format!("{at}.operator"),
-                    &expression["operator"],
-                    "not a valid selector operator",
-                )),
-            }
-        }
+        node_term(term, true, &format!("{at}[{i}]"), out);
     }
-    let weight = |term: &Value, at: &str, out: &mut Causes| {
-        if !term["weight"].as_i64().is_some_and(|w| (1..=100).contains(&w)) {
-            let shown = if term["weight"].is_null() { json!(0) } else { term["weight"].clone() };
-            out.push(Cause::invalid(format!("{at}.weight"), &shown, "must be in the range 1-100"));
-        }
-    };
-    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-    for (i, term) in list(&affinity["nodeAffinity"][preferred]) {
-        weight(term, &format!("{field}.nodeAffinity.{preferred}[{i}]"), out);
+    for (i, term) in list(&nodes[PREFERRED]) {
+        let at = format!("{field}.nodeAffinity.{PREFERRED}[{i}]");
+        weight(term, &at, out);
+        node_term(&term["preference"], false, &format!("{at}.preference"), out);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
-        for (i, term) in list(&affinity[kind][preferred]) {
-            let at = format!("{field}.{kind}.{preferred}[{i}]");
-            weight(term, &at, out);
-            let at = format!("{at}.podAffinityTerm.topologyKey");
-            let key = term["podAffinityTerm"]["topologyKey"].as_str().unwrap_or("");
-            if key.is_empty() {
-                out.push(Cause::required(&at, "can not be empty"));
-            }
-            texts(meta::qualified_problems(key), &json!(key), &at, out);
+        for (i, term) in list(&affinity[kind][REQUIRED]) {
+            pod_term(term, &format!("{field}.{kind}.{REQUIRED}[{i}]"), out);
         }
-        let terms = &affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"];
-        for (i, term) in list(terms) {
-            let at = format!("{field}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{i}]");
-            if is_empty(&term["topologyKey"]) {
-                out.push(Cause::required(format!("{at}.topologyKey"), "can not be empty"));
-            }
-            let key = term["topologyKey"].as_str().unwrap_or("");
-            texts(meta::qualified_problems(key), &json!(key), &format!("{at}.topologyKey"), out);
-            label_selector(&term["labelSelector"], &format!("{at}.labelSelector"), out);
+        for (i, term) in list(&affinity[kind][PREFERRED]) {
+            let at = format!("{field}.{kind}.{PREFERRED}[{i}]");
+            weight(term, &at, out);
+            pod_term(&term["podAffinityTerm"], &format!("{at}.podAffinityTerm"), out);
         }
     }
+}
+
+fn weight(term: &Value, at: &str, out: &mut Causes) {
+    let weight = term["weight"].as_i64().unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        out.push(Cause::invalid(format!("{at}.weight"), &json!(weight), "must be in the range 1-100"));
+    }
+}
+
+/// What selects nodes. Values that no label can have are let through where nothing depends on them.
+fn node_term(term: &Value, strict: bool, at: &str, out: &mut Causes) {
+    const BAD: &str = "not a valid selector operator";
+    for (j, expression) in list(&term["matchExpressions"]) {
+        let at = format!("{at}.matchExpressions[{j}]");
+        let values = expression["values"].as_array().map_or(0, Vec::len);
+        match text(expression, "operator") {
+            "In" | "NotIn" if values == 0 => out.push(Cause::required(
+                format!("{at}.values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            )),
+            "Exists" | "DoesNotExist" if values > 0 => out.push(Cause::forbidden(
+                format!("{at}.values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )),
+            "Gt" | "Lt" if values != 1 => out.push(Cause::required(
+                format!("{at}.values"),
+                "must be specified single value when `operator` is 'Lt' or 'Gt'",
+            )),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+            other => out.push(Cause::invalid(format!("{at}.operator"), &json!(other), BAD)),
+        }
+        let key = text(expression, "key");
+        texts(meta::qualified_problems(key), &json!(key), &format!("{at}.key"), out);
+        for (k, value) in list(&expression["values"]).filter(|_| strict) {
+            let problems = meta::label_value_problems(value.as_str().unwrap_or(""));
+            texts(problems, value, &format!("{at}.values[{k}]"), out);
+        }
+    }
+    for (j, expression) in list(&term["matchFields"]) {
+        let at = format!("{at}.matchFields[{j}]");
+        match text(expression, "operator") {
+            "In" | "NotIn" if expression["values"].as_array().map_or(0, Vec::len) != 1 => {
+                let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+                out.push(Cause::required(format!("{at}.values"), why));
+            }
+            "In" | "NotIn" => {}
+            other => out.push(Cause::invalid(format!("{at}.operator"), &json!(other), BAD)),
+        }
+        if text(expression, "key") != "metadata.name" {
+            let key = json!(text(expression, "key"));
+            out.push(Cause::invalid(format!("{at}.key"), &key, "not a valid field selector key"));
+            continue;
+        }
+        for (k, value) in list(&expression["values"]) {
+            let problems = meta::subdomain_problems(value.as_str().unwrap_or(""));
+            texts(problems, value, &format!("{at}.values[{k}]"), out);
+        }
+    }
+}
+
+/// What selects pods, and how near or far.
+fn pod_term(term: &Value, at: &str, out: &mut Causes) {
+    for key in ["labelSelector", "namespaceSelector"] {
+        label_selector(&term[key], &format!("{at}.{key}"), out);
+    }
+    for (_, name) in list(&term["namespaces"]) {
+        let problems = meta::label_problems(name.as_str().unwrap_or(""));
+        texts(problems, name, &format!("{at}.namespace"), out);
+    }
+    label_keys(term, at, out);
+    let key = text(term, "topologyKey");
+    let at = format!("{at}.topologyKey");
+    if key.is_empty() {
+        out.push(Cause::required(&at, "can not be empty"));
+    }
+    texts(meta::qualified_problems(key), &json!(key), &at, out);
 }
 
 pub(crate) fn tolerations(tolerations: &Value, field: &str, out: &mut Causes) {
@@ -147,8 +229,12 @@ pub(crate) fn tolerations(tolerations: &Value, field: &str, out: &mut Causes) {
             ));
         }
         match operator {
-            "" | "Equal" | "Lt" | "Gt" => {
-                texts(meta::label_value_problems(value), &json!(value), &format!("{at}.operator"), out);
+            "" | "Equal" => {
+                let problems = meta::label_value_problems(value);
+                if !problems.is_empty() {
+                    let why = problems.join(";");
+                    out.push(Cause::invalid(format!("{at}.operator"), &json!(value), &why));
+                }
             }
             "Exists" => {
                 if !value.is_empty() {
@@ -159,11 +245,13 @@ pub(crate) fn tolerations(tolerations: &Value, field: &str, out: &mut Causes) {
                     ));
                 }
             }
-            _ => out.push(Cause::not_supported(
-                format!("{at}.operator"),
-                &json!(operator),
-                &["Equal", "Exists"],
-            )),
+            _ => {
+                let all: &[&str] = match operator {
+                    "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
+                    _ => &["Equal", "Exists"],
+                };
+                out.push(Cause::not_supported(format!("{at}.operator"), &json!(operator), all));
+            }
         }
         if !effect.is_empty() {
             one_of(

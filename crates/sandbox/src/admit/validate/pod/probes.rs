@@ -1,8 +1,10 @@
 //! Validation of probes and of what happens at a container's start and end.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::admit::validate::{Causes, is_empty, non_negative, one_of, port_number, port_or_name};
+use super::containers::known;
+use super::text;
+use crate::admit::validate::{Causes, is_empty, list, non_negative, port_number, port_or_name};
 use crate::status::Cause;
 
 /// How many seconds a pod has to end.
@@ -16,6 +18,8 @@ impl Grace {
         Grace(if seconds < 0 { 1 } else { seconds })
     }
 }
+
+const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
 
 pub(super) fn lifecycle(lifecycle: &Value, grace: Grace, field: &str, out: &mut Causes) {
     for moment in ["postStart", "preStop"] {
@@ -42,6 +46,13 @@ pub(super) fn probe(probe: &Value, kind: &str, grace: Grace, field: &str, out: &
             "must be greater than 0",
         ));
     }
+    if kind == "readinessProbe" && !probe["terminationGracePeriodSeconds"].is_null() {
+        out.push(Cause::invalid(
+            format!("{field}.terminationGracePeriodSeconds"),
+            &probe["terminationGracePeriodSeconds"],
+            "must not be set for readinessProbes",
+        ));
+    }
     if kind != "readinessProbe" && probe["successThreshold"].as_i64() != Some(1) {
         out.push(Cause::invalid(
             format!("{field}.successThreshold"),
@@ -65,13 +76,21 @@ fn handler(handler: &Value, grace: Grace, field: &str, out: &mut Causes) {
         }
         let action = &handler[kind];
         match kind {
+            "grpc" if field.contains(".lifecycle.") => given -= 1,
+            "sleep" if !field.contains(".lifecycle.") => given -= 1,
             "exec" if is_empty(&action["command"]) => out.push(Cause::required(format!("{at}.command"), "")),
             "httpGet" => {
                 if is_empty(&action["path"]) {
                     out.push(Cause::required(format!("{at}.path"), ""));
                 }
                 port_or_name(&action["port"], format!("{at}.port"), out);
-                one_of(&action["scheme"], format!("{at}.scheme"), &["HTTP", "HTTPS"], out);
+                known(&action["scheme"], format!("{at}.scheme"), &["HTTP", "HTTPS"], out);
+                for (_, header) in list(&action["httpHeaders"]) {
+                    let name = text(header, "name");
+                    if name.is_empty() || !name.bytes().all(|b| b == b'-' || b.is_ascii_alphanumeric()) {
+                        out.push(Cause::invalid(format!("{at}.httpHeaders"), &json!(name), HEADER));
+                    }
+                }
             }
             "tcpSocket" => port_or_name(&action["port"], format!("{at}.port"), out),
             "grpc" => port_number(&action["port"], format!("{at}.port"), out),
