@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipway_manifest::decode::VOLUME_FIELDS;
 
-use super::validate::{declared_claim, internal, list};
+use super::validate::{declared_claim, internal, list, service_range_update};
 use crate::status::Cause;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -26,6 +26,8 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     ),
     (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
     (("node.k8s.io", "RuntimeClass"), &["handler"]),
+    (("networking.k8s.io", "IPAddress"), &["spec.parentRef"]),
+    (("apps", "ControllerRevision"), &["data"]),
     (("discovery.k8s.io", "EndpointSlice"), &["addressType"]),
     (("storage.k8s.io", "CSIStorageCapacity"), &["nodeTopology", "storageClassName"]),
     (("storage.k8s.io", "VolumeAttachment"), &["spec"]),
@@ -72,13 +74,15 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 if *path == "spec.volumeClaimTemplates" && shown.is_array() {
                     shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
                 }
-                if kind.0 == "resource.k8s.io" {
+                if kind == ("resource.k8s.io", "ResourceClaimTemplate") {
                     shown = internal_devices(&shown);
                 }
                 if matches!(
                     kind,
                     ("storage.k8s.io", "StorageClass" | "VolumeAttachment")
                         | ("discovery.k8s.io" | "node.k8s.io", _)
+                        | ("resource.k8s.io", "ResourceClaim")
+                        | ("networking.k8s.io", "IPAddress")
                 ) {
                     shown = Value::Null;
                 }
@@ -109,6 +113,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 }
             }
         }
+        ("networking.k8s.io", "ServiceCIDR") => service_range_update(&new["spec"], &old["spec"], out),
         ("node.k8s.io", "RuntimeClass") if new["handler"].as_str().is_none_or(str::is_empty) => {
             out.push(Cause::required("handler", ""));
         }

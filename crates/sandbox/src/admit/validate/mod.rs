@@ -2,6 +2,7 @@
 
 mod address;
 mod autoscaler;
+mod cluster;
 mod config;
 mod device;
 mod flow;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use super::meta;
 use crate::status::Cause;
 
+pub(crate) use cluster::service_range_update;
 pub(crate) use config::newer_event;
 pub(crate) use device::declared_claim;
 pub(crate) use pod::port_name_problems;
@@ -77,6 +79,17 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policies::policy(object, out),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             policies::binding(&object["spec"], out);
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            policies::mutating(&object["spec"], out)
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            policies::mutating_binding(&object["spec"], out);
+        }
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(object, out),
+        ("networking.k8s.io", "IPAddress") if old.is_none() => cluster::address(&object["spec"], out),
+        ("networking.k8s.io", "ServiceCIDR") if old.is_none() => {
+            cluster::service_range(&object["spec"], out);
         }
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(&object["spec"], out),
         ("storage.k8s.io", "CSIStorageCapacity") => storage::storage_capacity(object, out),
