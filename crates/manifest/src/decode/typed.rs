@@ -101,25 +101,31 @@ impl<'a> Walk<'a> {
             }
             (Shape::Scalar(scalar), node) => {
                 let value = node.into_value();
-                let formed = match self.source {
-                    Source::Text => scalar::normalise(value, *scalar),
-                    Source::Memory => scalar::convert(value, *scalar),
-                };
-                let formed = formed.map_err(|misfit| match misfit {
-                    Misfit::Value(value) => {
-                        let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
-                        self.misfit(&value, named.unwrap_or(scalar::go_type(*scalar)))
-                    }
+                let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
+                let go_type = named.unwrap_or(scalar::go_type(*scalar));
+                if self.source == Source::Memory {
+                    return scalar::convert(value, *scalar, go_type).map_err(DecodeError::Type);
+                }
+                let formed = scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
+                    Misfit::Value(value) => self.misfit(&value, go_type),
                     Misfit::As(value, go) => self.misfit(&value, go),
                     Misfit::Error(error) => DecodeError::Type(error),
                 });
                 match formed {
-                    Err(error) if self.source == Source::Text && !scalar::reads_itself(*scalar) => {
+                    Err(error) if !scalar::reads_itself(*scalar) => {
                         self.saved.get_or_insert(error);
                         Ok(Value::Null)
                     }
                     formed => formed,
                 }
+            }
+            (shape, node) if self.source == Source::Memory => {
+                let given = scalar::go_kind(&node.into_value());
+                Err(DecodeError::Type(match shape {
+                    Shape::List(_) => format!("cannot restore slice from {given}"),
+                    Shape::Map(map) if map.name.is_empty() => format!("cannot restore map from {given}"),
+                    _ => format!("cannot restore struct from: {given}"),
+                }))
             }
             (_, node) => {
                 let mut go_type = go_type(kind);
@@ -127,9 +133,6 @@ impl<'a> Walk<'a> {
                     go_type = format!("[]{named}");
                 }
                 let error = self.misfit(scalar::json_type(&node.into_value()), &go_type);
-                if self.source == Source::Memory {
-                    return Err(error);
-                }
                 self.saved.get_or_insert(error);
                 Ok(Value::Null)
             }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipway_manifest::decode::VOLUME_FIELDS;
 
-use super::validate::{declared_claim, internal, list};
+use super::validate::{declared_claim, internal, list, service_range_update};
 use crate::status::Cause;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -26,6 +26,8 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     ),
     (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
     (("node.k8s.io", "RuntimeClass"), &["handler"]),
+    (("networking.k8s.io", "IPAddress"), &["spec.parentRef"]),
+    (("apps", "ControllerRevision"), &["data"]),
     (("discovery.k8s.io", "EndpointSlice"), &["addressType"]),
     (("storage.k8s.io", "CSIStorageCapacity"), &["nodeTopology", "storageClassName"]),
     (("storage.k8s.io", "VolumeAttachment"), &["spec"]),
@@ -72,13 +74,15 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 if *path == "spec.volumeClaimTemplates" && shown.is_array() {
                     shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
                 }
-                if kind.0 == "resource.k8s.io" {
+                if kind == ("resource.k8s.io", "ResourceClaimTemplate") {
                     shown = internal_devices(&shown);
                 }
                 if matches!(
                     kind,
                     ("storage.k8s.io", "StorageClass" | "VolumeAttachment")
                         | ("discovery.k8s.io" | "node.k8s.io", _)
+                        | ("resource.k8s.io", "ResourceClaim")
+                        | ("networking.k8s.io", "IPAddress")
                 ) {
                     shown = Value::Null;
                 }
@@ -87,7 +91,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         }
     }
     match kind {
-        ("", "Pod") => pod(new, old, out),
+        ("", "Pod") => super::immutable_pod::pod(&new["spec"], &old["spec"], out),
         ("", "Event") if !old["eventTime"].is_null() => {
             // Only how often it happened changes in an event of the newer form.
             for key in ["reportingInstance", "action", "reason", "message", "type"] {
@@ -109,6 +113,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 }
             }
         }
+        ("networking.k8s.io", "ServiceCIDR") => service_range_update(&new["spec"], &old["spec"], out),
         ("node.k8s.io", "RuntimeClass") if new["handler"].as_str().is_none_or(str::is_empty) => {
             out.push(Cause::required("handler", ""));
         }
@@ -172,6 +177,13 @@ fn internal_claim(claim: &Value) -> Value {
     let mut out = claim["metadata"].as_object().cloned().unwrap_or_default();
     let spec = &claim["spec"];
     let resources = &spec["resources"];
+    let source = |key: &str, names: &[(&str, &str)]| {
+        let mut shown = if spec[key].is_object() { internal(&spec[key], names) } else { return Value::Null };
+        for (go, _) in names.iter().filter(|(go, _)| matches!(*go, "Kind" | "Name")) {
+            shown[*go] = json!(shown[*go].as_str().unwrap_or(""));
+        }
+        shown
+    };
     out.insert(
         "Spec".into(),
         json!({
@@ -181,8 +193,11 @@ fn internal_claim(claim: &Value) -> Value {
             "VolumeName": spec["volumeName"].as_str().unwrap_or(""),
             "StorageClassName": spec["storageClassName"],
             "VolumeMode": spec["volumeMode"],
-            "DataSource": spec["dataSource"],
-            "DataSourceRef": spec["dataSourceRef"],
+            "DataSource": source("dataSource", &[("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name")]),
+            "DataSourceRef": source(
+                "dataSourceRef",
+                &[("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"), ("Namespace", "namespace")],
+            ),
             "VolumeAttributesClassName": spec["volumeAttributesClassName"],
         }),
     );
@@ -306,35 +321,7 @@ fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
         out.push(Cause::invalid("spec.selector", &new["spec"]["selector"], IMMUTABLE));
     }
     let suspended = old["spec"]["suspend"] == true && old["status"]["startTime"].is_null();
-    let bare = |v: &Value| {
-        let mut template = v["spec"]["template"].clone();
-        if suspended {
-            for key in ["nodeSelector", "tolerations", "affinity", "schedulingGates"] {
-                if let Some(spec) = template["spec"].as_object_mut() {
-                    spec.shift_remove(key);
-                }
-            }
-            if let Some(meta) = template["metadata"].as_object_mut() {
-                meta.shift_remove("labels");
-                meta.shift_remove("annotations");
-            }
-            for container in template["spec"]["containers"].as_array_mut().into_iter().flatten() {
-                if let Some(members) = container.as_object_mut() {
-                    members.shift_remove("resources");
-                }
-            }
-        }
-        template
-    };
-    if bare(new) != bare(old) {
-        // What differs below the spec alone is named there.
-        let (field, shown) = if bare(new)["metadata"] == bare(old)["metadata"] {
-            ("spec.template.spec", &new["spec"]["template"]["spec"])
-        } else {
-            ("spec.template", &new["spec"]["template"])
-        };
-        out.push(Cause::invalid(field, shown, IMMUTABLE));
-    }
+    job_template(&new["spec"]["template"], &old["spec"]["template"], suspended, out);
     for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
         if new["spec"][key] != old["spec"][key] {
             let shown = match key {
@@ -344,6 +331,44 @@ fn job(new: &Value, old: &Value, out: &mut Vec<Cause>) {
             };
             out.push(Cause::invalid(format!("spec.{key}"), &shown, IMMUTABLE));
         }
+    }
+}
+
+/// The template of a job that has not begun may still say where and with what to run.
+fn job_template(new: &Value, old: &Value, suspended: bool, out: &mut Vec<Cause>) {
+    if !suspended {
+        if new != old {
+            out.push(Cause::invalid("spec.template", new, IMMUTABLE));
+        }
+        return;
+    }
+    let mut was = old["spec"].clone();
+    let now = &new["spec"];
+    let take = |was: &mut Value, now: &Value, key: &str| {
+        was[key] = now[key].clone();
+        super::default::tidy(was, key);
+    };
+    for key in ["nodeSelector", "tolerations", "schedulingGates"] {
+        take(&mut was, now, key);
+    }
+    // Which nodes are near may change, which pods may not.
+    if now["affinity"].is_object() || was["affinity"].is_object() {
+        if !was["affinity"].is_object() {
+            was["affinity"] = json!({});
+        }
+        take(&mut was["affinity"], &now["affinity"], "nodeAffinity");
+        if now["affinity"].is_null() && was["affinity"] == json!({}) {
+            was["affinity"] = Value::Null;
+        }
+    }
+    super::default::tidy(&mut was, "affinity");
+    for (i, container) in list(&now["containers"]) {
+        if was["containers"].get(i).is_some_and(|was| was["name"] == container["name"]) {
+            was["containers"][i]["resources"] = container["resources"].clone();
+        }
+    }
+    if was != *now {
+        out.push(Cause::invalid("spec.template.spec", now, IMMUTABLE));
     }
 }
 
@@ -381,79 +406,4 @@ fn internal_policy(policy: &Value) -> Value {
         rules.iter().map(rule).collect::<Vec<_>>()
     });
     json!({"Rules": rules})
-}
-
-const POD_FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-
-fn pod(new: &Value, old: &Value, out: &mut Vec<Cause>) {
-    for key in ["containers", "initContainers"] {
-        let count = |v: &Value| v["spec"][key].as_array().map_or(0, Vec::len);
-        if count(new) != count(old) {
-            out.push(Cause::forbidden(format!("spec.{key}"), "pod updates may not add or remove containers"));
-            return;
-        }
-    }
-    if let (Some(was), now) =
-        (old["spec"]["activeDeadlineSeconds"].as_i64(), new["spec"]["activeDeadlineSeconds"].as_i64())
-        && now.is_none_or(|n| n > was)
-    {
-        let why = "must be less than or equal to previous value";
-        out.push(Cause::invalid("spec.activeDeadlineSeconds", &new["spec"]["activeDeadlineSeconds"], why));
-        return;
-    }
-    let mut allowed = new["spec"].clone();
-    for key in ["containers", "initContainers"] {
-        for (i, container) in list(&old["spec"][key]) {
-            if allowed[key][i].is_object() {
-                allowed[key][i]["image"] = container["image"].clone();
-            }
-        }
-        super::default::tidy(&mut allowed, key);
-    }
-    allowed["activeDeadlineSeconds"] = old["spec"]["activeDeadlineSeconds"].clone();
-    super::default::tidy(&mut allowed, "activeDeadlineSeconds");
-    // Tolerations may be added to, and be given another time.
-    let timeless = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        if let Some(members) = toleration.as_object_mut() {
-            members.shift_remove("tolerationSeconds");
-        }
-        toleration
-    };
-    let now: Vec<Value> = list(&new["spec"]["tolerations"]).map(|(_, t)| timeless(t)).collect();
-    if !list(&old["spec"]["tolerations"]).all(|(_, was)| now.contains(&timeless(was))) {
-        let why = "existing toleration can not be modified except its tolerationSeconds";
-        out.push(Cause::forbidden("spec.tolerations", why));
-    }
-    allowed["tolerations"] = old["spec"]["tolerations"].clone();
-    super::default::tidy(&mut allowed, "tolerations");
-    let gates = |v: &Value| v["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
-    let fresh = gates(new).iter().position(|gate| !gates(old).contains(gate));
-    if let Some(i) = fresh {
-        let name = new["spec"]["schedulingGates"][i]["name"].as_str().unwrap_or("");
-        out.push(Cause::forbidden(
-            format!("spec.schedulingGates[{i}].name"),
-            &format!("only deletion is allowed, but found new scheduling gate '{name}'"),
-        ));
-        return;
-    }
-    if gates(new).iter().all(|g| gates(old).contains(g)) {
-        allowed["schedulingGates"] = old["spec"]["schedulingGates"].clone();
-        super::default::tidy(&mut allowed, "schedulingGates");
-    }
-    if !gates(old).is_empty() {
-        // A gated pod's placement may still be narrowed.
-        for key in ["nodeSelector", "affinity"] {
-            allowed[key] = old["spec"][key].clone();
-            super::default::tidy(&mut allowed, key);
-        }
-    }
-    if old["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|s| s < 0)
-        && new["spec"]["terminationGracePeriodSeconds"] == json!(1)
-    {
-        allowed["terminationGracePeriodSeconds"] = old["spec"]["terminationGracePeriodSeconds"].clone();
-    }
-    if allowed != old["spec"] {
-        out.push(Cause::forbidden("spec", POD_FIELDS));
-    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod default;
 pub(crate) mod gate;
 pub(crate) mod gated;
 pub(crate) mod immutable;
+mod immutable_pod;
 pub(crate) mod meta;
 pub(crate) mod policy;
 pub(crate) mod prepare;

@@ -136,6 +136,17 @@ fn data_sources(spec: &mut Value, old: Option<&Value>) {
     }
 }
 
+/// Who asks for a certificate is who it says, whatever the request says.
+pub(crate) fn requested_by(user: &crate::auth::User, request: &mut Value) {
+    let known = user.json();
+    for key in ["username", "uid", "groups", "extra"] {
+        match known.get(key) {
+            Some(value) => request["spec"][key] = value.clone(),
+            None => remove(&mut request["spec"], key),
+        }
+    }
+}
+
 /// A node without drivers has no list of them either.
 fn no_drivers(object: &mut Value) {
     if object["spec"]["drivers"].as_array().is_none_or(Vec::is_empty) {
@@ -172,7 +183,7 @@ fn reset_status(kind: (&str, &str), object: &mut Value) {
                 .take(1)
                 .collect();
             let stored = if stored.is_empty() { Value::Null } else { stored.into() };
-            json!({"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored})
+            json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored})
         }
         ("certificates.k8s.io", "CertificateSigningRequest") => json!({}),
         _ => json!({}),

@@ -34,6 +34,11 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
                     .into(),
             );
         }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let before = old.map(unknown_formats).unwrap_or_default();
+            let fresh = unknown_formats(object).into_iter().filter(|format| !before.contains(format));
+            out.extend(fresh.map(|format| format!("unrecognized format {format:?}")));
+        }
         ("", "PodTemplate") if renewed(object, old) => {
             warn_pod::pod(&object["template"], "template.", out);
         }
@@ -243,4 +248,15 @@ fn workload(kind: &str, object: &Value, old: Option<&Value>, out: &mut Vec<Strin
     if kind == "CronJob" && old.is_some() && spec["schedule"].as_str().is_some_and(|s| s.contains("TZ")) {
         out.push("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details".into());
     }
+}
+
+/// Formats nobody knows in the schemas of a definition; one that all versions share is looked at once.
+fn unknown_formats(definition: &Value) -> Vec<String> {
+    let mut schemas: Vec<&Value> = list(&definition["spec"]["versions"])
+        .map(|(_, version)| &version["schema"]["openAPIV3Schema"])
+        .collect();
+    if schemas.iter().all(|schema| *schema == schemas[0]) {
+        schemas.truncate(1);
+    }
+    schemas.into_iter().flat_map(slipway_manifest::crd::unknown_formats).collect()
 }

@@ -181,7 +181,7 @@ fn furnish(
         meta.insert("generation".into(), 1.into());
     }
     if let Some(custom) = &served.custom {
-        custom.default(value);
+        custom.default(value, false);
     } else {
         crate::admit::default::apply(kind.0, &served.def.version, kind.1, value);
         if kind == ("", "Service") {

@@ -146,16 +146,6 @@ pub(crate) fn claim(object: &mut Value) {
     default(&mut object["spec"], "volumeMode", "Filesystem");
 }
 
-pub(super) fn claim_spec(spec: &mut Value) {
-    if spec["dataSource"].is_object() && spec["dataSourceRef"].is_null() {
-        spec["dataSourceRef"] = spec["dataSource"].clone();
-    }
-    for key in ["dataSource", "dataSourceRef"] {
-        tidy(spec, key);
-    }
-    default(spec, "volumeMode", "Filesystem");
-}
-
 fn limit_range(object: &mut Value) {
     for limit in items(&mut object["spec"]["limits"]) {
         if limit["type"] != "Container" {
@@ -369,7 +359,6 @@ fn definition(object: &mut Value) {
         default_empty(&mut spec["names"], "singular", kind.to_lowercase());
         default_empty(&mut spec["names"], "listKind", format!("{kind}List"));
     }
-    default_empty(spec, "scope", "Namespaced");
     default(spec, "conversion", json!({"strategy": "None"}));
     if spec["conversion"]["webhook"]["clientConfig"]["service"].is_object() {
         default(&mut spec["conversion"]["webhook"]["clientConfig"]["service"], "port", 443);

@@ -243,7 +243,7 @@ pub(super) fn volume_source(volume: &mut Value) {
         default_empty(&mut volume["scaleIO"], "fsType", "xfs");
     }
     if volume.get("ephemeral").is_some_and(|e| e["volumeClaimTemplate"].is_object()) {
-        super::claim_spec(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"]);
+        default(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"], "volumeMode", "Filesystem");
     }
 }
 

@@ -87,7 +87,9 @@ pub(super) fn stateful_set(object: &mut Value) {
         if claim.is_object() {
             claim["kind"] = "PersistentVolumeClaim".into();
             claim["apiVersion"] = "v1".into();
-            super::claim(claim);
+            // What it is filled from is written once here, unlike in a claim itself.
+            default_empty(&mut claim["status"], "phase", "Pending");
+            default(&mut claim["spec"], "volumeMode", "Filesystem");
         }
     }
     tidy(spec, "volumeClaimTemplates");

@@ -212,14 +212,12 @@ pub(super) fn certificate_request(spec: &Value, out: &mut Causes) {
             out.push(Cause::not_supported(format!("spec.usages[{i}]"), usage, USAGES));
         }
     }
-    match spec["signerName"].as_str().unwrap_or("").split_once('/') {
-        Some((domain, path)) if domain.contains('.') && !path.is_empty() => {}
-        _ => out.push(Cause::invalid(
-            "spec.signerName",
-            &json!(spec["signerName"].as_str().unwrap_or("")),
-            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
-        )),
+    for (i, usage) in list(&spec["usages"]) {
+        if list(&spec["usages"]).take(i).any(|(_, before)| before == usage) {
+            out.push(Cause::duplicate(format!("spec.usages[{i}]"), usage));
+        }
     }
+    super::cluster::signer(&spec["signerName"], "spec.signerName", out);
     if spec["expirationSeconds"].as_i64().is_some_and(|s| s < 600) {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         out.push(Cause::invalid("spec.expirationSeconds", &spec["expirationSeconds"], why));

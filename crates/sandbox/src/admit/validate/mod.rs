@@ -11,6 +11,7 @@ mod job;
 mod limits;
 mod names;
 mod network;
+mod node;
 mod pod;
 mod policies;
 mod service;
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 use super::meta;
 use crate::status::Cause;
 
+pub(crate) use cluster::service_range_update;
 pub(crate) use config::newer_event;
 pub(crate) use device::declared_claim;
 pub(crate) use pod::port_name_problems;
@@ -58,8 +60,8 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             storage::claim_over(&object["spec"], "spec", old.map(|old| &old["spec"]), out);
         }
         ("", "PersistentVolume") => volume::volume(object, out),
-        ("", "Namespace") => cluster::namespace(object, out),
-        ("", "Node") => cluster::node(object, old, out),
+        ("", "Namespace") => node::namespace(object, out),
+        ("", "Node") => node::node(object, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::attachment(&object["spec"], old.is_none(), out),
         ("", "LimitRange") => limits::limit_range(&object["spec"], out),
         ("", "ResourceQuota") => limits::quota(&object["spec"], old, out),
@@ -78,6 +80,17 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policies::policy(object, out),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             policies::binding(&object["spec"], out);
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            policies::mutating(&object["spec"], out)
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            policies::mutating_binding(&object["spec"], out);
+        }
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(object, out),
+        ("networking.k8s.io", "IPAddress") if old.is_none() => cluster::address(&object["spec"], out),
+        ("networking.k8s.io", "ServiceCIDR") if old.is_none() => {
+            cluster::service_range(&object["spec"], out);
         }
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(&object["spec"], out),
         ("storage.k8s.io", "CSIStorageCapacity") => storage::storage_capacity(object, out),
@@ -119,7 +132,7 @@ pub(crate) fn checks_status(kind: (&str, &str)) -> bool {
 pub(crate) fn status(kind: (&str, &str), object: &Value, out: &mut Causes) {
     let status = &object["status"];
     match kind {
-        ("", "Namespace") => cluster::namespace(object, out),
+        ("", "Namespace") => node::namespace(object, out),
         ("networking.k8s.io", "Ingress") => network::ingress_status(status, out),
         ("", "PersistentVolumeClaim") => {
             for (name, amount) in status["capacity"].as_object().into_iter().flatten() {

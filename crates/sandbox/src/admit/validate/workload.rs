@@ -257,7 +257,7 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
     non_negative(&spec["replicas"], "spec.replicas".into(), out);
     non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
-    if let Some(name) = spec["serviceName"].as_str().filter(|name| !name.is_empty()) {
+    if let Some(name) = spec["serviceName"].as_str().filter(|name| new && !name.is_empty()) {
         texts(meta::label_problems(name), &spec["serviceName"], "spec.serviceName", out);
     }
     let mut whole = spec.clone();
