@@ -14,6 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import diffsuite as d
 import moresuite as more
 
+# Text diffs of two values, empty values, and ports taken by chance (the table of intended differences).
+d.RX.insert(0, (d.re.compile(r'\n@@ .*?\n(?=, [a-zA-Z]|\]$|$)', d.re.S), ''))
+d.RX.append((d.re.compile(r'(Invalid|Unsupported) value: (?:\{\}|null|\[\]): '), r'\1 value: <empty>: '))
+d.RX.append((d.re.compile(r'(duplicate nodePort: \{\w+) \d+\}'), r'\1 <nodePort>}'))
+
 # What a parser of CEL could take instead is not said by the other.
 d.RX.append((d.re.compile(r'(?:ERROR: <input>:\d+:\d+: Syntax error: [^\n]*(?:\n \| [^\n]*\n \| [.\uff0e]*[\^\uff3e]\n?)?)+', d.re.S), 'ERROR: Syntax error'))
 
@@ -203,6 +208,10 @@ def changes(o, schema, defs, rnd, metadata):
 
 
 PATCHES = {'merge': d.MP, 'strategic': d.SMP, 'json': d.JP}
+
+
+# The same of empty values within those that are quoted.
+d.RX.append((d.re.compile(r'("[A-Z]\w*"):(?:\{\}|\[\])'), r'\1:null'))
 
 
 class Delete:
