@@ -12,6 +12,8 @@ pub(crate) struct Parsed {
     pub duplicates: Vec<String>,
     /// The same of YAML, which names lines: `line 5: key "name" already set in map`.
     pub repeated: Vec<String>,
+    /// It was merged in memory, not read.
+    pub merged: bool,
 }
 
 /// Parses JSON, remembering duplicate keys by path. The last value of a key wins, as in Go.
@@ -57,7 +59,7 @@ fn read_json(bytes: &[u8]) -> Result<Parsed, String> {
         .deserialize(&mut reader)
         .and_then(|v| reader.end().map(|()| v))
         .map_err(|e| go_json_error(bytes, &e))?;
-    Ok(Parsed { value, duplicates: state.into_inner().1, repeated: vec![] })
+    Ok(Parsed { value, duplicates: state.into_inner().1, ..Parsed::default() })
 }
 
 /// Parses YAML as `sigs.k8s.io/yaml` does; JSON is YAML too and much faster to read.
@@ -72,7 +74,7 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Parsed, String> {
     let mut value = crate::yaml::read(text)?;
     // What goes on is JSON made from a Go map, whose first mistake is the first by name.
     value.sort_all_objects();
-    Ok(Parsed { value, duplicates: vec![], repeated: crate::yaml::repeated_keys(text) })
+    Ok(Parsed { value, repeated: crate::yaml::repeated_keys(text), ..Parsed::default() })
 }
 
 /// Prints JSON text as YAML.

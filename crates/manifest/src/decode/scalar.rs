@@ -71,23 +71,57 @@ pub(super) fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// What Go calls the kind of a value in memory.
+pub(super) fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    }
+}
+
 /// Brings a value (not null) of an object that was merged in memory into its form. Go converts such values
-/// rather than reading them: what does not fit an integer is cut.
-pub(super) fn convert(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
+/// rather than reading them: what does not fit an integer is cut, and only numbers can be mistaken.
+pub(super) fn convert(value: Value, scalar: Scalar, go_type: &str) -> Result<Value, String> {
     match (scalar, &value) {
-        (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => match (number.as_i64(), scalar) {
-            (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
-            (Some(whole), _) => Ok(whole.into()),
-            (None, _) => Err(Misfit::Error(format!("cannot convert float64 to {}", go_type(scalar)))),
-        },
-        _ => normalise(value, scalar).map_err(|misfit| match misfit {
-            Misfit::Error(error) if scalar == Scalar::Bytes => {
-                Misfit::Error(format!("error decoding from json: {error}"))
+        (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => {
+            let whole = number.as_f64().filter(|n| n.fract() == 0.0).map(|n| n as i64);
+            match (number.as_i64().or(whole), scalar) {
+                (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
+                (Some(whole), _) => Ok(whole.into()),
+                (None, _) => Err(format!("cannot convert float64 to {go_type}")),
             }
-            Misfit::Value(value) => Misfit::Error(unread(&value, go_type(scalar))),
-            Misfit::As(value, go) => Misfit::Error(unread(&value, go)),
-            other => other,
+        }
+        // Go would make a letter of it.
+        (Scalar::String, Value::Number(number)) if number.is_i64() => {
+            Err(format!("cannot convert int64 to {go_type}"))
+        }
+        (Scalar::String | Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Float, value)
+            if json_type(value) != expected(scalar) =>
+        {
+            Err(format!("unrecognized type: {}", self::go_type(scalar)))
+        }
+        (Scalar::Bytes, value) if !value.is_string() && !value.is_array() => {
+            Err(format!("cannot restore slice from {}", go_kind(value)))
+        }
+        _ => normalise(value, scalar).map_err(|misfit| match misfit {
+            Misfit::Error(error) if scalar == Scalar::Bytes => format!("error decoding from json: {error}"),
+            Misfit::Error(error) => error,
+            Misfit::Value(value) => unread(&value, go_type),
+            Misfit::As(value, go) => unread(&value, go),
         }),
+    }
+}
+
+fn expected(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::String => "string",
+        Scalar::Bool => "bool",
+        _ => "number",
     }
 }
 

@@ -89,18 +89,24 @@ impl<'a> Walk<'a> {
             }
             (Shape::Scalar(scalar), node) => {
                 let value = node.into_value();
-                let formed = match self.source {
-                    Source::Text => scalar::normalise(value, *scalar),
-                    Source::Memory => scalar::convert(value, *scalar),
-                };
-                formed.map_err(|misfit| match misfit {
-                    Misfit::Value(value) => {
-                        let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
-                        self.misfit(&value, named.unwrap_or(scalar::go_type(*scalar)))
-                    }
+                let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
+                let go_type = named.unwrap_or(scalar::go_type(*scalar));
+                if self.source == Source::Memory {
+                    return scalar::convert(value, *scalar, go_type).map_err(DecodeError::Type);
+                }
+                scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
+                    Misfit::Value(value) => self.misfit(&value, go_type),
                     Misfit::As(value, go) => self.misfit(&value, go),
                     Misfit::Error(error) => DecodeError::Type(error),
                 })
+            }
+            (shape, node) if self.source == Source::Memory => {
+                let given = scalar::go_kind(&node.into_value());
+                Err(DecodeError::Type(match shape {
+                    Shape::List(_) => format!("cannot restore slice from {given}"),
+                    Shape::Map(map) if map.name.is_empty() => format!("cannot restore map from {given}"),
+                    _ => format!("cannot restore struct from: {given}"),
+                }))
             }
             (_, node) => {
                 let mut go_type = go_type(kind);

@@ -271,8 +271,8 @@ impl Request {
                 (pruned.value, pruned.strict)
             }
             None => {
-                let decoded = crate::typed::decode(value, served.shape(), &parsed.duplicates)
-                    .map_err(|e| cannot(&e))?;
+                let decode = if parsed.merged { crate::typed::convert } else { crate::typed::decode };
+                let decoded = decode(value, served.shape(), &parsed.duplicates).map_err(|e| cannot(&e))?;
                 (decoded.value, decoded.strict)
             }
         };

@@ -1,7 +1,6 @@
 //! PATCH in its four forms.
 
 use serde_json::{Value, json};
-use slipway_manifest::TypeRef;
 use slipway_manifest::patch::{PatchError, json as json_patch, merge, strategic};
 use slipway_manifest::schema::Schema;
 
@@ -136,17 +135,6 @@ fn propose(
     let served = &request.served;
     let patch = &body.value;
     let document = convert::from_storage(served, live.value.clone());
-    if form == PatchForm::Strategic
-        && let Some(word) = no_list(patch, served.shape(), 0)
-    {
-        let shown = json!(go_print(patch));
-        let why = &format!("cannot restore slice from {word}");
-        return Err(Status::invalid(
-            Named { group: "", what: "" },
-            "",
-            vec![Cause::invalid("patch", &shown, why)],
-        ));
-    }
     let patched = match form {
         PatchForm::Json => json_patch::apply(document, patch).map_err(|_| unprocessable())?,
         PatchForm::Merge => {
@@ -208,19 +196,12 @@ fn propose(
     }
     let mut warnings = Vec::new();
     let duplicates = if form == PatchForm::Json { vec![] } else { body.duplicates.clone() };
-    let parsed = Parsed { value: patched, duplicates, repeated: vec![] };
+    let merged = form == PatchForm::Strategic;
+    let parsed = Parsed { value: patched, duplicates, merged, ..Parsed::default() };
     let mut value = request.decode_value(parsed, validation, &mut warnings).map_err(|status| {
         let prefix = format!("cannot be handled as a {}: ", served.def.kind);
         match status.message.split_once(&prefix) {
-            Some((_, why)) if form == PatchForm::Strategic && restored(why).is_some() => {
-                wrong(&restored(why).unwrap_or_default())
-            }
-            Some((_, why)) => match why.rsplit_once(" of type ") {
-                Some((_, word @ ("int32" | "int64" | "bool"))) if form == PatchForm::Strategic => {
-                    wrong(&format!("unrecognized type: {word}"))
-                }
-                _ => wrong(why),
-            },
+            Some((_, why)) => wrong(why),
             None => status,
         }
     })?;
@@ -229,39 +210,6 @@ fn propose(
     let _ = part;
     let value = convert::to_storage(served, value);
     Ok(Proposal { value, ownership: Ownership::Update, warnings })
-}
-
-/// How a strategic patch is refused for what does not fit: it is not read from text.
-fn restored(why: &str) -> Option<String> {
-    let (value, kind) = why.strip_prefix("json: cannot unmarshal ")?.split_once(" into Go struct field ")?;
-    let kind = kind.rsplit_once(" of type ")?.1;
-    let value = match value {
-        "number" => "int64",
-        "array" => "slice",
-        "object" => "map",
-        other => other,
-    };
-    if kind == "string" {
-        return (value == "int64").then(|| "cannot convert int64 to string".to_owned());
-    }
-    if kind.starts_with("map[") {
-        return Some(format!("cannot restore map from {value}"));
-    }
-    let of_struct = kind.starts_with("v1.") || kind.starts_with("v2.");
-    (of_struct && value != "string").then(|| format!("cannot restore struct from: {value}"))
-}
-
-/// What a patch has where the type has a list.
-fn no_list(patch: &Value, kind: TypeRef<'_>, depth: usize) -> Option<&'static str> {
-    let members = patch.as_object().filter(|_| depth < 64)?;
-    members.iter().find_map(|(key, member)| {
-        let child = kind.child(key)?;
-        match member {
-            Value::Object(_) if child.as_list().is_some() => Some("map"),
-            Value::String(_) if child.as_list().is_some() => Some("string"),
-            _ => no_list(member, child, depth + 1),
-        }
-    })
 }
 
 /// A value as Go's `%v` prints it.
@@ -447,7 +395,8 @@ fn convert_applied(request: &Request, value: Value, named: &str) -> Result<Value
         let parsed = Parsed { value, ..Parsed::default() };
         return request.decode_value(parsed, FieldValidation::Ignore, &mut Vec::new());
     }
-    crate::typed::convert(value, request.served.shape()).map_err(|why| {
+    let converted = crate::typed::convert(value, request.served.shape(), &[]);
+    converted.map(|converted| converted.value).map_err(|why| {
         let def = &request.served.def;
         let kind = format!("{}/{}, Kind={}", def.group, def.version, def.kind);
         Status::plain_500(format!(
