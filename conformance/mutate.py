@@ -293,6 +293,9 @@ class Run:
         code, headers, raw = r
         try:
             answer = json.loads(raw)
+            if isinstance(answer, dict) and ': errors:\n' in str(answer.get('message')):      # in no order
+                first, *rest = answer['message'].split('\n')
+                answer['message'] = '\n'.join([first] + sorted(rest))
         except ValueError:
             answer = raw.decode('utf-8', 'replace')
         if isinstance(answer, dict) and 'metadata' in answer and answer.get('kind') != 'Status':

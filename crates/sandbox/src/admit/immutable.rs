@@ -22,7 +22,7 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     (("rbac.authorization.k8s.io", "ClusterRoleBinding"), &["roleRef"]),
     (
         ("storage.k8s.io", "StorageClass"),
-        &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+        &["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"],
     ),
     (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
     (("node.k8s.io", "RuntimeClass"), &["handler"]),

@@ -14,6 +14,7 @@ mod lists;
 mod pods;
 mod policies;
 mod protocol;
+mod rules;
 mod steer;
 mod watches;
 mod workloads;

@@ -11,6 +11,7 @@ mod job;
 mod limits;
 mod names;
 mod network;
+mod node;
 mod pod;
 mod policies;
 mod service;
@@ -59,8 +60,8 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             storage::claim_over(&object["spec"], "spec", old.map(|old| &old["spec"]), out);
         }
         ("", "PersistentVolume") => volume::volume(object, out),
-        ("", "Namespace") => config::namespace(object, out),
-        ("", "Node") => config::node(object, old, out),
+        ("", "Namespace") => node::namespace(object, out),
+        ("", "Node") => node::node(object, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::attachment(&object["spec"], old.is_none(), out),
         ("", "LimitRange") => limits::limit_range(&object["spec"], out),
         ("", "ResourceQuota") => limits::quota(&object["spec"], old, out),
@@ -131,7 +132,7 @@ pub(crate) fn checks_status(kind: (&str, &str)) -> bool {
 pub(crate) fn status(kind: (&str, &str), object: &Value, out: &mut Causes) {
     let status = &object["status"];
     match kind {
-        ("", "Namespace") => config::namespace(object, out),
+        ("", "Namespace") => node::namespace(object, out),
         ("networking.k8s.io", "Ingress") => network::ingress_status(status, out),
         ("", "PersistentVolumeClaim") => {
             for (name, amount) in status["capacity"].as_object().into_iter().flatten() {

@@ -213,26 +213,31 @@ pub(super) fn network_policy(spec: &Value, old: Option<&Value>, out: &mut Causes
         }
     }
     label_selector(&spec["podSelector"], "spec.podSelector", out);
+    // Of what is not there at all is spoken last.
+    let mut missing = Causes::new();
     for (direction, side) in DIRECTIONS {
         for (i, rule) in list(&spec[direction]) {
             for (j, port) in list(&rule["ports"]) {
                 policy_port(port, &format!("spec.{direction}[{i}].ports[{j}]"), out);
             }
             for (j, peer) in list(&rule[side]) {
-                policy_peer(peer, &format!("spec.{direction}[{i}].{side}[{j}]"), &known, out);
+                let at = format!("spec.{direction}[{i}].{side}[{j}]");
+                policy_peer(peer, &at, &known, out);
+                if peer["ipBlock"].is_object() && is_empty(&peer["ipBlock"]["cidr"]) {
+                    missing.push(Cause::required(format!("{at}.ipBlock.cidr"), ""));
+                }
             }
         }
     }
     let types = &spec["policyTypes"];
     if types.as_array().is_some_and(|t| t.len() > 2) {
         out.push(Cause::invalid("spec.policyTypes", types, "may not specify more than two policyTypes"));
-        return;
-    }
-    for (i, kind) in list(types) {
-        if !matches!(kind.as_str(), Some("Ingress" | "Egress")) {
+    } else {
+        for (i, kind) in list(types).filter(|(_, kind)| *kind != "Ingress" && *kind != "Egress") {
             out.push(Cause::not_supported(format!("spec.policyTypes[{i}]"), kind, &["Ingress", "Egress"]));
         }
     }
+    out.append(&mut missing);
 }
 
 /// The two sides of a policy and what each calls its peers.
@@ -296,7 +301,6 @@ fn ip_block(block: &Value, field: &str, known: &[&str], out: &mut Causes) {
     };
     let outer = block["cidr"].as_str().unwrap_or("");
     if outer.is_empty() {
-        out.push(Cause::required(format!("{field}.cidr"), ""));
         return;
     }
     check(outer, &format!("{field}.cidr"), out);

@@ -314,6 +314,13 @@ fn unlike<'a>(name: &'a str, seen: &mut Vec<&'a str>, at: &str, out: &mut Causes
 }
 
 pub(super) fn endpoint_slice(object: &Value, old: Option<&Value>, out: &mut Causes) {
+    let address_type = |out: &mut Causes| {
+        one_of(&object["addressType"], "addressType".into(), &["FQDN", "IPv4", "IPv6"], out);
+    };
+    let early = old.is_some() && !is_empty(&object["addressType"]);
+    if early {
+        address_type(out);
+    }
     let mut names = Vec::new();
     for (i, port) in list(&object["ports"]) {
         let at = format!("ports[{i}]");
@@ -328,9 +335,10 @@ pub(super) fn endpoint_slice(object: &Value, old: Option<&Value>, out: &mut Caus
     if !old.is_some_and(|old| old["endpoints"] == object["endpoints"]) {
         slice_endpoints(object, out);
     }
-    // These are said last.
-    let known = ["FQDN", "IPv4", "IPv6"];
-    one_of(&object["addressType"], "addressType".into(), &known, out);
+    // These are said last, but for an address type somebody wants to change.
+    if !early {
+        address_type(out);
+    }
     for (i, endpoint) in list(&object["endpoints"]) {
         let at = format!("endpoints[{i}].addresses");
         match endpoint["addresses"].as_array().map_or(0, Vec::len) {
