@@ -211,6 +211,10 @@ def changes(o, schema, defs, rnd, metadata):
 PATCHES = {'merge': d.MP, 'strategic': d.SMP, 'json': d.JP}
 
 
+# The same of empty values within those that are quoted.
+d.RX.append((d.re.compile(r'("[A-Z]\w*"):(?:\{\}|\[\])'), r'\1:null'))
+
+
 class Delete:
     pass
 

@@ -642,6 +642,14 @@ fn print_times(served: &Served, value: &mut Value) {
             }
         }
     }
+    if &*served.table == "statefulsets.apps" {
+        let claims = value.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
+        for claim in claims.into_iter().flatten() {
+            if let Some(health) = claim.pointer_mut("/status/healthStatus").and_then(Value::as_object_mut) {
+                health.entry("lastTransitionTime").or_insert(Value::Null);
+            }
+        }
+    }
     if &*served.table == "pods" {
         let conditions = value.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
         for condition in conditions.into_iter().flatten() {

@@ -202,18 +202,28 @@ fn internal_claim(claim: &Value) -> Value {
         }),
     );
     let mut status = json!({"Phase": claim["status"]["phase"].as_str().unwrap_or("Pending")});
-    for key in [
-        "AccessModes",
-        "Capacity",
-        "Conditions",
-        "AllocatedResources",
-        "AllocatedResourceStatuses",
-        "CurrentVolumeAttributesClassName",
-        "ModifyVolumeStatus",
-        "HealthStatus",
+    for (go, key) in [
+        ("AccessModes", "accessModes"),
+        ("Capacity", "capacity"),
+        ("Conditions", "conditions"),
+        ("AllocatedResources", "allocatedResources"),
+        ("AllocatedResourceStatuses", "allocatedResourceStatuses"),
+        ("CurrentVolumeAttributesClassName", "currentVolumeAttributesClassName"),
     ] {
-        status[key] = Value::Null;
+        status[go] = claim["status"][key].clone();
     }
+    let inner = |key: &str, names: &[(&str, &str)]| {
+        let part = &claim["status"][key];
+        if part.is_object() { internal(part, names) } else { Value::Null }
+    };
+    status["ModifyVolumeStatus"] = inner(
+        "modifyVolumeStatus",
+        &[("TargetVolumeAttributesClassName", "targetVolumeAttributesClassName"), ("Status", "status")],
+    );
+    status["HealthStatus"] = inner(
+        "healthStatus",
+        &[("HealthConditions", "healthConditions"), ("LastTransitionTime", "lastTransitionTime")],
+    );
     out.insert("Status".into(), status);
     Value::Object(out)
 }

@@ -11,6 +11,7 @@ mod faults;
 mod hostile;
 mod kinds;
 mod lists;
+mod pods;
 mod policies;
 mod protocol;
 mod rules;

@@ -20,7 +20,8 @@ pub(super) fn key_problems(key: &str, field: &str, out: &mut Causes) {
     }
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
         out.push(Cause::invalid(field, &json!(key), KEY_TEXT));
-    } else if key == "." || key == ".." || key.starts_with("..") {
+    }
+    if key == "." || key.starts_with("..") {
         let why = match key {
             "." => "must not be '.'",
             ".." => "must not be '..'",

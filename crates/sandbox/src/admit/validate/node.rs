@@ -1,4 +1,4 @@
-//! Validation of namespaces and nodes.
+//! Validation of what a cluster consists of: its namespaces and nodes.
 
 use serde_json::{Value, json};
 

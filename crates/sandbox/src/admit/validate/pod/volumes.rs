@@ -279,7 +279,7 @@ pub(in crate::admit::validate) fn host_path(source: &Value, field: &str, out: &m
 
 pub(in crate::admit::validate) fn partition(source: &Value, field: String, out: &mut Causes) {
     if source["partition"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
-        out.push(Cause::invalid(field, &source["partition"], "must be between 0 and 255, inclusive"));
+        out.push(Cause::invalid(field, &source["partition"], "must be between 1 and 255, inclusive"));
     }
 }
 
