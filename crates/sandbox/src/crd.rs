@@ -45,6 +45,84 @@ pub(crate) struct Scale {
     pub selector_path: Option<String>,
 }
 
+impl Scale {
+    /// Whether what `/scale` shows can be shown.
+    fn check(&self, object: &Value, part: Part, out: &mut Vec<Cause>) {
+        let spec = (part != Part::Status).then_some(&self.spec_path);
+        for path in spec.into_iter().chain([&self.status_path]) {
+            let name = path.replace('/', ".");
+            match nested(object, path, "int64", Value::is_i64) {
+                Err(why) => out.push(Cause::invalid(name, &json!(0), &why)),
+                Ok(Some(number)) if number.as_i64().is_some_and(|n| n < 0) => {
+                    out.push(Cause::invalid(name, number, "should be a non-negative integer"));
+                }
+                Ok(Some(number)) if number.as_i64().is_some_and(|n| n > i64::from(i32::MAX)) => {
+                    out.push(Cause::invalid(name, number, "should be less than or equal to 2147483647"));
+                }
+                Ok(_) => {}
+            }
+        }
+        if let Some(path) = &self.selector_path
+            && let Err(why) = nested(object, path, "string", Value::is_string)
+        {
+            out.push(Cause::invalid(path.replace('/', "."), &json!(""), &why));
+        }
+    }
+}
+
+/// The value at a path, which is to be of a type if it is there.
+fn nested<'a>(
+    object: &'a Value,
+    path: &str,
+    wanted: &str,
+    fits: impl Fn(&Value) -> bool,
+) -> Result<Option<&'a Value>, String> {
+    let wrong = |at: &str, value: &Value, wanted: &str| {
+        let (at, text, held) = (at.replace('/', "."), go_text(value), go_type(value));
+        Err(format!("{at} accessor error: {text} is of the type {held}, expected {wanted}"))
+    };
+    let (mut value, mut end) = (object, 0);
+    for part in path.split('/').skip(1) {
+        end += 1 + part.len();
+        match value {
+            Value::Null => return Ok(None),
+            Value::Object(members) => match members.get(part) {
+                Some(member) => value = member,
+                None => return Ok(None),
+            },
+            other => return wrong(&path[..end], other, "map[string]interface{}"),
+        }
+    }
+    if fits(value) { Ok(Some(value)) } else { wrong(path, value, wanted) }
+}
+
+/// A value as Go's `%v` prints it.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(members) => {
+            let mut all: Vec<String> = members.iter().map(|(k, v)| format!("{k}:{}", go_text(v))).collect();
+            all.sort();
+            format!("map[{}]", all.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 fn pointer(path: &str) -> String {
     path.trim_start_matches('.').split('.').fold(String::new(), |mut out, part| {
         out.push('/');
@@ -167,13 +245,13 @@ impl Custom {
         Ok(Decoded { value: sorted(value), strict })
     }
 
-    pub(crate) fn prepare_create(&self, object: &mut Value) {
+    pub(crate) fn prepare_create(&self, object: &mut Value, applied: bool) {
         if self.has_status
             && let Some(members) = object.as_object_mut()
         {
             members.shift_remove("status");
         }
-        self.default(object);
+        self.default(object, applied);
     }
 
     /// Drops what the stored version has no place for.
@@ -184,8 +262,11 @@ impl Custom {
         }
     }
 
-    pub(crate) fn default(&self, object: &mut Value) {
-        drop_nulls(object, &self.schema);
+    /// Sets defaults; nulls that may not be go when an object is read, not when it was applied.
+    pub(crate) fn default(&self, object: &mut Value, applied: bool) {
+        if !applied {
+            drop_nulls(object, &self.schema);
+        }
         // Objects too deep were refused when they were decoded.
         if self.resource.default(object).is_ok() {
             *object = sorted(object.take());
@@ -193,45 +274,35 @@ impl Custom {
     }
 
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>, part: Part, out: &mut Vec<Cause>) {
-        for path in self.scale.iter().flat_map(|scale| [&scale.spec_path, &scale.status_path]) {
-            let replicas = object.pointer(path).filter(|value| value.as_i64().is_some_and(|n| n < 0));
-            if let Some(replicas) = replicas {
-                let why = "should be a non-negative integer";
-                out.push(Cause::invalid(path.replace('/', "."), replicas, why));
-            }
+        let Ok([mut values, mut items]) = self.resource.validate_in_steps(object) else { return };
+        // What was wrong before and has not been touched is let be.
+        if let Some(old) = old {
+            values.retain(|error| !untouched(error, object, old));
+            items.retain(|error| !untouched(error, object, old));
         }
-        if let Ok(mut errors) = self.resource.validate(object) {
-            // What was wrong before and has not been touched is let be.
-            if let Some(old) = old {
-                errors.retain(|error| !untouched(error, object, old));
+        for error in &values {
+            let mut cause = cause(error);
+            if part == Part::Status {
+                // A status is checked on its own, and named so.
+                let path = error.field.strip_prefix("status").unwrap_or(&error.field);
+                let path = path.strip_prefix('.').unwrap_or(path);
+                let (whole, own) = (format!(": {} in body", error.field), format!(": {path} in body"));
+                cause.message = cause.message.replace(&whole, &own);
             }
-            for error in &errors {
-                let mut cause = cause(error);
-                if part == Part::Status {
-                    // A status is checked on its own, and named so.
-                    let path = error.field.strip_prefix("status").unwrap_or(&error.field);
-                    let path = path.strip_prefix('.').unwrap_or(path);
-                    let (whole, own) = (format!(": {} in body", error.field), format!(": {path} in body"));
-                    cause.message = cause.message.replace(&whole, &own);
-                }
-                if placeless(error) {
-                    cause.field = "<nil>".into();
-                }
-                // A fraction is refused twice, once by a check that does not know where it is.
-                if cause.message.ends_with("must be of type integer: \"number\"") {
-                    out.push(Cause::invalid(
-                        "<nil>",
-                        &json!(""),
-                        &format!("Checked value must be of type integer (default format) in {}", cause.field),
-                    ));
-                }
-                out.push(cause);
+            if placeless(error) {
+                cause.field = "<nil>".into();
             }
-            if self.resource.has_rules()
-                && let Ok(broken) = self.resource.check_rules(object, old, &errors, &self.rules)
-            {
-                out.extend(broken.iter().map(cause));
-            }
+            out.push(cause);
+        }
+        if let Some(scale) = &self.scale {
+            scale.check(object, part, out);
+        }
+        out.extend(items.iter().map(cause));
+        values.append(&mut items);
+        if self.resource.has_rules()
+            && let Ok(broken) = self.resource.check_rules(object, old, &values, &self.rules)
+        {
+            out.extend(broken.iter().map(cause));
         }
     }
 }
@@ -239,7 +310,9 @@ impl Custom {
 /// Whether a real server finds a mistake with a check that does not know where it is.
 fn placeless(error: &FieldError) -> bool {
     let text = error.to_string();
-    text.contains(": Checked value must be of type ") || text.contains(&format!(": {:?} must ", error.field))
+    let ranged = ["Checked", "MultipleOf", "Minimum boundary", "Maximum boundary"];
+    ranged.iter().any(|what| text.contains(&format!(": {what} value must be of type ")))
+        || text.contains(&format!(": {:?} must ", error.field))
 }
 
 /// Whether an error is about a value that is as it was.
@@ -324,7 +397,10 @@ pub(crate) fn validate_definition(
             || old["spec"]["names"]["plural"] != object["spec"]["names"]["plural"]
     });
     out.extend(found.iter().filter(|e| !renamed || e.field != "metadata.name").map(cause));
-    crate::crd_rules::check_definition(object, out);
+    // Rules are read once the schema they stand in can be.
+    if !found.iter().any(|error| error.field.contains("openAPIV3Schema")) {
+        crate::crd_rules::check_definition(object, out);
+    }
 }
 
 /// A field's problem as a status lists it.

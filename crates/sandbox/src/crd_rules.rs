@@ -146,7 +146,8 @@ pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
                         let why = match (why.contains(": expected type '"), member) {
                             (true, "rule") => "cel expression must evaluate to a bool".to_owned(),
                             (true, _) => "messageExpression must evaluate to a string".to_owned(),
-                            (false, _) => why,
+                            (false, "rule") => why,
+                            (false, _) => format!("messageExpression {why}"),
                         };
                         out.push(Cause::invalid(field, &internal(rule), &why));
                     }

@@ -237,7 +237,7 @@ impl Core {
         let name = meta::text(&object, "name").to_owned();
         let namespace = meta::text(&object, "namespace").to_owned();
         if let Some(custom) = &served.custom {
-            custom.prepare_create(&mut object);
+            custom.prepare_create(&mut object, !matches!(ownership, Ownership::Update));
         } else {
             default::apply(kind.0, &served.def.version, kind.1, &mut object);
             object = canonical(served, object)?;
@@ -253,6 +253,9 @@ impl Core {
             gate::check(self, served, author, None, &object)?;
             admission::create(self, kind, &mut object)?;
             prepare::create(kind, served.has_status(), &mut object);
+            if let (("certificates.k8s.io", "CertificateSigningRequest"), Some(user)) = (kind, &author.user) {
+                prepare::requested_by(user, &mut object);
+            }
             if kind == ("", "Service")
                 && let Err(found) = self.addresses.fill(
                     &owner(&Key::new(&namespace, &name)),
@@ -261,7 +264,7 @@ impl Core {
                     author.dry_run,
                 )
             {
-                return Err(Status::invalid(served.named_kind(), &name, found));
+                return Err(found.status(served.named_kind(), &name));
             }
             object = canonical(served, object)?;
             print_times(served, &mut object);
@@ -434,7 +437,7 @@ impl Core {
             return Err(refuse(other_uid(served, &live.object, &uid, author.dry_run)));
         }
         if let Some(custom) = &served.custom {
-            custom.default(&mut new);
+            custom.default(&mut new, !matches!(ownership, Ownership::Update));
         } else {
             default::apply(kind.0, &served.def.version, kind.1, &mut new);
             new = canonical(served, new).map_err(refuse)?;
@@ -451,7 +454,7 @@ impl Core {
         if kind == ("", "Service") && part == Part::Main {
             let holder = owner(&live.object.key);
             if let Err(found) = self.addresses.fill(&holder, &mut new, Some(was), author.dry_run) {
-                return Err(refuse(Status::invalid(served.named_kind(), name, found)));
+                return Err(refuse(found.status(served.named_kind(), name)));
             }
         }
         if !custom {
@@ -663,6 +666,9 @@ fn print_times(served: &Served, value: &mut Value) {
     if &*served.table != "events" {
         return;
     }
+    if let Some(series) = value.get_mut("series").and_then(Value::as_object_mut) {
+        series.entry("lastObservedTime").or_insert(Value::Null);
+    }
     for (key, after) in
         [("firstTimestamp", "source"), ("lastTimestamp", "firstTimestamp"), ("eventTime", "type")]
     {
@@ -777,6 +783,10 @@ fn subresource_of(part: Part) -> &'static str {
 /// The fields an endpoint does not write.
 fn reset_fields(served: &Served, part: Part) -> Option<Set> {
     let paths = match part {
+        // What was asked for stays as it was.
+        Part::Main if served.rule_key() == ("certificates.k8s.io", "CertificateSigningRequest") => {
+            vec![Path::of_fields(["spec"]), Path::of_fields(["status"])]
+        }
         Part::Main if served.has_status() && !rules::status_on_main(served.rule_key()) => {
             vec![Path::of_fields(["status"])]
         }

@@ -108,9 +108,10 @@ pub(super) fn item_element(
                 }
             }
             if fields.is_empty() {
-                let key = keys.first().map_or("", String::as_str);
+                let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
                 return Err(format!(
-                    "associative list with keys has an element that omits key field {key:?} (and doesn't have default value)"
+                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                    keys.join(" ")
                 ));
             }
             Ok(PathElement::key(fields))
@@ -224,9 +225,10 @@ fn scalar_problem(scalar: Scalar, value: &Value) -> Option<String> {
         Scalar::Int32 | Scalar::Int64 | Scalar::Float => {
             (!value.is_number()).then(|| format!("expected numeric (int or float), got {}", go_type(value)))
         }
-        Scalar::Time | Scalar::MicroTime | Scalar::Quantity | Scalar::IntOrString => (value.is_array()
-            || value.is_object())
-        .then(|| format!("expected any scalar, got &{{{}}}", crate::patch::go_value(value))),
+        Scalar::Time | Scalar::MicroTime | Scalar::Quantity => (value.is_array() || value.is_object())
+            .then(|| format!("expected any scalar, got &{{{}}}", crate::patch::go_value(value))),
+        // The schema says nothing of these; reading the object does.
+        Scalar::IntOrString => None,
     }
 }
 

@@ -161,7 +161,14 @@ impl Checks {
                 .and_then(Value::as_str)
                 .filter(|text| !text.is_empty())
                 .map(|text| (text.to_owned(), pattern(text).ok())),
-            format: schema.get("format").and_then(Value::as_str).map(str::to_owned),
+            format: schema
+                .get("format")
+                .and_then(Value::as_str)
+                .filter(|format| {
+                    let json_type = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+                    super::formats::is_known(json_type, format)
+                })
+                .map(str::to_owned),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             unique_items: flag("uniqueItems"),
@@ -194,6 +201,10 @@ impl Builder {
     fn shape(&mut self, schema: &Structural) -> ShapeId {
         let shape = match schema.json_type {
             _ if schema.int_or_string => Shape::Scalar(Scalar::IntOrString),
+            // A text with a format is any scalar to those who merge.
+            Some(JsonType::String) if schema.checks.format.as_deref().is_some_and(|f| f != "byte") => {
+                Shape::Scalar(Scalar::Time)
+            }
             Some(JsonType::String) => Shape::Scalar(Scalar::String),
             Some(JsonType::Integer) => Shape::Scalar(Scalar::Int64),
             Some(JsonType::Number) => Shape::Scalar(Scalar::Float),

@@ -24,12 +24,12 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
     } else if !group.contains('.') {
         errors.push(FieldError::invalid("spec.group", group, "should be a domain with at least one dot"));
     }
-    check_names(definition, plural, kind, &mut errors);
     match at("/spec/scope") {
         "" => errors.push(FieldError::required("spec.scope", "")),
         "Cluster" | "Namespaced" => {}
         other => errors.push(FieldError::not_supported("spec.scope", other, ["Cluster", "Namespaced"])),
     }
+    check_versions(definition, plural, kind, &mut errors);
     if is_protected(group) && definition.pointer("/metadata/annotations/api-approved.kubernetes.io").is_none()
     {
         errors.push(FieldError::required(
@@ -37,7 +37,6 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
             "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111",
         ));
     }
-    check_versions(definition, &mut errors);
     errors
 }
 
@@ -48,33 +47,85 @@ fn is_protected(group: &str) -> bool {
 }
 
 fn check_names(definition: &Value, plural: &str, kind: &str, errors: &mut Vec<FieldError>) {
-    for (field, value) in [("spec.names.plural", plural), ("spec.names.kind", kind)] {
+    let names = &definition["spec"]["names"];
+    let text = |key: &str| names[key].as_str().unwrap_or_default();
+    let (lower, list) =
+        (kind.to_lowercase(), if kind.is_empty() { String::new() } else { format!("{kind}List") });
+    let or =
+        |given: &str, default: &str| if given.is_empty() { default.to_owned() } else { given.to_owned() };
+    let all = [
+        ("plural", plural.to_owned()),
+        ("singular", or(text("singular"), &lower)),
+        ("kind", kind.to_owned()),
+        ("listKind", or(text("listKind"), &list)),
+    ];
+    for (key, _) in all.iter().filter(|(_, name)| name.is_empty()) {
+        errors.push(FieldError::required(format!("spec.names.{key}"), ""));
+    }
+    for (key, name) in all.iter().filter(|(_, name)| !name.is_empty()) {
         // Kinds are written in capitals, plurals are part of paths.
-        let lower = if field.ends_with("kind") { value.to_ascii_lowercase() } else { value.to_owned() };
-        if value.is_empty() {
-            errors.push(FieldError::required(field, ""));
-        } else if let Err(problems) = names::label_1035(&lower) {
-            let detail = if field.ends_with("kind") {
-                format!("may have mixed case, but should otherwise match: {}", problems.join(","))
-            } else {
-                problems.join(",")
-            };
-            errors.push(FieldError::invalid(field, value, detail));
+        let mixed = key.to_ascii_lowercase().ends_with("kind");
+        let lower = if mixed { name.to_lowercase() } else { name.clone() };
+        if let Err(problems) = names::label_1035(&lower) {
+            let start = if mixed { "may have mixed case, but should otherwise match: " } else { "" };
+            let detail = format!("{start}{}", problems.join(","));
+            errors.push(FieldError::invalid(format!("spec.names.{key}"), name.as_str(), detail));
         }
     }
-    let names_of = |key: &str| definition.pointer(&format!("/spec/names/{key}")).and_then(Value::as_str);
-    if names_of("listKind").is_some_and(|list_kind| !list_kind.is_empty() && list_kind == kind) {
-        errors.push(FieldError::invalid(
-            "spec.names.listKind",
-            kind,
-            "kind and listKind may not be the same",
-        ));
+    check_labels(&names["shortNames"], "spec.names.shortNames", errors);
+    if !kind.is_empty() && text("listKind") == kind {
+        let why = "kind and listKind may not be the same";
+        errors.push(FieldError::invalid("spec.names.listKind", kind, why));
+    }
+    check_labels(&names["categories"], "spec.names.categories", errors);
+}
+
+fn check_labels(all: &Value, field: &str, errors: &mut Vec<FieldError>) {
+    for (index, name) in all.as_array().into_iter().flatten().enumerate() {
+        let name = name.as_str().unwrap_or_default();
+        if let Err(problems) = names::label_1035(name) {
+            errors.push(FieldError::invalid(format!("{field}[{index}]"), name, problems.join(",")));
+        }
     }
 }
 
-fn check_versions(definition: &Value, errors: &mut Vec<FieldError>) {
+fn check_versions(definition: &Value, plural: &str, kind: &str, errors: &mut Vec<FieldError>) {
     let versions =
         definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let (schema, columns, subresources, selectable) = (
+        shared(&versions, "/schema/openAPIV3Schema"),
+        shared(&versions, "/additionalPrinterColumns"),
+        shared(&versions, "/subresources"),
+        shared(&versions, "/selectableFields"),
+    );
+    for (index, version) in versions.iter().enumerate() {
+        if version.pointer("/schema/openAPIV3Schema").is_none_or(Value::is_null) {
+            let at = format!("spec.versions[{index}].schema.openAPIV3Schema");
+            errors.push(FieldError::required(at, ""));
+        }
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let at = format!("spec.versions[{index}]");
+        let name = version["name"].as_str().unwrap_or_default();
+        if let Err(problems) = names::label_1035(name) {
+            errors.push(FieldError::invalid(format!("{at}.name"), name, problems.join(",")));
+        }
+        check_warning(version, &at, errors);
+        if let (None, Some(own)) = (schema, version.pointer("/schema/openAPIV3Schema")) {
+            check_root(own, has_status(version), &format!("{at}.schema.openAPIV3Schema"), errors);
+        }
+        if subresources.is_none() {
+            let at = format!("{at}.subresources.scale");
+            check_scale(&version["subresources"]["scale"], &at, errors);
+        }
+        if columns.is_none() {
+            let at = format!("{at}.additionalPrinterColumns");
+            check_columns(&version["additionalPrinterColumns"], &at, errors);
+        }
+        if selectable.is_none() {
+            check_selectable(version, &at, errors);
+        }
+    }
     let mut seen = std::collections::HashSet::new();
     if !versions.iter().all(|version| seen.insert(version["name"].as_str())) {
         let why = "must contain unique version names";
@@ -85,57 +136,110 @@ fn check_versions(definition: &Value, errors: &mut Vec<FieldError>) {
         let why = "must have exactly one version marked as storage version";
         errors.push(FieldError::invalid("spec.versions", internal_versions(&versions), why));
     }
-    check_stored(definition, &versions, errors);
-    let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
-    if let Some(schema) = shared(&versions, "/schema/openAPIV3Schema") {
-        errors.extend(check_schema(schema, "spec.validation.openAPIV3Schema"));
-    }
     if let Some(name) = versions.first().and_then(|version| version["name"].as_str())
+        && !name.is_empty()
         && let Err(problems) = names::label_1035(name)
     {
         errors.push(FieldError::invalid("spec.version", name, problems.join(",")));
     }
-    let columns = shared(&versions, "/additionalPrinterColumns");
-    if let Some(columns) = columns {
-        check_columns(columns, "spec.additionalPrinterColumns", errors);
+    check_names(definition, plural, kind, errors);
+    if let Some(schema) = schema {
+        let status = versions.iter().any(has_status);
+        check_root(schema, status, "spec.validation.openAPIV3Schema", errors);
     }
-    let subresources = shared(&versions, "/subresources");
     if let Some(subresources) = subresources {
         check_scale(&subresources["scale"], "spec.subresources.scale", errors);
     }
-    if let Some(first) = versions.first().filter(|_| shared(&versions, "/selectableFields").is_some()) {
+    if let Some(columns) = columns {
+        check_columns(columns, "spec.additionalPrinterColumns", errors);
+    }
+    if let Some(first) = versions.first().filter(|_| selectable.is_some()) {
         check_selectable(first, "spec", errors);
     }
-    let one_schema = shared(&versions, "/schema/openAPIV3Schema").is_some();
-    for (index, version) in versions.iter().enumerate() {
-        let at = format!("spec.versions[{index}]");
-        let name = version["name"].as_str().unwrap_or_default();
-        if let Err(problems) = names::label_1035(name) {
-            errors.push(FieldError::invalid(format!("{at}.name"), name, problems.join(",")));
-        }
-        match schema_of(version) {
-            None => errors.push(FieldError::required(format!("{at}.schema.openAPIV3Schema"), "")),
-            Some(schema) if !one_schema => {
-                errors.extend(check_schema(&schema, &format!("{at}.schema.openAPIV3Schema")));
-            }
-            Some(_) => {}
-        }
-        if shared(&versions, "/selectableFields").is_none() {
-            check_selectable(version, &at, errors);
-        }
-        if columns.is_none() {
-            check_columns(
-                &version["additionalPrinterColumns"],
-                &format!("{at}.additionalPrinterColumns"),
-                errors,
-            );
-        }
-        if subresources.is_none() {
-            let at = format!("{at}.subresources.scale");
-            check_scale(&version["subresources"]["scale"], &at, errors);
-        }
-    }
     check_conversion(definition, errors);
+    check_stored(definition, &versions, errors);
+}
+
+fn has_status(version: &Value) -> bool {
+    version["subresources"]["status"].is_object()
+}
+
+/// What is said of a version that goes away.
+fn check_warning(version: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let Some(text) = version["deprecationWarning"].as_str() else { return };
+    let mut refuse =
+        |why: String| errors.push(FieldError::invalid(format!("{at}.deprecationWarning"), text, why));
+    if version["deprecated"] != true {
+        return refuse("can only be set for deprecated versions".into());
+    }
+    if text.len() > 256 {
+        refuse("must be <= 256 characters long".into());
+    }
+    if text.is_empty() {
+        refuse("must not be an empty string".into());
+    }
+    if let Some((index, _)) = text.char_indices().find(|(_, c)| c.is_control()) {
+        refuse(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        ));
+    }
+}
+
+/// What may stand at the root when the status is taken out of it, by its Go name.
+const AT_ROOT: [&str; 22] = [
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
+];
+
+fn check_root(schema: &Value, status: bool, path: &str, errors: &mut Vec<FieldError>) {
+    let kind = schema["type"].as_str().unwrap_or_default();
+    if status && !kind.is_empty() && kind != "object" {
+        errors.push(FieldError::invalid(
+            format!("{path}.type"),
+            kind,
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
+        ));
+    } else if status
+        && schema.as_object().into_iter().flatten().any(|(key, value)| !is_zero(value) && !may_be_root(key))
+    {
+        let why = format!(
+            "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+            AT_ROOT.join(" ")
+        );
+        errors.push(FieldError::invalid(path, schema.clone(), why));
+    }
+    errors.extend(check_schema(schema, path));
+}
+
+fn is_zero(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(false)) || value.as_str() == Some("")
+}
+
+fn may_be_root(key: &str) -> bool {
+    match key {
+        "x-kubernetes-preserve-unknown-fields" | "x-kubernetes-validations" => true,
+        _ => AT_ROOT.iter().any(|name| name.eq_ignore_ascii_case(key)),
+    }
 }
 
 /// What all versions have alike: it is reported once, at the place it had in older definitions.
@@ -220,6 +324,11 @@ fn check_columns(columns: &Value, field: &str, errors: &mut Vec<FieldError>) {
                 "must be one of boolean,date,integer,number,string",
             )),
         }
+        let formats = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+        if !text("format").is_empty() && !formats.contains(&text("format")) {
+            let why = format!("must be one of {}", formats.join(","));
+            errors.push(FieldError::invalid(format!("{at}.format"), text("format"), why));
+        }
         match text("jsonPath") {
             "" => errors.push(FieldError::required(format!("{at}.JSONPath"), "")),
             path if !path.starts_with('.') => {
@@ -244,9 +353,16 @@ fn check_selectable(version: &Value, field: &str, errors: &mut Vec<FieldError>) 
             .trim_start_matches('.')
             .split('.')
             .fold(root, |schema, name| schema["properties"].get(name).unwrap_or(&Value::Null));
-        let single = matches!(found["type"].as_str(), Some("string" | "integer" | "boolean"));
-        if !path.starts_with('.') || path.starts_with(".metadata") || !single {
+        if !path.starts_with('.') || (found.is_null() && !path.starts_with(".metadata")) {
             errors.push(FieldError::invalid(at, path, "is an invalid path: does not refer to a valid field"));
+            continue;
+        }
+        if path.starts_with(".metadata") {
+            errors.push(FieldError::invalid(&*at, path, "must not point to fields in metadata"));
+        }
+        if !matches!(found["type"].as_str(), Some("string" | "integer" | "boolean")) {
+            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.push(FieldError::invalid(at, path, why));
         }
     }
 }
@@ -277,7 +393,9 @@ fn check_conversion(definition: &Value, errors: &mut Vec<FieldError>) {
     let conversion = &definition["spec"]["conversion"];
     let webhook = &conversion["webhook"];
     match conversion["strategy"].as_str() {
-        None | Some("None") => {}
+        None if conversion.is_null() => {}
+        Some("None") => {}
+        None | Some("") => errors.push(FieldError::required("spec.conversion.strategy", "")),
         Some("Webhook") => {
             if webhook["conversionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
                 errors.push(FieldError::required("spec.conversion.conversionReviewVersions", ""));

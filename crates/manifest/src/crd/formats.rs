@@ -1,5 +1,6 @@
 //! The string and number formats Kubernetes checks.
 
+use serde_json::Value;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;
@@ -130,4 +131,68 @@ fn is_duration(text: &str) -> bool {
         rest = rest[unit..].trim_start();
     }
     true
+}
+
+const OF_TEXTS: [&str; 26] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
+];
+
+/// Whether a server knows a format of values of a type; others are not looked at.
+pub(super) fn is_known(json_type: &str, format: &str) -> bool {
+    match json_type {
+        "" | "string" => OF_TEXTS.contains(&format.replace('-', "").as_str()),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
+}
+
+/// Formats in a schema that nobody knows, which a server warns of.
+pub fn unknown_formats(schema: &Value) -> Vec<String> {
+    let mut out = Vec::new();
+    // Schemas nested deeper than this are refused.
+    collect(schema, 128, &mut out);
+    out
+}
+
+fn collect(schema: &Value, depth: usize, out: &mut Vec<String>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    let text = |key: &str| schema[key].as_str().unwrap_or_default();
+    let format = text("format");
+    if !format.is_empty() && !is_known(text("type"), format) {
+        out.push(format.to_owned());
+    }
+    for inner in schema["properties"].as_object().into_iter().flat_map(|map| map.values()) {
+        collect(inner, depth, out);
+    }
+    for key in ["items", "additionalProperties"] {
+        if schema[key].is_object() {
+            collect(&schema[key], depth, out);
+        }
+    }
 }

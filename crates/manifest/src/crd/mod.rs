@@ -16,6 +16,7 @@ use serde_json::Value;
 
 pub use compile::Structural;
 pub use definition::check_definition;
+pub use formats::unknown_formats;
 pub use rules::{Rule, RuleCheck, RuleFailure};
 pub use structural::check_schema;
 
@@ -70,6 +71,12 @@ impl CustomResource {
     pub fn validate(&self, object: &Value) -> Result<Vec<FieldError>, TooDeep> {
         depth::check(object)?;
         Ok(validate::object(object, &self.schema))
+    }
+
+    /// The same in two steps, as a server takes them: values, then items that stand twice.
+    pub fn validate_in_steps(&self, object: &Value) -> Result<[Vec<FieldError>; 2], TooDeep> {
+        depth::check(object)?;
+        Ok([validate::values(object, &self.schema), validate::items(object, &self.schema)])
     }
 
     /// Whether any `x-kubernetes-validations` stand in the schema.

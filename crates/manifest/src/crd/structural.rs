@@ -15,16 +15,29 @@ enum Level {
     Item,
 }
 
+/// What is wrong, in the order it is said: what keeps a schema from being structural, sorted; defaults;
+/// the rest.
+#[derive(Default)]
+struct Found {
+    structural: Vec<FieldError>,
+    defaults: Vec<FieldError>,
+    schema: Vec<FieldError>,
+}
+
 /// Checks a schema; `path` is where it stands (`spec.validation.openAPIV3Schema`).
 pub fn check_schema(schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
     if depth::check(schema).is_err() {
         return vec![FieldError::forbidden(path, depth::TooDeep.to_string())];
     }
+    let mut found = Found::default();
     match schema.as_object() {
-        Some(map) => check(map, Level::Root, path, &mut errors),
-        None => errors.push(FieldError::required(path, "")),
+        Some(map) => check(map, Level::Root, path, &mut found),
+        None => found.schema.push(FieldError::required(path, "")),
     }
+    found.structural.sort_by_key(ToString::to_string);
+    let mut errors = found.structural;
+    errors.append(&mut found.defaults);
+    errors.append(&mut found.schema);
     errors
 }
 
@@ -52,90 +65,106 @@ const UNSUPPORTED: [&str; 12] = [
 ];
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-fn check(schema: &Map<String, Value>, level: Level, path: &str, errors: &mut Vec<FieldError>) {
-    let before = errors.len();
+fn check(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Found) {
+    let before = found.schema.len();
     for key in UNSUPPORTED {
         if schema.get(key).is_some_and(|value| !value.is_null() && value != &Value::Bool(false)) {
-            errors.push(FieldError::forbidden(format!("{path}.{key}"), format!("{key} is not supported")));
+            let why = format!("{key} is not supported");
+            found.schema.push(FieldError::forbidden(format!("{path}.{key}"), why));
         }
     }
     // What cannot be read is not said to be incomplete as well.
-    if errors.len() == before {
-        check_type(schema, level, path, errors);
+    if found.schema.len() == before {
+        check_type(schema, level, path, found);
     }
-    check_extensions(schema, path, errors);
     if flag(schema, "uniqueItems") {
-        errors.push(FieldError::forbidden(
+        found.schema.push(FieldError::forbidden(
             format!("{path}.uniqueItems"),
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
         ));
     }
-    let has_properties =
-        schema.get("properties").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
-    match schema.get("additionalProperties") {
-        None | Some(Value::Null) => {}
-        Some(Value::Bool(false)) => errors.push(FieldError::forbidden(
-            format!("{path}.additionalProperties"),
-            "additionalProperties cannot be set to false",
-        )),
-        Some(additional) => {
-            if has_properties {
-                errors.push(FieldError::forbidden(
-                    format!("{path}.additionalProperties"),
-                    "additionalProperties and properties are mutual exclusive",
-                ));
-            }
-            if level == Level::Root {
-                errors.push(FieldError::forbidden(
-                    format!("{path}.additionalProperties"),
-                    "must not be used at the root",
-                ));
-            }
-            if flag(schema, "x-kubernetes-embedded-resource") {
-                errors.push(FieldError::forbidden(
-                    format!("{path}.additionalProperties"),
-                    "must not be used if x-kubernetes-embedded-resource is set",
-                ));
-            }
-            if let Some(additional) = additional.as_object() {
-                check(additional, Level::Field, &format!("{path}.additionalProperties"), errors);
-            }
+    check_additional(schema, level, path, found);
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(property) = property.as_object() {
+            check(property, Level::Field, &format!("{path}.properties[{name}]"), found);
         }
     }
-    check_values(schema, path, errors);
+    check_values(schema, path, found);
     if level == Level::Root || flag(schema, "x-kubernetes-embedded-resource") {
-        check_metadata(schema, path, errors);
+        check_metadata(schema, path, &mut found.structural);
     }
     match schema.get("items") {
-        Some(Value::Object(items)) => check(items, Level::Item, &format!("{path}.items"), errors),
-        Some(Value::Array(_)) => errors.push(FieldError::forbidden(
+        Some(Value::Object(items)) => check(items, Level::Item, &format!("{path}.items"), found),
+        Some(Value::Array(_)) => found.schema.push(FieldError::forbidden(
             format!("{path}.items"),
             "items must be a schema object and not an array",
         )),
         _ if text(schema, "type") == "array" => {
-            errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
+            found.structural.push(FieldError::required(format!("{path}.items"), "must be specified"));
         }
         _ => {}
     }
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        if let Some(property) = property.as_object() {
-            check(property, Level::Field, &format!("{path}.properties[{name}]"), errors);
+    if flag(schema, "x-kubernetes-embedded-resource")
+        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+        && schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty)
+    {
+        found.structural.push(FieldError::required(
+            format!("{path}.properties"),
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+        ));
+    }
+    if flag(schema, "x-kubernetes-int-or-string") {
+        for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
+            if flag(schema, key) {
+                let why = "must be false if x-kubernetes-int-or-string is true";
+                found.structural.push(FieldError::invalid(format!("{path}.{key}"), true, why));
+            }
         }
     }
-    check_default(schema, path, errors);
+    check_extensions(schema, path, &mut found.schema);
+    check_rules(schema, path, &mut found.schema);
+    check_default(schema, path, &mut found.defaults);
 }
 
-fn check_type(schema: &Map<String, Value>, level: Level, path: &str, errors: &mut Vec<FieldError>) {
+fn check_additional(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Found) {
+    let has_properties =
+        schema.get("properties").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
+    let at = format!("{path}.additionalProperties");
+    match schema.get("additionalProperties") {
+        None | Some(Value::Null) => {}
+        Some(Value::Bool(false)) => {
+            found.schema.push(FieldError::forbidden(at, "additionalProperties cannot be set to false"));
+        }
+        Some(additional) => {
+            if has_properties {
+                let why = "additionalProperties and properties are mutual exclusive";
+                found.schema.push(FieldError::forbidden(&*at, why));
+            }
+            if level == Level::Root {
+                found.structural.push(FieldError::forbidden(&*at, "must not be used at the root"));
+            }
+            if flag(schema, "x-kubernetes-embedded-resource") {
+                let why = "must not be used if x-kubernetes-embedded-resource is set";
+                found.structural.push(FieldError::forbidden(&*at, why));
+            }
+            if let Some(additional) = additional.as_object() {
+                check(additional, Level::Field, &at, found);
+            }
+        }
+    }
+}
+
+fn check_type(schema: &Map<String, Value>, level: Level, path: &str, found: &mut Found) {
     let json_type = text(schema, "type");
     let at = format!("{path}.type");
     let free =
         flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
     if flag(schema, "x-kubernetes-embedded-resource") && json_type != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
-        errors.push(if json_type.is_empty() {
-            FieldError::required(at, detail)
+        found.structural.push(if json_type.is_empty() {
+            FieldError::required(&*at, detail)
         } else {
-            FieldError::invalid(at, json_type, detail)
+            FieldError::invalid(&*at, json_type, detail)
         });
     } else if json_type.is_empty() && !free {
         let detail = match level {
@@ -143,20 +172,84 @@ fn check_type(schema: &Map<String, Value>, level: Level, path: &str, errors: &mu
             Level::Item => "must not be empty for specified array items",
             Level::Field => "must not be empty for specified object fields",
         };
-        errors.push(FieldError::required(at, detail));
-    } else if json_type == "null" {
-        errors.push(FieldError::forbidden(at, "type cannot be set to null, use nullable as an alternative"));
+        found.structural.push(FieldError::required(&*at, detail));
+    }
+    if level == Level::Root && !json_type.is_empty() && json_type != "object" {
+        found.structural.push(FieldError::invalid(&*at, json_type, "must be object at the root"));
+    }
+    if json_type == "null" {
+        let why = "type cannot be set to null, use nullable as an alternative";
+        found.schema.push(FieldError::forbidden(at, why));
     } else if !json_type.is_empty() && !TYPES.contains(&json_type) {
-        errors.push(FieldError::not_supported(at, json_type, TYPES));
-    } else if level == Level::Root && !json_type.is_empty() && json_type != "object" {
-        errors.push(FieldError::invalid(at, json_type, "must be object at the root"));
+        found.schema.push(FieldError::not_supported(at, json_type, TYPES));
     }
-    if flag(schema, "x-kubernetes-int-or-string") && !json_type.is_empty() {
-        errors.push(FieldError::forbidden(
-            format!("{path}.type"),
-            "must be empty if x-kubernetes-int-or-string is true",
-        ));
+}
+
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+/// What rules are besides their expressions.
+fn check_rules(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
+    for (index, rule) in rules.into_iter().flatten().enumerate() {
+        let at = |key: &str| format!("{path}.x-kubernetes-validations[{index}].{key}");
+        let of = |key: &str| rule[key].as_str().unwrap_or_default();
+        let broken = |text: &str| text.contains(['\n', '\r']);
+        let empty = "must be non-empty if specified";
+        let message = of("message").trim();
+        if of("rule").trim().is_empty() {
+            errors.push(FieldError::required(at("rule"), "rule is not specified"));
+        } else if !of("message").is_empty() && message.is_empty() {
+            errors.push(FieldError::invalid(at("message"), of("message"), empty));
+        } else if broken(message) {
+            errors.push(FieldError::invalid(at("message"), of("message"), "must not contain line breaks"));
+        } else if broken(of("rule").trim()) && message.is_empty() {
+            let why = "message must be specified if rule contains line breaks";
+            errors.push(FieldError::required(at("message"), why));
+        }
+        if !of("messageExpression").is_empty() && of("messageExpression").trim().is_empty() {
+            let why = "messageExpression must be non-empty if specified";
+            errors.push(FieldError::required(at("messageExpression"), why));
+        }
+        if let Some(reason) = rule["reason"].as_str().filter(|reason| !REASONS.contains(reason)) {
+            errors.push(FieldError::not_supported(at("reason"), reason, REASONS));
+        }
+        let field = of("fieldPath");
+        if !field.is_empty() {
+            if field.trim().is_empty() {
+                errors.push(FieldError::invalid(at("fieldPath"), field, empty));
+            }
+            if broken(field) {
+                errors.push(FieldError::invalid(at("fieldPath"), field, "must not contain line breaks"));
+            }
+            if !is_path(schema, field) {
+                errors.push(FieldError::invalid(at("fieldPath"), field, "must be a valid path"));
+            }
+        }
     }
+}
+
+/// Whether a path of names (`.a['b'].c`) leads somewhere.
+fn is_path(schema: &Map<String, Value>, path: &str) -> bool {
+    let (mut schema, mut rest) = (schema, path);
+    while !rest.is_empty() {
+        let (name, after) = if let Some(quoted) = rest.strip_prefix("['") {
+            match quoted.split_once("']") {
+                Some(parts) => parts,
+                None => return false,
+            }
+        } else if let Some(named) = rest.strip_prefix('.') {
+            named.split_at(named.find(['.', '[']).unwrap_or(named.len()))
+        } else {
+            return false;
+        };
+        let properties = schema.get("properties").and_then(|properties| properties.get(name));
+        match properties.or_else(|| schema.get("additionalProperties")).and_then(Value::as_object) {
+            Some(next) => (schema, rest) = (next, after),
+            None => return false,
+        }
+    }
+    true
 }
 
 fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
@@ -168,17 +261,9 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
             "must be true or undefined",
         ));
     }
-    if flag(schema, "x-kubernetes-embedded-resource")
-        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
-        && schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty)
-    {
-        errors.push(FieldError::required(
-            format!("{path}.properties"),
-            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
-        ));
-    }
+    let given = |key: &str| schema.get(key).is_some_and(Value::is_string);
     let list_type = text(schema, "x-kubernetes-list-type");
-    if !list_type.is_empty() && json_type != "array" {
+    if given("x-kubernetes-list-type") && json_type != "array" {
         let at = format!("{path}.type");
         let detail = "must be array if x-kubernetes-list-type is specified";
         errors.push(if json_type.is_empty() {
@@ -187,11 +272,11 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
             FieldError::invalid(at, json_type, detail)
         });
     }
-    if !list_type.is_empty() && !matches!(list_type, "atomic" | "set" | "map") {
+    if given("x-kubernetes-list-type") && !matches!(list_type, "atomic" | "set" | "map") {
         errors.push(FieldError::not_supported(
             format!("{path}.x-kubernetes-list-type"),
             list_type,
-            ["atomic", "map", "set"],
+            ["atomic", "set", "map"],
         ));
     }
     let items = schema.get("items").and_then(Value::as_object);
@@ -246,7 +331,7 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
         }
     }
     let map_type = text(schema, "x-kubernetes-map-type");
-    if !map_type.is_empty() && json_type != "object" {
+    if given("x-kubernetes-map-type") && json_type != "object" {
         let at = format!("{path}.type");
         let detail = "must be object if x-kubernetes-map-type is specified";
         errors.push(if json_type.is_empty() {
@@ -255,7 +340,7 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
             FieldError::invalid(at, json_type, detail)
         });
     }
-    if !map_type.is_empty() && !matches!(map_type, "atomic" | "granular") {
+    if given("x-kubernetes-map-type") && !matches!(map_type, "atomic" | "granular") {
         errors.push(FieldError::not_supported(
             format!("{path}.x-kubernetes-map-type"),
             map_type,
@@ -279,12 +364,12 @@ fn check_map_keys(keys: &[&str], items: &Map<String, Value>, path: &str, errors:
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    for (index, key) in keys.iter().enumerate() {
+    for key in keys {
         match items.get("properties").and_then(|properties| properties.get(*key)) {
             None => errors.push(FieldError::invalid(
-                format!("{path}.x-kubernetes-list-map-keys[{index}]"),
-                *key,
-                "entries have to be defined as properties of the items",
+                format!("{path}.x-kubernetes-list-map-keys"),
+                keys.iter().map(|key| Value::from(*key)).collect::<Vec<_>>(),
+                "entries must all be names of item properties",
             )),
             Some(property) => {
                 if property.get("default").is_none_or(Value::is_null) && !required.contains(key) {
@@ -339,14 +424,14 @@ fn check_metadata(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fiel
 }
 
 /// Checks conditions on values, and what may not stand inside them.
-fn check_values(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+fn check_values(schema: &Map<String, Value>, path: &str, found: &mut Found) {
     let regex = text(schema, "pattern");
     if !regex.is_empty()
         && let Err(error) = pattern(regex)
     {
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        errors.push(FieldError::invalid(
+        found.schema.push(FieldError::invalid(
             format!("{path}.pattern"),
             regex,
             format!("must be a valid regular expression, but isn't: {}", go_regex_error(regex, why)),
@@ -357,18 +442,19 @@ fn check_values(schema: &Map<String, Value>, path: &str, errors: &mut Vec<FieldE
         let branches = schema.get(key).and_then(Value::as_array).into_iter().flatten();
         for (index, branch) in branches.enumerate() {
             if let Some(branch) = branch.as_object() {
-                check_branch(branch, &format!("{path}.{key}[{index}]"), int_or_string, errors);
+                check_branch(branch, &format!("{path}.{key}[{index}]"), int_or_string, found);
             }
         }
     }
     if let Some(not) = schema.get("not").and_then(Value::as_object) {
-        check_branch(not, &format!("{path}.not"), false, errors);
+        check_branch(not, &format!("{path}.not"), false, found);
     }
 }
 
-fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, errors: &mut Vec<FieldError>) {
-    let mut forbid =
-        |key: &str, detail: &str| errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
+fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, found: &mut Found) {
+    let mut forbid = |key: &str, detail: &str| {
+        found.structural.push(FieldError::forbidden(format!("{path}.{key}"), detail))
+    };
     for key in ["description", "title", "type"] {
         // `anyOf: [{type: integer}, {type: string}]` is how int-or-string is said twice.
         let allowed = key == "type" && int_or_string && matches!(text(branch, "type"), "integer" | "string");
@@ -399,14 +485,14 @@ fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, er
     {
         forbid("x-kubernetes-validations", "must be empty to be structural");
     }
-    check_values(branch, path, errors);
+    check_values(branch, path, found);
     for (name, property) in branch.get("properties").and_then(Value::as_object).into_iter().flatten() {
         if let Some(property) = property.as_object() {
-            check_branch(property, &format!("{path}.properties[{name}]"), false, errors);
+            check_branch(property, &format!("{path}.properties[{name}]"), false, found);
         }
     }
     if let Some(items) = branch.get("items").and_then(Value::as_object) {
-        check_branch(items, &format!("{path}.items"), false, errors);
+        check_branch(items, &format!("{path}.items"), false, found);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks values against a schema, with the texts a server answers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
@@ -12,8 +12,21 @@ use crate::schema::ListKind;
 
 /// Checks a whole object.
 pub(super) fn object(object: &Value, schema: &Structural) -> Vec<FieldError> {
+    let mut errors = values(object, schema);
+    errors.extend(items(object, schema));
+    errors
+}
+
+/// Checks the values of an object, not whether items of lists stand there twice.
+pub(super) fn values(object: &Value, schema: &Structural) -> Vec<FieldError> {
     let mut errors = Vec::new();
     value(object, schema, &mut String::new(), &mut errors);
+    errors
+}
+
+/// Checks that items of lists stand there once.
+pub(super) fn items(object: &Value, schema: &Structural) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     lists(object, schema, &mut String::new(), &mut errors);
     errors
 }
@@ -23,64 +36,57 @@ pub(super) fn alone(value: &Value, schema: &Structural) -> Vec<FieldError> {
     object(value, schema)
 }
 
-fn type_name(value: &Value) -> &'static str {
+/// The type of a value as JSON has it, and as Go holds it.
+fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) => {
-            let whole =
-                number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|n| n.fract() == 0.0);
-            if whole { "integer" } else { "number" }
-        }
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Value::Null => ("null", ""),
+        Value::Bool(_) => ("boolean", ""),
+        Value::Number(number) if number.is_i64() || number.is_u64() => ("integer", "int64"),
+        Value::Number(_) => ("number", "float64"),
+        Value::String(_) => ("string", ""),
+        Value::Array(_) => ("array", ""),
+        Value::Object(_) => ("object", ""),
     }
 }
 
-fn fits(schema: &Structural, value: &Value) -> Result<(), &'static str> {
-    let found = type_name(value);
-    if schema.int_or_string {
-        return if matches!(found, "integer" | "string") { Ok(()) } else { Err("integer,string") };
-    }
-    let (expected, fits) = match schema.json_type {
-        None => return Ok(()),
-        Some(JsonType::Object) => ("object", found == "object"),
-        Some(JsonType::Array) => ("array", found == "array"),
-        Some(JsonType::String) => ("string", found == "string"),
-        Some(JsonType::Integer) => ("integer", found == "integer"),
-        Some(JsonType::Number) => ("number", matches!(found, "integer" | "number")),
-        Some(JsonType::Boolean) => ("boolean", found == "boolean"),
+/// Whether a number with a point is an integer nevertheless.
+fn is_whole(value: &Value) -> bool {
+    value.as_f64().is_some_and(whole)
+}
+
+fn whole(number: f64) -> bool {
+    number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0
+}
+
+/// What a value is to be, and is not.
+fn type_error(schema: &Structural, value: &Value, path: &str) -> Option<FieldError> {
+    let (found, held) = type_of(value);
+    let expected = match schema.json_type {
+        _ if schema.int_or_string => "integer,string",
+        None => return None,
+        Some(JsonType::Object) => "object",
+        Some(JsonType::Array) => "array",
+        Some(JsonType::String) => "string",
+        Some(JsonType::Integer) => "integer",
+        Some(JsonType::Number) => "number",
+        Some(JsonType::Boolean) => "boolean",
     };
-    if fits { Ok(()) } else { Err(expected) }
-}
-
-/// How a number misses the format of its type.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Misfit {
-    TooBig,
-    /// It has a fraction, or is more than any integer.
-    NoInteger,
-}
-
-fn type_word(schema: &Structural) -> &'static str {
-    if schema.json_type == Some(JsonType::Integer) { "integer" } else { "number" }
-}
-
-fn misformed(schema: &Structural, value: &Value) -> Option<Misfit> {
-    let number = value.as_f64()?;
-    match (schema.json_type, schema.checks.format.as_deref()?) {
-        (Some(JsonType::Integer), "int32" | "int64")
-            if number.fract() != 0.0 || (!value.is_i64() && number.abs() >= i64::MAX as f64) =>
-        {
-            Some(Misfit::NoInteger)
-        }
-        (Some(JsonType::Integer), "int32")
-            if number.abs() > f64::from(i32::MAX) && number != f64::from(i32::MIN) =>
-        {
-            Some(Misfit::TooBig)
-        }
-        (Some(JsonType::Number), "float") if number.abs() > f64::from(f32::MAX) => Some(Misfit::TooBig),
+    let numeric = matches!(expected, "integer" | "number" | "integer,string");
+    let named = expected.split(',').any(|word| word == found);
+    let fits = named || (found == "integer" && numeric) || (found == "number" && numeric && is_whole(value));
+    let error = |expected: &str, found: &str| {
+        let why = format!("{path} in body must be of type {expected}: \"{found}\"");
+        Some(FieldError::type_invalid(path, found, why))
+    };
+    match schema.checks.format.as_deref().filter(|format| !format.is_empty()) {
+        Some(format) if !value.is_null() => match value {
+            // Whether a list has a format is asked of nobody.
+            Value::String(_) | Value::Array(_) if !numeric => None,
+            Value::String(_) | Value::Array(_) if !fits => error(expected, found),
+            _ if !fits => error(format, held),
+            _ => None,
+        },
+        _ if !fits => error(expected, found),
         _ => None,
     }
 }
@@ -89,43 +95,26 @@ fn value(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec
     if value.is_null() && schema.nullable {
         return;
     }
-    if let Some(misfit) = misformed(schema, value) {
-        let (kind, format) = (type_word(schema), schema.checks.format.as_deref().unwrap_or(""));
-        errors.push(FieldError::invalid(
-            &*path,
-            "",
-            format!("Checked value must be of type {kind} with format {format} in {path}"),
-        ));
-        if misfit == Misfit::NoInteger {
-            let why = format!("{path} in body must be of type {format}: \"float64\"");
-            errors.push(FieldError::type_invalid(&*path, "float64", why));
-            return;
-        }
-    } else if let Err(expected) = fits(schema, value) {
-        let found = type_name(value);
-        errors.push(FieldError::type_invalid(
-            &*path,
-            found,
-            format!("{path} in body must be of type {expected}: \"{found}\""),
-        ));
-        return;
+    errors.extend(type_error(schema, value, path));
+    if !value.is_null() {
+        branches(value, schema, path, errors);
     }
-    branches(value, schema, path, errors);
     match value {
         Value::String(text) => string(text, schema, path, errors),
         Value::Number(_) => number(value, schema, path, errors),
         Value::Array(items) => array(items, schema, path, errors),
-        Value::Object(map) => members(map, schema, path, errors),
-        Value::Null | Value::Bool(_) => {}
+        Value::Object(_) | Value::Null | Value::Bool(_) => {}
     }
     let values = &schema.checks.values;
     if !values.is_empty() && !values.iter().any(|allowed| same(allowed, value)) {
-        let mut allowed: Vec<String> = values
+        let allowed: Vec<String> = values
             .iter()
             .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
             .collect();
-        allowed.sort();
         errors.push(FieldError::not_supported(&*path, value.clone(), allowed.iter().map(String::as_str)));
+    }
+    if let Value::Object(map) = value {
+        members(map, schema, path, errors);
     }
 }
 
@@ -139,13 +128,9 @@ fn string(text: &str, schema: &Structural, path: &str, errors: &mut Vec<FieldErr
     let invalid = |detail: String| FieldError::invalid(path, text, format!("{path} in body {detail}"));
     if let Some(limit) = checks.max_length.filter(|limit| length > *limit) {
         errors.push(FieldError::too_long(path, limit));
-        return;
-    }
-    if let Some(limit) = checks.min_length.filter(|limit| length < *limit) {
+    } else if let Some(limit) = checks.min_length.filter(|limit| length < *limit) {
         errors.push(invalid(format!("should be at least {limit} chars long")));
-        return;
-    }
-    if let Some((pattern, Some(regex))) = &checks.pattern
+    } else if let Some((pattern, Some(regex))) = &checks.pattern
         && !regex.is_match(text)
     {
         errors.push(invalid(format!("should match '{pattern}'")));
@@ -162,29 +147,76 @@ fn string(text: &str, schema: &Structural, path: &str, errors: &mut Vec<FieldErr
     }
 }
 
+/// A number, or the bound of one, that its type and format cannot hold.
+fn out_of_range(value: &Value, schema: &Structural, what: &str, path: &str) -> Option<FieldError> {
+    let format = schema.checks.format.as_deref().unwrap_or("");
+    let number = value.as_f64()?;
+    let (kind, held) = match (schema.json_type?, format) {
+        (JsonType::Integer, "int32") => (
+            "integer",
+            number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX) || number == f64::from(i32::MIN),
+        ),
+        (JsonType::Integer, _) => {
+            ("integer", value.is_i64() || (number.fract() == 0.0 && number.abs() < i64::MAX as f64))
+        }
+        (JsonType::Number, "float") => ("number", number.abs() <= f64::from(f32::MAX)),
+        _ => return None,
+    };
+    let format =
+        if format.is_empty() { "(default format)".to_owned() } else { format!("with format {format}") };
+    let why = format!("{what} value must be of type {kind} {format} in {path}");
+    (!held).then(|| FieldError::invalid(path, "", why))
+}
+
 fn number(value: &Value, schema: &Structural, path: &str, errors: &mut Vec<FieldError>) {
     let checks = &schema.checks;
     let Some(number) = value.as_f64() else { return };
+    if !schema.int_or_string {
+        errors.extend(out_of_range(value, schema, "Checked", path));
+    }
+    // Bounds of integers are integers, unless they do not fit.
+    let mut native = |bound: f64, what: &str| {
+        let odd = out_of_range(&Value::from(bound), schema, what, path);
+        let native = odd.is_none() && value.is_i64();
+        errors.extend(odd);
+        if native { bound.trunc() } else { bound }
+    };
+    let factor = checks.multiple_of.map(|factor| native(factor, "MultipleOf"));
+    let least = checks.minimum.map(|(bound, open)| (native(bound, "Minimum boundary"), open));
+    let most = checks.maximum.map(|(bound, open)| (native(bound, "Maximum boundary"), open));
     let mut invalid = |detail: String| {
         errors.push(FieldError::invalid(path, value.clone(), format!("{path} in body {detail}")));
     };
-    if let Some(factor) = checks.multiple_of
-        && (number / factor).fract() != 0.0
-    {
-        invalid(format!("should be a multiple of {factor}"));
-    }
-    match checks.maximum {
-        Some((bound, true)) if number >= bound => invalid(format!("should be less than {bound}")),
-        Some((bound, false)) if number > bound => invalid(format!("should be less than or equal to {bound}")),
+    match factor {
+        Some(factor) if factor <= 0.0 => {
+            let why = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+            errors.push(FieldError::invalid(path, bound(factor), why));
+        }
+        Some(factor) if !whole(if factor < 1.0 { number * (1.0 / factor) } else { number / factor }) => {
+            invalid(format!("should be a multiple of {factor}"));
+        }
         _ => {}
     }
-    match checks.minimum {
+    let mut invalid = |detail: String| {
+        errors.push(FieldError::invalid(path, value.clone(), format!("{path} in body {detail}")));
+    };
+    match least {
         Some((bound, true)) if number <= bound => invalid(format!("should be greater than {bound}")),
         Some((bound, false)) if number < bound => {
             invalid(format!("should be greater than or equal to {bound}"));
         }
         _ => {}
     }
+    match most {
+        Some((bound, true)) if number >= bound => invalid(format!("should be less than {bound}")),
+        Some((bound, false)) if number > bound => invalid(format!("should be less than or equal to {bound}")),
+        _ => {}
+    }
+}
+
+/// A bound as it is shown.
+fn bound(number: f64) -> Value {
+    if whole(number) { Value::from(number as i64) } else { Value::from(number) }
 }
 
 fn array(items: &[Value], schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
@@ -250,6 +282,11 @@ fn members(map: &Map<String, Value>, schema: &Structural, path: &mut String, err
     }
 }
 
+/// In how many places something is wrong.
+fn places(errors: &[FieldError]) -> usize {
+    errors.iter().map(|error| error.field.as_str()).collect::<HashSet<_>>().len()
+}
+
 /// `allOf`, `anyOf`, `oneOf` and `not`.
 fn branches(inner: &Value, schema: &Structural, path: &mut String, errors: &mut Vec<FieldError>) {
     let checks = &schema.checks;
@@ -267,14 +304,14 @@ fn branches(inner: &Value, schema: &Structural, path: &mut String, errors: &mut 
     let mut nearest = Vec::new();
     if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
         invalid("must validate at least one schema (anyOf)");
-        nearest.extend(any.into_iter().min_by_key(Vec::len));
+        nearest.extend(any.into_iter().min_by_key(|found| places(found)));
     }
     match one.iter().filter(|found| found.is_empty()).count() {
         1 => {}
         0 if one.is_empty() => {}
         0 => {
             invalid("must validate one and only one schema (oneOf). Found none valid");
-            nearest.extend(one.into_iter().min_by_key(Vec::len));
+            nearest.extend(one.into_iter().min_by_key(|found| places(found)));
         }
         many => invalid(&format!(
             "must validate one and only one schema (oneOf). Found {many} valid alternatives"
@@ -302,27 +339,9 @@ fn lists(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec
     let length = path.len();
     match value {
         Value::Array(items) => {
-            let mut seen = HashSet::new();
+            repeated(items, schema, path, errors);
             for (index, item) in items.iter().enumerate() {
                 let _ = write!(path, "[{index}]");
-                match &schema.list {
-                    ListKind::Set => {
-                        if !seen.insert(canonical(item)) {
-                            errors.push(FieldError::duplicate(&**path, item.clone()));
-                        }
-                    }
-                    ListKind::Map(keys) => {
-                        let key: Map<String, Value> = keys
-                            .iter()
-                            .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
-                            .collect();
-                        let key = Value::Object(key);
-                        if !seen.insert(canonical(&key)) {
-                            errors.push(FieldError::duplicate(&**path, key));
-                        }
-                    }
-                    ListKind::Atomic => {}
-                }
                 if let Some(item_schema) = &schema.items {
                     lists(item, item_schema, path, errors);
                 }
@@ -342,5 +361,33 @@ fn lists(value: &Value, schema: &Structural, path: &mut String, errors: &mut Vec
             }
         }
         _ => {}
+    }
+}
+
+/// What stands in a set or a keyed list a second time; a third is not mentioned.
+fn repeated(items: &[Value], schema: &Structural, path: &str, errors: &mut Vec<FieldError>) {
+    let keys = match &schema.list {
+        ListKind::Atomic => return,
+        ListKind::Set => None,
+        ListKind::Map(keys) => Some(keys),
+    };
+    if keys.is_some()
+        && let Some(odd) = items.iter().position(|item| !item.is_object() && !item.is_null())
+    {
+        let why = "must be an object for an array of list-type map";
+        errors.push(FieldError::invalid(format!("{path}[{odd}]"), items[odd].clone(), why));
+        return;
+    }
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (index, item) in items.iter().enumerate() {
+        let key = keys.map_or_else(
+            || item.clone(),
+            |keys| keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect(),
+        );
+        let times = seen.entry(canonical(&key)).or_default();
+        *times += 1;
+        if *times == 2 {
+            errors.push(FieldError::duplicate(format!("{path}[{index}]"), key));
+        }
     }
 }

@@ -205,8 +205,8 @@ fn definitions_are_checked() {
     bad["spec"]["versions"][0]["schema"] = json!({});
     let texts: Vec<String> = check_definition(&bad).iter().map(ToString::to_string).collect();
     assert_eq!(texts[0], r#"metadata.name: Invalid value: "x": must be spec.names.plural+"."+spec.group"#);
-    assert!(texts[1].ends_with("must have exactly one version marked as storage version"));
-    assert!(texts[2].starts_with("spec.versions[0].schema.openAPIV3Schema: Required value"));
+    assert!(texts[1].starts_with("spec.versions[0].schema.openAPIV3Schema: Required value"));
+    assert!(texts[2].ends_with("must have exactly one version marked as storage version"));
     let mut protected = good;
     protected["spec"]["group"] = json!("x.k8s.io");
     protected["metadata"]["name"] = json!("spgs.x.k8s.io");
@@ -215,6 +215,93 @@ fn definitions_are_checked() {
             .to_string()
             .starts_with("metadata.annotations[api-approved.kubernetes.io]: Required value")
     );
+}
+
+#[test]
+fn schemas_are_refused_in_the_order_of_a_server() {
+    // What keeps it from being structural comes first, sorted; then defaults, then everything else.
+    let cases = [
+        (
+            json!({"type": "x"}),
+            vec!["type: Invalid value: \"x\": must be object at the root", "type: Unsupported value"],
+        ),
+        (
+            json!({"type": "object", "x-kubernetes-list-type": ""}),
+            vec![
+                "type: Invalid value: \"object\": must be array",
+                "x-kubernetes-list-type: Unsupported value: \"\": supported values: \"atomic\", \"set\", \"map\"",
+            ],
+        ),
+        (
+            json!({"type": "object", "properties": {"n": {"type": "integer", "x-kubernetes-embedded-resource": true}}}),
+            vec!["properties[n].properties: Required value", "properties[n].type: Invalid value"],
+        ),
+        (
+            json!({"type": "object", "x-kubernetes-validations": [{"rule": " "}, {"rule": "true", "reason": "x", "fieldPath": ".x"}]}),
+            vec![
+                "x-kubernetes-validations[0].rule: Required value: rule is not specified",
+                "x-kubernetes-validations[1].reason: Unsupported value",
+                "x-kubernetes-validations[1].fieldPath: Invalid value: \".x\": must be a valid path",
+            ],
+        ),
+    ];
+    for (schema, wanted) in cases {
+        let found: Vec<String> = check_schema(&schema, "s").iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), wanted.len(), "{found:?}");
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!(found.starts_with(&format!("s.{wanted}")), "{found}");
+        }
+    }
+}
+
+#[test]
+fn values_are_refused_as_a_server_does() {
+    let resource = |spec: Value| {
+        let schema = json!({"type": "object", "properties": {"v": spec}});
+        CustomResource::new("a.b/v1", "C", Some(&schema)).expect("shallow")
+    };
+    for (spec, value, wanted) in [
+        (
+            json!({"type": "string", "format": "date-time"}),
+            json!(5),
+            vec!["v in body must be of type date-time: \"int64\""],
+        ),
+        (
+            json!({"type": "string", "format": "no-such"}),
+            json!(5),
+            vec!["v in body must be of type string: \"integer\""],
+        ),
+        (
+            json!({"type": "string", "enum": ["b", "a"]}),
+            json!(5),
+            vec!["must be of type string", "supported values: \"b\", \"a\""],
+        ),
+        (
+            json!({"type": "integer"}),
+            json!(1.5),
+            vec![
+                "must be of type integer: \"number\"",
+                "Checked value must be of type integer (default format) in v",
+            ],
+        ),
+        (
+            json!({"type": "number", "multipleOf": 0.5}),
+            json!(1),
+            vec!["factor MultipleOf declared for v must be positive: 0"],
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}),
+            json!(["a", "a", "a"]),
+            vec!["v[1]: Duplicate value: \"a\""],
+        ),
+    ] {
+        let found = resource(spec).validate(&json!({"v": value})).expect("shallow");
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), wanted.len(), "{found:?}");
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert!(found.ends_with(wanted) || found.contains(wanted), "{found}");
+        }
+    }
 }
 
 struct Checker;

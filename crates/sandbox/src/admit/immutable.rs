@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipway_manifest::decode::VOLUME_FIELDS;
 
-use super::validate::{declared_claim, internal, list};
+use super::validate::{declared_claim, internal, list, service_range_update};
 use crate::status::Cause;
 
 const IMMUTABLE: &str = "field is immutable";
@@ -26,6 +26,8 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     ),
     (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
     (("node.k8s.io", "RuntimeClass"), &["handler"]),
+    (("networking.k8s.io", "IPAddress"), &["spec.parentRef"]),
+    (("apps", "ControllerRevision"), &["data"]),
     (("discovery.k8s.io", "EndpointSlice"), &["addressType"]),
     (("storage.k8s.io", "CSIStorageCapacity"), &["nodeTopology", "storageClassName"]),
     (("storage.k8s.io", "VolumeAttachment"), &["spec"]),
@@ -43,6 +45,7 @@ pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
     matches!(
         kind,
         ("apps", "DaemonSet")
+            | ("", "ConfigMap" | "Secret")
             | ("networking.k8s.io", "IngressClass")
             | ("storage.k8s.io", "VolumeAttributesClass")
     )
@@ -60,6 +63,9 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         for path in *paths {
             if at(new, path) != at(old, path) {
                 let mut shown = at(new, path).clone();
+                if kind == ("networking.k8s.io", "IngressClass") && shown.is_null() {
+                    shown = json!("");
+                }
                 if *path == "roleRef" {
                     // This type is printed by its Go field names.
                     shown =
@@ -68,13 +74,15 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 if *path == "spec.volumeClaimTemplates" && shown.is_array() {
                     shown = Value::Array(list(&shown).map(|(_, claim)| internal_claim(claim)).collect());
                 }
-                if kind.0 == "resource.k8s.io" {
+                if kind == ("resource.k8s.io", "ResourceClaimTemplate") {
                     shown = internal_devices(&shown);
                 }
                 if matches!(
                     kind,
                     ("storage.k8s.io", "StorageClass" | "VolumeAttachment")
                         | ("discovery.k8s.io" | "node.k8s.io", _)
+                        | ("resource.k8s.io", "ResourceClaim")
+                        | ("networking.k8s.io", "IPAddress")
                 ) {
                     shown = Value::Null;
                 }
@@ -95,7 +103,6 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         ("", "ConfigMap" | "Secret") => frozen(new, old, out),
         ("", "PersistentVolumeClaim") => claim(new, old, out),
         ("", "PersistentVolume") => volume(new, old, out),
-        ("", "Service") => service(new, old, out),
         ("batch", "Job") => job(new, old, out),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old, out),
         ("storage.k8s.io", "CSIDriver") => driver(&new["spec"], &old["spec"], out),
@@ -106,6 +113,7 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
                 }
             }
         }
+        ("networking.k8s.io", "ServiceCIDR") => service_range_update(&new["spec"], &old["spec"], out),
         ("node.k8s.io", "RuntimeClass") if new["handler"].as_str().is_none_or(str::is_empty) => {
             out.push(Cause::required("handler", ""));
         }
@@ -305,16 +313,6 @@ fn volume(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     }
     if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
         out.push(Cause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
-    }
-}
-
-fn service(new: &Value, old: &Value, out: &mut Vec<Cause>) {
-    if new["spec"]["type"] == "ExternalName" || old["spec"]["type"] == "ExternalName" {
-        return;
-    }
-    let first = |v: &Value| v["spec"]["clusterIPs"][0].as_str().unwrap_or("").to_owned();
-    if !first(old).is_empty() && first(new) != first(old) {
-        out.push(Cause::invalid("spec.clusterIPs[0]", &new["spec"]["clusterIPs"], "may not change once set"));
     }
 }
 

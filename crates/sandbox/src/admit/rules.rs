@@ -14,7 +14,6 @@ const GENERATION: &[(&str, &str)] = &[
     ("batch", "Job"),
     ("networking.k8s.io", "Ingress"),
     ("networking.k8s.io", "IngressClass"),
-    ("networking.k8s.io", "IPAddress"),
     ("networking.k8s.io", "NetworkPolicy"),
     ("policy", "PodDisruptionBudget"),
     ("discovery.k8s.io", "EndpointSlice"),

@@ -143,17 +143,7 @@ fn secret(object: &mut Value) {
 
 pub(crate) fn claim(object: &mut Value) {
     default_empty(&mut object["status"], "phase", "Pending");
-    claim_spec(&mut object["spec"]);
-}
-
-pub(super) fn claim_spec(spec: &mut Value) {
-    if spec["dataSource"].is_object() && spec["dataSourceRef"].is_null() {
-        spec["dataSourceRef"] = spec["dataSource"].clone();
-    }
-    for key in ["dataSource", "dataSourceRef"] {
-        tidy(spec, key);
-    }
-    default(spec, "volumeMode", "Filesystem");
+    default(&mut object["spec"], "volumeMode", "Filesystem");
 }
 
 fn limit_range(object: &mut Value) {
@@ -369,7 +359,6 @@ fn definition(object: &mut Value) {
         default_empty(&mut spec["names"], "singular", kind.to_lowercase());
         default_empty(&mut spec["names"], "listKind", format!("{kind}List"));
     }
-    default_empty(spec, "scope", "Namespaced");
     default(spec, "conversion", json!({"strategy": "None"}));
     if spec["conversion"]["webhook"]["clientConfig"]["service"].is_object() {
         default(&mut spec["conversion"]["webhook"]["clientConfig"]["service"], "port", 443);

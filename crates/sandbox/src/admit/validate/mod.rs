@@ -1,16 +1,21 @@
 //! Validation of built-in kinds: the refusals people meet, in the order and words of the real server.
 
+mod address;
 mod autoscaler;
+mod cluster;
 mod config;
 mod device;
 mod flow;
 mod hooks;
 mod job;
+mod limits;
 mod names;
 mod network;
 mod pod;
 mod policies;
+mod service;
 mod storage;
+mod volume;
 mod workload;
 
 use serde_json::{Value, json};
@@ -18,9 +23,11 @@ use serde_json::{Value, json};
 use super::meta;
 use crate::status::Cause;
 
+pub(crate) use cluster::service_range_update;
 pub(crate) use config::newer_event;
 pub(crate) use device::declared_claim;
 pub(crate) use pod::port_name_problems;
+pub(crate) use service::cluster_ips;
 
 /// A list of problems being gathered.
 pub(crate) type Causes = Vec<Cause>;
@@ -40,21 +47,23 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("batch", "CronJob") => job::cron_job(object, old, out),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::autoscaler(&object["spec"], out),
         ("policy", "PodDisruptionBudget") => workload::disruption_budget(&object["spec"], out),
-        ("", "Service") => network::service(object, out),
+        ("", "Service") => service::service(object, old, out),
         ("networking.k8s.io", "Ingress") => network::ingress(&object["spec"], out),
         ("networking.k8s.io", "IngressClass") => network::ingress_class(&object["spec"], out),
-        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(&object["spec"], out),
-        ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(object, out),
-        ("", "Endpoints") => network::endpoints(object, out),
+        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(&object["spec"], old, out),
+        ("discovery.k8s.io", "EndpointSlice") => service::endpoint_slice(object, old, out),
+        ("", "Endpoints") => service::endpoints(object, old, out),
         ("", "ConfigMap") => config::config_map(object, out),
         ("", "Secret") => config::secret(object, out),
-        ("", "PersistentVolumeClaim") => storage::claim(&object["spec"], "spec", out),
-        ("", "PersistentVolume") => storage::volume(&object["spec"], out),
+        ("", "PersistentVolumeClaim") => {
+            storage::claim_over(&object["spec"], "spec", old.map(|old| &old["spec"]), out);
+        }
+        ("", "PersistentVolume") => volume::volume(object, out),
         ("", "Namespace") => config::namespace(object, out),
-        ("", "Node") => config::node(&object["spec"], out),
+        ("", "Node") => config::node(object, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::attachment(&object["spec"], old.is_none(), out),
-        ("", "LimitRange") => config::limit_range(&object["spec"], out),
-        ("", "ResourceQuota") => config::quota(&object["spec"], out),
+        ("", "LimitRange") => limits::limit_range(&object["spec"], out),
+        ("", "ResourceQuota") => limits::quota(&object["spec"], old, out),
         ("certificates.k8s.io", "CertificateSigningRequest") if old.is_none() => {
             config::certificate_request(&object["spec"], out);
         }
@@ -70,6 +79,17 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policies::policy(object, out),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             policies::binding(&object["spec"], out);
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            policies::mutating(&object["spec"], out)
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            policies::mutating_binding(&object["spec"], out);
+        }
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(object, out),
+        ("networking.k8s.io", "IPAddress") if old.is_none() => cluster::address(&object["spec"], out),
+        ("networking.k8s.io", "ServiceCIDR") if old.is_none() => {
+            cluster::service_range(&object["spec"], out);
         }
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(&object["spec"], out),
         ("storage.k8s.io", "CSIStorageCapacity") => storage::storage_capacity(object, out),

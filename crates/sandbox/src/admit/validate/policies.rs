@@ -10,38 +10,11 @@ use crate::status::Cause;
 
 pub(super) fn policy(object: &Value, out: &mut Causes) {
     let spec = &object["spec"];
-    known(&spec["failurePolicy"], "spec.failurePolicy".into(), &["Fail", "Ignore"], out);
-    if !spec["paramKind"].is_null() {
-        param_kind(&spec["paramKind"], out);
-    }
-    if spec["matchConstraints"].is_null() {
-        out.push(Cause::required("spec.matchConstraints", ""));
-    } else {
-        matched(&spec["matchConstraints"], "spec.matchConstraints", out);
-        if is_empty(&spec["matchConstraints"]["resourceRules"]) {
-            out.push(Cause::required("spec.matchConstraints.resourceRules", ""));
-        }
-    }
-    let params = !spec["paramKind"].is_null();
     let composed = !is_empty(&spec["variables"]);
-    match_conditions(
-        &spec["matchConditions"],
-        "spec.matchConditions",
-        &environment(params, false, true),
-        out,
-    );
+    let params = !spec["paramKind"].is_null();
+    common(spec, None, out);
     let env = environment(params, composed, true);
-    for (i, variable) in list(&spec["variables"]) {
-        let at = format!("spec.variables[{i}]");
-        let name = variable["name"].as_str().unwrap_or("");
-        if name.is_empty() {
-            out.push(Cause::required(format!("{at}.name"), "name is not specified"));
-        } else if !is_identifier(name) {
-            let why = "must be a valid CEL identifier";
-            out.push(Cause::invalid(format!("{at}.name"), &variable["name"], why));
-        }
-        expression(variable, "expression", &at, None, &env, out);
-    }
+    variables(spec, &env, out);
     if is_empty(&spec["validations"]) && is_empty(&spec["auditAnnotations"]) {
         for key in ["validations", "auditAnnotations"] {
             let why = "validations or auditAnnotations must contain at least one item";
@@ -84,12 +57,113 @@ pub(super) fn policy(object: &Value, out: &mut Causes) {
         let at = format!("spec.auditAnnotations[{i}]");
         let key = annotation["key"].as_str().unwrap_or("");
         let whole = format!("{}/{key}", meta::text(object, "name"));
-        texts(meta::qualified_problems(&whole), &json!(whole), &format!("{at}.key"), out);
+        texts(meta::label_key_problems(&whole), &json!(whole), &format!("{at}.key"), out);
         expression(annotation, "valueExpression", &at, None, &env, out);
         if list(annotations).take(i).any(|(_, before)| before["key"] == annotation["key"]) {
             out.push(Cause::duplicate(format!("{at}.key"), &json!(key)));
         }
     }
+}
+
+/// What policies of both sorts say first; `operations` are those that can be mutated.
+fn common(spec: &Value, operations: Option<&[&str]>, out: &mut Causes) {
+    known(&spec["failurePolicy"], "spec.failurePolicy".into(), &["Fail", "Ignore"], out);
+    let params = !spec["paramKind"].is_null();
+    if params {
+        param_kind(&spec["paramKind"], out);
+    }
+    let matched_by = &spec["matchConstraints"];
+    if matched_by.is_null() {
+        out.push(Cause::required("spec.matchConstraints", ""));
+    } else {
+        matched(matched_by, "spec.matchConstraints", out);
+        if is_empty(&matched_by["resourceRules"]) {
+            out.push(Cause::required("spec.matchConstraints.resourceRules", ""));
+        }
+        if let Some(operations) = operations {
+            mutable(matched_by, "spec.matchConstraints", operations, out);
+        }
+    }
+    let env = environment(params, false, true);
+    match_conditions(&spec["matchConditions"], "spec.matchConditions", &env, out);
+}
+
+/// What cannot be mutated while it is deleted.
+const MUTABLE: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
+
+fn mutable(resources: &Value, field: &str, operations: &[&str], out: &mut Causes) {
+    for (_, rule) in list(&resources["resourceRules"]) {
+        for (_, operation) in list(&rule["operations"]) {
+            known(operation, format!("{field}.resourceRules.operations"), operations, out);
+        }
+    }
+}
+
+fn variables(spec: &Value, env: &Env, out: &mut Causes) {
+    for (i, variable) in list(&spec["variables"]) {
+        let at = format!("spec.variables[{i}]");
+        let name = variable["name"].as_str().unwrap_or("");
+        if name.trim().is_empty() {
+            out.push(Cause::required(format!("{at}.name"), "name is not specified"));
+        } else if !is_identifier(name) {
+            let why = "must be a valid CEL identifier";
+            out.push(Cause::invalid(format!("{at}.name"), &variable["name"], why));
+        }
+        expression(variable, "expression", &at, None, env, out);
+    }
+}
+
+pub(super) fn mutating(spec: &Value, out: &mut Causes) {
+    common(spec, Some(MUTABLE), out);
+    let env = environment(!spec["paramKind"].is_null(), true, true);
+    variables(spec, &env, out);
+    if is_empty(&spec["mutations"]) {
+        out.push(Cause::required("spec.mutations", "mutations must contain at least one item"));
+    }
+    for (i, mutation) in list(&spec["mutations"]) {
+        let at = format!("spec.mutations[{i}]");
+        let (own, other, ty) = match mutation["patchType"].as_str().unwrap_or("") {
+            "JSONPatch" => ("jsonPatch", "applyConfiguration", "list(JSONPatch)"),
+            "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", "Object"),
+            _ => {
+                let known = &["ApplyConfiguration", "JSONPatch"];
+                one_of(&mutation["patchType"], format!("{at}.patchType"), known, out);
+                continue;
+            }
+        };
+        let kind = mutation["patchType"].as_str().unwrap_or("");
+        if mutation[own].is_null() {
+            let why = format!("must be specified when patchType is {kind}");
+            out.push(Cause::required(format!("{at}.{own}"), &why));
+        } else {
+            patch(&mutation[own], &format!("{at}.{own}.expression"), ty, &env, out);
+        }
+        if !mutation[other].is_null() {
+            let why = format!("must not be specified when patchType is {kind}");
+            out.push(Cause::invalid(format!("{at}.{other}"), &json!(format!("{{{other}}}")), &why));
+        }
+    }
+    one_of(&spec["reinvocationPolicy"], "spec.reinvocationPolicy".into(), &["IfNeeded", "Never"], out);
+}
+
+/// An expression that makes a patch. What it makes is not known here; everything else is.
+fn patch(item: &Value, at: &str, ty: &str, env: &Env, out: &mut Causes) {
+    let text = item["expression"].as_str().unwrap_or("").trim();
+    if text.is_empty() {
+        return out.push(Cause::required(at, ""));
+    }
+    if text.contains("Object") || text.contains("JSONPatch") {
+        return;
+    }
+    if let Err(why) = compiled(env, text, Some(&Type::Bytes)) {
+        let why = why.replace("must evaluate to bytes ", &format!("must evaluate to {ty} "));
+        out.push(Cause::invalid(at, &json!(text), &why));
+    }
+}
+
+pub(super) fn mutating_binding(spec: &Value, out: &mut Causes) {
+    bound(spec, out);
+    mutable(&spec["matchResources"], "spec.matchResources", MUTABLE, out);
 }
 
 /// What expressions of a policy or of a hook can speak of.
@@ -128,7 +202,7 @@ pub(super) fn match_conditions(conditions: &Value, field: &str, env: &Env, out: 
         match condition["name"].as_str().unwrap_or("") {
             "" => out.push(Cause::required(at, "")),
             name => {
-                texts(meta::qualified_problems(name), &condition["name"], &at, out);
+                texts(meta::label_key_problems(name), &condition["name"], &at, out);
                 if names.contains(&name) {
                     out.push(Cause::duplicate(at, &condition["name"]));
                 }
@@ -200,7 +274,8 @@ fn matched(resources: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-pub(super) fn binding(spec: &Value, out: &mut Causes) {
+/// What is bound to what.
+fn bound(spec: &Value, out: &mut Causes) {
     match spec["policyName"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("spec.policyName", "")),
         name => texts(meta::subdomain_problems(name), &spec["policyName"], "spec.policyName", out),
@@ -211,6 +286,10 @@ pub(super) fn binding(spec: &Value, out: &mut Causes) {
     if !spec["matchResources"].is_null() {
         matched(&spec["matchResources"], "spec.matchResources", out);
     }
+}
+
+pub(super) fn binding(spec: &Value, out: &mut Causes) {
+    bound(spec, out);
     let actions = &spec["validationActions"];
     if is_empty(actions) {
         out.push(Cause::required("spec.validationActions", ""));
@@ -233,15 +312,21 @@ pub(super) fn binding(spec: &Value, out: &mut Causes) {
 
 fn param_ref(reference: &Value, out: &mut Causes) {
     let at = "spec.paramRef";
-    match (is_empty(&reference["name"]), reference["selector"].is_null()) {
-        (true, true) => out.push(Cause::required(at, "one of name or selector must be specified")),
-        (false, false) => {
-            for key in ["name", "selector"] {
-                let why = "name and selector are mutually exclusive";
-                out.push(Cause::forbidden(format!("{at}.{key}"), why));
-            }
+    let why = "name and selector are mutually exclusive";
+    let (name, selector) = (reference["name"].as_str().unwrap_or(""), &reference["selector"]);
+    if !name.is_empty() {
+        texts(meta::segment_problems(name), &reference["name"], &format!("{at}.name"), out);
+        if !selector.is_null() {
+            out.push(Cause::forbidden(format!("{at}.name"), why));
         }
-        _ => {}
+    }
+    if !selector.is_null() {
+        label_selector(selector, &format!("{at}.selector"), out);
+        if !name.is_empty() {
+            out.push(Cause::forbidden(format!("{at}.selector"), why));
+        }
+    } else if name.is_empty() {
+        out.push(Cause::required(at, "one of name or selector must be specified"));
     }
     let missing = &reference["parameterNotFoundAction"];
     one_of(missing, format!("{at}.parameterNotFoundAction"), &["Deny", "Allow"], out);
