@@ -81,7 +81,7 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             policies::binding(&object["spec"], out);
         }
         ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
-            policies::mutating(&object["spec"], out)
+            policies::mutating(&object["spec"], out);
         }
         ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
             policies::mutating_binding(&object["spec"], out);
