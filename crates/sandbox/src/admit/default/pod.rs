@@ -16,6 +16,10 @@ pub(super) fn pod(object: &mut Value) {
     }
     default(spec, "enableServiceLinks", true);
     pod_spec(spec);
+    if spec["hostNetwork"] == true {
+        host_ports(spec);
+    }
+    tidy(spec, "hostNetwork");
     if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
         spec["terminationGracePeriodSeconds"] = json!(1);
     }
@@ -54,10 +58,6 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     }
     default_empty(spec, "restartPolicy", "Always");
     default_empty(spec, "dnsPolicy", "ClusterFirst");
-    if spec["hostNetwork"] == true {
-        host_ports(spec);
-    }
-    tidy(spec, "hostNetwork");
     default(spec, "securityContext", json!({}));
     default(spec, "terminationGracePeriodSeconds", 30);
     default_empty(spec, "schedulerName", "default-scheduler");
@@ -278,6 +278,17 @@ mod tests {
         ] {
             assert_eq!(pull_policy(image), policy, "{image}");
         }
+    }
+
+    #[test]
+    fn only_pods_take_ports_of_their_host() {
+        let spec = json!({"hostNetwork": true, "containers": [{"ports": [{"containerPort": 80}]}]});
+        let mut pod = json!({"spec": spec});
+        super::pod(&mut pod);
+        assert_eq!(pod["spec"]["containers"][0]["ports"][0]["hostPort"], 80);
+        let mut template = json!({"spec": spec});
+        super::template(&mut template);
+        assert!(template["spec"]["containers"][0]["ports"][0].get("hostPort").is_none());
     }
 
     #[test]
