@@ -428,10 +428,8 @@ impl Core {
         if served.def.namespaced {
             fields.insert("namespace".into(), namespace.into());
         }
-        if !version.is_empty() && version != "0" {
-            if revision(&version).map_err(refuse)? != live.object.rev {
-                return Err(refuse(Status::stale(served.named(), name)));
-            }
+        if !version.is_empty() && version != "0" && revision(&version).map_err(refuse)? != live.object.rev {
+            return Err(refuse(Status::stale(served.named(), name)));
         }
         if !uid.is_empty() && uid != *live.object.uid {
             return Err(refuse(other_uid(served, &live.object, &uid, author.dry_run)));

@@ -453,7 +453,7 @@ fn check_values(schema: &Map<String, Value>, path: &str, found: &mut Found) {
 
 fn check_branch(branch: &Map<String, Value>, path: &str, int_or_string: bool, found: &mut Found) {
     let mut forbid = |key: &str, detail: &str| {
-        found.structural.push(FieldError::forbidden(format!("{path}.{key}"), detail))
+        found.structural.push(FieldError::forbidden(format!("{path}.{key}"), detail));
     };
     for key in ["description", "title", "type"] {
         // `anyOf: [{type: integer}, {type: string}]` is how int-or-string is said twice.
