@@ -14,6 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 import diffsuite as d
 import moresuite as more
 
+# Text diffs of two values, empty values, and ports taken by chance (the table of intended differences).
+d.RX.insert(0, (d.re.compile(r'\n@@ .*?\n(?=, [a-zA-Z]|\]$|$)', d.re.S), ''))
+d.RX.append((d.re.compile(r'(Invalid|Unsupported) value: (?:\{\}|null|\[\]): '), r'\1 value: <empty>: '))
+d.RX.append((d.re.compile(r'(duplicate nodePort: \{\w+) \d+\}'), r'\1 <nodePort>}'))
 # What a parser of CEL could take instead is not said by the other.
 d.RX.append((d.re.compile(r'(?:ERROR: <input>:\d+:\d+: Syntax error: [^\n]*(?:\n \| [^\n]*\n \| [.\uff0e]*[\^\uff3e]\n?)?)+', d.re.S), 'ERROR: Syntax error'))
 
@@ -207,6 +211,10 @@ def changes(o, schema, defs, rnd, metadata):
 PATCHES = {'merge': d.MP, 'strategic': d.SMP, 'json': d.JP}
 
 
+# The same of empty values within those that are quoted.
+d.RX.append((d.re.compile(r'("[A-Z]\w*"):(?:\{\}|\[\])'), r'\1:null'))
+
+
 class Delete:
     pass
 
@@ -285,12 +293,20 @@ class Run:
         code, headers, raw = r
         try:
             answer = json.loads(raw)
+            if isinstance(answer, dict) and ': errors:\n' in str(answer.get('message')):      # in no order
+                first, *rest = answer['message'].split('\n')
+                answer['message'] = '\n'.join([first] + sorted(rest))
         except ValueError:
             answer = raw.decode('utf-8', 'replace')
         if isinstance(answer, dict) and 'metadata' in answer and answer.get('kind') != 'Status':
             for k in ('uid', 'creationTimestamp') + (() if mode == 'create' else ('resourceVersion', 'generation', 'selfLink')):
                 answer['metadata'].pop(k, None)
             answer.pop('status', None) if mode != 'create' else None
+            if key == 'pvc' and answer.get('spec', {}).get('storageClassName') == 'standard':
+                del answer['spec']['storageClassName']          # the default class of the sandbox
+            if key == 'node' and mode != 'create':      # taints of controllers: nobody runs this node
+                mine = [t for t in answer['spec'].pop('taints', []) if not t.get('key', '').startswith('node.kubernetes.io/')]
+                answer['spec'].update({'taints': mine} if mine else {})
             if key == 'csr':        # who asks is not the same
                 answer['spec'] = {k: v for k, v in (answer.get('spec') or {}).items() if k not in ('username', 'uid')}
             if mode != 'apply':
@@ -311,8 +327,11 @@ class Run:
             return 'no answer: %r' % e
 
 
+TOKEN = 'mutate-u' + ''.join(random.choice('aeiou013') for _ in range(7))       # never looks like a generated suffix
+
+
 def named(key):
-    return NAMES.get(key, ('mutate-' + key,))[0]
+    return NAMES.get(key, (TOKEN + '-' + key,))[0]
 
 
 def base(key, ns):
@@ -345,7 +364,7 @@ def main():
     ap.add_argument('--retries', type=int, default=0)
     args = ap.parse_args()
     A, B = d.Server(args.a, 'a'), d.Server(args.b, 'b')
-    run = Run((A, B), 'mutate-u' + ''.join(random.choice('aeiou013') for _ in range(7)))
+    run = Run((A, B), TOKEN)
     keys = [k for k in more.KINDS if more.KINDS[k][2] and (not args.kinds or k in args.kinds.split(','))]
     for s in (A, B):
         s.request('POST', '/api/v1/namespaces', json.dumps({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': run.ns}}), {'Content-Type': d.JSON})

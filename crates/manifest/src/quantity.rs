@@ -42,6 +42,10 @@ impl Quantity {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let digits_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(digits_end);
+        if unsigned.is_empty() && !text.is_empty() {
+            // A sign alone is read as nothing.
+            return Ok(Self::from_int(0));
+        }
         if number.is_empty() {
             return Err(QuantityError::Format);
         }

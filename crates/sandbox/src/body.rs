@@ -106,6 +106,8 @@ pub(crate) fn go_json_error(bytes: &[u8], error: &serde_json::Error) -> String {
         format!("invalid character '{found}' after top-level value")
     } else if text.contains("expected value") || text.contains("expected ident") {
         format!("invalid character '{found}' looking for beginning of value")
+    } else if text.contains("invalid number") {
+        format!("invalid character '{found}' in numeric literal")
     } else if text.contains("recursion limit") {
         format!("invalid character '{found}' exceeded max depth")
     } else {

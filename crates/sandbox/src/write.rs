@@ -264,7 +264,7 @@ impl Core {
                     author.dry_run,
                 )
             {
-                return Err(Status::invalid(served.named_kind(), &name, found));
+                return Err(found.status(served.named_kind(), &name));
             }
             object = canonical(served, object)?;
             print_times(served, &mut object);
@@ -452,7 +452,7 @@ impl Core {
         if kind == ("", "Service") && part == Part::Main {
             let holder = owner(&live.object.key);
             if let Err(found) = self.addresses.fill(&holder, &mut new, Some(was), author.dry_run) {
-                return Err(refuse(Status::invalid(served.named_kind(), name, found)));
+                return Err(refuse(found.status(served.named_kind(), name)));
             }
         }
         if !custom {
@@ -642,6 +642,14 @@ fn print_times(served: &Served, value: &mut Value) {
             }
         }
     }
+    if &*served.table == "statefulsets.apps" {
+        let claims = value.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
+        for claim in claims.into_iter().flatten() {
+            if let Some(health) = claim.pointer_mut("/status/healthStatus").and_then(Value::as_object_mut) {
+                health.entry("lastTransitionTime").or_insert(Value::Null);
+            }
+        }
+    }
     if &*served.table == "pods" {
         let conditions = value.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
         for condition in conditions.into_iter().flatten() {
@@ -655,6 +663,9 @@ fn print_times(served: &Served, value: &mut Value) {
     }
     if &*served.table != "events" {
         return;
+    }
+    if let Some(series) = value.get_mut("series").and_then(Value::as_object_mut) {
+        series.entry("lastObservedTime").or_insert(Value::Null);
     }
     for (key, after) in
         [("firstTimestamp", "source"), ("lastTimestamp", "firstTimestamp"), ("eventTime", "type")]

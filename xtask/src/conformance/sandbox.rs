@@ -1,4 +1,5 @@
-//! The request scripts of `conformance/*suite.py`, put to a real API server and to the sandbox.
+//! The request scripts of `conformance/*suite.py`, put to a real API server and to the sandbox, and objects
+//! of every kind changed in one place after the other (`conformance/mutate.py`).
 //!
 //! Runs only when named: it builds Kubernetes from its modules the first time.
 
@@ -35,7 +36,7 @@ pub fn run() -> Result<()> {
                 shell::run(compare.env("PATH", &path).env("PYTHONPATH", &yaml))
             };
             // All run, so that one report shows everything that differs.
-            ["diffsuite.py", "moresuite.py", "edgesuite.py", "widesuite.py"]
+            ["diffsuite.py", "moresuite.py", "edgesuite.py", "widesuite.py", "mutate.py"]
                 .map(compare)
                 .into_iter()
                 .collect::<Result<()>>()

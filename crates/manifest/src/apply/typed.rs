@@ -108,9 +108,10 @@ pub(super) fn item_element(
                 }
             }
             if fields.is_empty() {
-                let key = keys.first().map_or("", String::as_str);
+                let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
                 return Err(format!(
-                    "associative list with keys has an element that omits key field {key:?} (and doesn't have default value)"
+                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                    keys.join(" ")
                 ));
             }
             Ok(PathElement::key(fields))
@@ -226,7 +227,7 @@ fn scalar_problem(scalar: Scalar, value: &Value) -> Option<String> {
         }
         Scalar::Time | Scalar::MicroTime | Scalar::Quantity => (value.is_array() || value.is_object())
             .then(|| format!("expected any scalar, got &{{{}}}", crate::patch::go_value(value))),
-        // Said to be one of two, which those who merge take for anything.
+        // The schema says nothing of these; reading the object does.
         Scalar::IntOrString => None,
     }
 }

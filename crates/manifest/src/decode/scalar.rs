@@ -35,6 +35,14 @@ pub(super) fn go_type(scalar: Scalar) -> &'static str {
     }
 }
 
+/// Whether a type has its own way to read a value.
+pub(super) fn reads_itself(scalar: Scalar) -> bool {
+    matches!(
+        scalar,
+        Scalar::Quantity | Scalar::Time | Scalar::MicroTime | Scalar::Duration | Scalar::IntOrString
+    )
+}
+
 /// What Go's errors call a JSON value.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {

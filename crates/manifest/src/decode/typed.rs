@@ -15,10 +15,19 @@ use crate::schema::{MapShape, Omit, Scalar, Shape, TypeRef, zero, zero_field};
 const MOST_STRICT: usize = 100;
 
 pub(super) fn decode(node: Node, kind: TypeRef<'_>, source: Source) -> Result<Decoded, DecodeError> {
-    let mut walk =
-        Walk { source, strict: Vec::new(), path: String::new(), fields: Vec::new(), structs: Vec::new() };
+    let mut walk = Walk {
+        source,
+        strict: Vec::new(),
+        path: String::new(),
+        fields: Vec::new(),
+        structs: Vec::new(),
+        saved: None,
+    };
     let object = walk.node(node, kind)?;
-    Ok(Decoded { object, strict: walk.strict })
+    match walk.saved {
+        Some(error) => Err(error),
+        None => Ok(Decoded { object, strict: walk.strict }),
+    }
 }
 
 /// Where a document comes from.
@@ -39,6 +48,9 @@ struct Walk<'a> {
     fields: Vec<String>,
     /// Types from the root, with their package.
     structs: Vec<&'a str>,
+    /// The first value of another type than its field. Reading goes on after one, since a value its type
+    /// reads by itself may be worse.
+    saved: Option<DecodeError>,
 }
 
 impl<'a> Walk<'a> {
@@ -94,11 +106,18 @@ impl<'a> Walk<'a> {
                 if self.source == Source::Memory {
                     return scalar::convert(value, *scalar, go_type).map_err(DecodeError::Type);
                 }
-                scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
+                let formed = scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
                     Misfit::Value(value) => self.misfit(&value, go_type),
                     Misfit::As(value, go) => self.misfit(&value, go),
                     Misfit::Error(error) => DecodeError::Type(error),
-                })
+                });
+                match formed {
+                    Err(error) if !scalar::reads_itself(*scalar) => {
+                        self.saved.get_or_insert(error);
+                        Ok(Value::Null)
+                    }
+                    formed => formed,
+                }
             }
             (shape, node) if self.source == Source::Memory => {
                 let given = scalar::go_kind(&node.into_value());
@@ -113,7 +132,9 @@ impl<'a> Walk<'a> {
                 if let (Some(named), "[]string") = (self.named(), &*go_type) {
                     go_type = format!("[]{named}");
                 }
-                Err(self.misfit(scalar::json_type(&node.into_value()), &go_type))
+                let error = self.misfit(scalar::json_type(&node.into_value()), &go_type);
+                self.saved.get_or_insert(error);
+                Ok(Value::Null)
             }
         }
     }

@@ -113,6 +113,9 @@ fn special(name: &str) -> Option<Shape> {
     })
 }
 
+/// The one field whose members have owners each though its type is owned as a whole elsewhere.
+const GRANULAR: (&str, &str) = ("v1.PersistentVolumeSpec", "claimRef");
+
 struct Builder<'a> {
     types: Types,
     table: &'a [TypeRow<'a>],
@@ -162,9 +165,15 @@ impl Builder<'_> {
                 "m" => ListKind::Map(ext.lk.clone()),
                 _ => ListKind::Atomic,
             };
-            let id = self
+            let mut id = self
                 .expression(expression, kind, ext.ma == 1)
                 .ok_or_else(|| TableError::Type(row.n.to_string(), expression.to_owned()))?;
+            if (row.n.as_ref(), name.as_ref()) == GRANULAR {
+                let inner = id.0 as usize;
+                if let Shape::Map(shape) = self.struct_shape(inner)? {
+                    id = self.types.push(Shape::Map(MapShape { atomic: false, ..shape }));
+                }
+            }
             shape.fields.push(Field {
                 name: name.to_string(),
                 shape: id,

@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::status::Cause;
+use super::validate::{cluster_ips, list};
+use crate::status::{Cause, Named, Status};
 
 /// The service network, 10.96.0.0/16.
 const NETWORK: [u8; 2] = [10, 96];
@@ -61,177 +62,319 @@ impl Allocator {
         service: &mut Value,
         old: Option<&Value>,
         dry_run: bool,
-    ) -> Result<(), Vec<Cause>> {
+    ) -> Result<(), Refusal> {
         let spec = &mut service["spec"];
-        let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
-        if kind == "ExternalName" {
+        let before = old.map(|old| &old["spec"]);
+        if spec["type"] == "ExternalName" {
             return Ok(());
         }
+        if count(&spec["clusterIPs"]) == 0 && !spec["clusterIP"].as_str().unwrap_or("").is_empty() {
+            spec["clusterIPs"] = json!([spec["clusterIP"]]);
+        }
+        families(spec, before)?;
         let mut taken = self.lock();
-        let unset = spec["clusterIP"].as_str().unwrap_or("").is_empty();
-        let listed = spec["clusterIPs"].as_array().is_some_and(|a| !a.is_empty());
-        if unset && listed && old.is_none() {
-            let all = &spec["clusterIPs"];
-            let mut causes = vec![Cause::invalid(
-                "spec.clusterIPs",
-                all,
-                "must be empty when `clusterIP` is not specified",
-            )];
-            let four = |ip: &&Value| ip.as_str().is_some_and(|ip| ip.parse::<Ipv4Addr>().is_ok());
-            if all.as_array().into_iter().flatten().filter(four).count() > 1 {
-                let why = "may specify no more than one IP for each IP family";
-                causes.push(Cause::invalid("spec.clusterIPs", all, why));
-            }
-            return Err(causes);
+        // Of a service that had an address the address stays, whatever else is asked for.
+        if before.is_none_or(|before| before["type"] == "ExternalName") && spec["clusterIP"] != "None" {
+            taken.address(owner, spec, dry_run)?;
         }
-        if unset && listed {
-            spec["clusterIP"] = spec["clusterIPs"][0].clone();
+        let mut ports = Ports { taken: &mut taken, owner, dry_run, mine: Vec::new() };
+        let filled = ports.fill(spec, before);
+        if filled.is_err() && !dry_run {
+            let mine = ports.mine;
+            taken.ports.retain(|port, _| !mine.contains(&i64::from(*port)));
         }
-        let unset = spec["clusterIP"].as_str().unwrap_or("").is_empty();
-        // Whoever writes its endpoints decides the families of a service without a selector or address.
-        let free =
-            spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(serde_json::Map::is_empty);
-        if free && old.is_none() && spec["ipFamilyPolicy"].is_null() && spec["ipFamilies"].is_null() {
-            spec["ipFamilyPolicy"] = json!("RequireDualStack");
-            spec["ipFamilies"] = json!(["IPv4", "IPv6"]);
+        filled
+    }
+}
+
+/// Why a service gets no address or port.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Invalid(Vec<Cause>),
+    /// A failure the real server has no better words for.
+    Failed(String),
+}
+
+impl From<Vec<Cause>> for Refusal {
+    fn from(causes: Vec<Cause>) -> Refusal {
+        Refusal::Invalid(causes)
+    }
+}
+
+impl Refusal {
+    pub(crate) fn status(self, kind: Named<'_>, name: &str) -> Box<Status> {
+        match self {
+            Refusal::Invalid(causes) => Status::invalid(kind, name, causes),
+            Refusal::Failed(message) => Status::plain_500(message),
         }
-        if spec["ipFamilyPolicy"].is_null() {
-            spec["ipFamilyPolicy"] = json!("SingleStack");
+    }
+}
+
+fn count(list: &Value) -> usize {
+    list.as_array().map_or(0, Vec::len)
+}
+
+/// Settles the families of a service's addresses. There are only addresses of version 4 here.
+fn families(spec: &mut Value, before: Option<&Value>) -> Result<(), Vec<Cause>> {
+    const DUAL: &str = "PreferDualStack";
+    let same = |key: &str, spec: &Value| before.is_some_and(|before| before[key] == spec[key]);
+    if spec["ipFamilyPolicy"] == DUAL
+        && before.is_some_and(|before| before["ipFamilyPolicy"] == DUAL)
+        && ["type", "clusterIPs", "ipFamilies"].iter().all(|key| same(key, spec))
+    {
+        return Ok(());
+    }
+    // Whoever writes its endpoints decides the families of a service without a selector or address.
+    let free =
+        spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(serde_json::Map::is_empty);
+    if spec["ipFamilyPolicy"].is_null() {
+        spec["ipFamilyPolicy"] = match before.map(|before| &before["ipFamilyPolicy"]) {
+            Some(policy) if !policy.is_null() => policy.clone(),
+            _ if free => json!("RequireDualStack"),
+            _ => json!("SingleStack"),
+        };
+    }
+    let mut found = Vec::new();
+    cluster_ips(spec, before, &mut found);
+    if !found.is_empty() {
+        return Err(found);
+    }
+    let single = spec["ipFamilyPolicy"] == "SingleStack";
+    for (key, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
+        let policy = "spec.ipFamilyPolicy";
+        if single && same(key, spec) && count(&spec[key]) > 1 {
+            spec[key] = json!([spec[key][0]]);
+        } else if before.is_some_and(|before| (1..count(&before[key])).contains(&count(&spec[key])))
+            && !single
+        {
+            let why = format!("must be 'SingleStack' to release the secondary {what}");
+            found.push(Cause::invalid(policy, &spec["ipFamilyPolicy"], &why));
         }
-        if !free && spec["ipFamilyPolicy"] == "RequireDualStack" {
-            return Err(vec![Cause::invalid(
-                "spec.ipFamilyPolicy",
-                &spec["ipFamilyPolicy"],
-                "this cluster is not configured for dual-stack services",
-            )]);
+        if single && count(&spec[key]) == 2 {
+            let several = if key == "clusterIPs" { "cluster IPs" } else { "IP families" };
+            let why = format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {several} are specified"
+            );
+            found.push(Cause::invalid(policy, &spec["ipFamilyPolicy"], &why));
         }
-        let families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
-        let other = families.iter().enumerate().find(|(_, family)| *family == "IPv6");
-        if let Some((i, family)) = other.filter(|_| !free) {
-            return Err(vec![Cause::invalid(
-                format!("spec.ipFamilies[{i}]"),
-                family,
-                "not configured on this cluster",
-            )]);
+    }
+    let ips = spec["clusterIPs"].as_array().cloned().unwrap_or_default();
+    let mut families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
+    for (i, ip) in ips.iter().enumerate().filter(|(_, ip)| *ip != "None") {
+        if i < families.len() {
+            continue;
         }
-        if families.is_empty() {
-            spec["ipFamilies"] = json!(["IPv4"]);
-        }
-        if unset {
-            let address = if dry_run {
-                Ipv4Addr::new(NETWORK[0], NETWORK[1], 0, 0)
-            } else {
-                let address = taken.free_address();
-                taken.addresses.insert(address, owner.to_owned());
-                address
-            };
-            spec["clusterIP"] = address.to_string().into();
-            spec["clusterIPs"] = json!([address.to_string()]);
+        if ip.as_str().is_some_and(|ip| ip.contains(':')) {
+            let why = "IPv6 is not configured on this cluster";
+            found.push(Cause::invalid(format!("spec.clusterIPs[{i}]"), &spec["clusterIPs"], why));
         } else {
-            if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
-                spec["clusterIPs"] = json!([spec["clusterIP"]]);
+            families.push(json!("IPv4"));
+        }
+    }
+    if !found.is_empty() {
+        return Err(found);
+    }
+    if free {
+        if families.is_empty() {
+            families.push(json!("IPv4"));
+        }
+        if families.len() < 2 && !single {
+            families.push(json!(if families[0] == "IPv4" { "IPv6" } else { "IPv4" }));
+        }
+        spec["ipFamilies"] = families.into();
+        return Ok(());
+    }
+    if spec["ipFamilyPolicy"] == "RequireDualStack" {
+        let why = "this cluster is not configured for dual-stack services";
+        found.push(Cause::invalid("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], why));
+    }
+    for (i, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
+        found.push(Cause::invalid(format!("spec.ipFamilies[{i}]"), family, "not configured on this cluster"));
+    }
+    if !found.is_empty() {
+        return Err(found);
+    }
+    if families.is_empty() {
+        families.push(json!("IPv4"));
+    }
+    spec["ipFamilies"] = families.into();
+    Ok(())
+}
+
+const ALLOCATED: &str = "provided port is already allocated";
+
+/// The ports one service is being given.
+struct Ports<'t> {
+    taken: &'t mut Taken,
+    owner: &'t str,
+    dry_run: bool,
+    mine: Vec<i64>,
+}
+
+impl Ports<'_> {
+    fn take(&mut self, port: i64) -> Result<(), String> {
+        let number = u16::try_from(port).ok();
+        let holder = number.and_then(|number| self.taken.ports.get(&number));
+        let held = holder.is_some_and(|holder| self.dry_run || holder != self.owner);
+        match number.filter(|number| PORTS.contains(number)) {
+            _ if held || self.mine.contains(&port) => return Err(ALLOCATED.into()),
+            _ if self.dry_run => {}
+            None => {
+                return Err(
+                    "provided port is not in the valid range. The range of valid ports is 30000-32767".into(),
+                );
             }
-            let asked = spec["clusterIP"].as_str().unwrap_or("").to_owned();
-            let before = old.and_then(|o| o["spec"]["clusterIP"].as_str());
-            if asked != "None" && before != Some(asked.as_str()) {
-                let listed = spec["clusterIPs"].clone();
-                let fail = |why: String| {
-                    vec![Cause::invalid(
-                        "spec.clusterIPs",
-                        &listed,
-                        &format!("failed to allocate IP {asked}: {why}"),
-                    )]
-                };
-                if asked.parse::<std::net::Ipv6Addr>().is_ok() {
-                    let why = "IPv6 is not configured on this cluster";
-                    return Err(vec![Cause::invalid("spec.clusterIPs[0]", &listed, why)]);
-                }
-                let Ok(address) = asked.parse::<Ipv4Addr>() else { return Ok(()) };
-                let octets = address.octets();
-                if octets[..2] != NETWORK || address.octets()[2..] == [0, 0] || octets[2..] == [255, 255] {
-                    return Err(fail(format!(
-                        "the provided IP ({asked}) is not in the valid range. The range of valid IPs is 10.96.0.0/16"
-                    )));
-                }
-                if taken.addresses.get(&address).is_some_and(|o| o != owner) {
-                    return Err(fail("provided IP is already allocated".into()));
-                }
-                if !dry_run {
-                    taken.addresses.insert(address, owner.to_owned());
-                }
+            Some(number) => {
+                self.taken.ports.insert(number, self.owner.to_owned());
             }
         }
-        let wants_ports =
-            kind == "NodePort" || (kind == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != false);
-        if wants_ports {
-            let mut mine = BTreeSet::new();
-            let mut said = BTreeSet::new();
-            for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
-                let number = port["nodePort"].as_i64().unwrap_or(0);
-                let asked = u16::try_from(number).unwrap_or(0);
-                if asked == 0 && number != 0 {
-                    return Err(vec![Cause::invalid(
-                        format!("spec.ports[{i}].nodePort"),
-                        &number.into(),
-                        "provided port is not in the valid range. The range of valid ports is 30000-32767",
-                    )]);
-                }
-                if asked == 0 {
-                    let free = taken.free_port(&mine);
-                    mine.insert(free);
-                    if !dry_run {
-                        taken.ports.insert(free, owner.to_owned());
-                    }
-                    port["nodePort"] = free.into();
-                    continue;
-                }
-                // Two protocols may share a number.
-                if !said.insert((asked, port["protocol"].to_string())) {
-                    let field = format!("spec.ports[{i}].nodePort");
-                    let why = "provided port is already allocated";
-                    return Err(vec![Cause::invalid(field, &asked.into(), why)]);
-                }
-                let before = old.is_some_and(|o| ports(o).any(|p| p == asked));
-                if !before && !dry_run {
-                    let field = format!("spec.ports[{i}].nodePort");
-                    if !PORTS.contains(&asked) {
-                        return Err(vec![Cause::invalid(
-                            field,
-                            &asked.into(),
-                            "provided port is not in the valid range. The range of valid ports is 30000-32767",
-                        )]);
-                    }
-                    if taken.ports.get(&asked).is_some_and(|o| o != owner) {
-                        return Err(vec![Cause::invalid(
-                            field,
-                            &asked.into(),
-                            "provided port is already allocated",
-                        )]);
-                    }
-                    taken.ports.insert(asked, owner.to_owned());
-                }
-                mine.insert(asked);
+        self.mine.push(port);
+        Ok(())
+    }
+
+    /// Any port that is free. A dry run makes one up.
+    fn any(&mut self) -> i64 {
+        let port = if self.dry_run {
+            self.mine.iter().copied().max().map_or(32768, |port| port.max(0)) + 1
+        } else {
+            let free = self.taken.free_port();
+            self.taken.ports.insert(free, self.owner.to_owned());
+            i64::from(free)
+        };
+        self.mine.push(port);
+        port
+    }
+
+    fn fill(&mut self, spec: &mut Value, before: Option<&Value>) -> Result<(), Refusal> {
+        if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+            match before {
+                None => self.first(spec)?,
+                Some(before) => self.again(spec, before)?,
             }
         }
         // Outside balancers ask each node for its health on a port of its own.
-        if kind == "LoadBalancer"
-            && spec["externalTrafficPolicy"] == "Local"
-            && spec["healthCheckNodePort"].as_i64().unwrap_or(0) == 0
-        {
-            let port = match old.and_then(|o| o["spec"]["healthCheckNodePort"].as_u64()) {
-                Some(port) => u16::try_from(port).unwrap_or(*PORTS.end()),
-                None => taken.free_port(&BTreeSet::new()),
-            };
-            if !dry_run {
-                taken.ports.insert(port, owner.to_owned());
+        let watched =
+            |spec: &Value| spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
+        if watched(spec) && !before.is_some_and(watched) {
+            match spec["healthCheckNodePort"].as_i64().unwrap_or(0) {
+                0 => spec["healthCheckNodePort"] = self.any().into(),
+                port => self.take(port).map_err(|why| {
+                    Refusal::Failed(format!(
+                        "Internal error occurred: failed to allocate requested HealthCheck NodePort {port}: {why}"
+                    ))
+                })?,
             }
-            spec["healthCheckNodePort"] = port.into();
+        }
+        Ok(())
+    }
+
+    /// The ports of a new service. Ports of one number share that of the nodes.
+    fn first(&mut self, spec: &mut Value) -> Result<(), Refusal> {
+        let wanted = wants_ports(spec);
+        let asked: Vec<(i64, i64)> = list(&spec["ports"]).map(|(_, port)| numbers(port)).collect();
+        let mut given: BTreeMap<i64, i64> = BTreeMap::new();
+        for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+            let (number, mut on_node) = numbers(port);
+            if on_node == 0 && !wanted {
+                continue;
+            }
+            let refuse = |shown: i64, why: String| {
+                vec![Cause::invalid(format!("spec.ports[{i}].nodePort"), &shown.into(), &why)]
+            };
+            match given.get(&number).copied() {
+                None => {
+                    let known = asked.iter().find(|(other, on_node)| *other == number && *on_node != 0);
+                    on_node = match known {
+                        Some((_, on_node)) => {
+                            self.take(*on_node).map_err(|why| refuse(*on_node, why))?;
+                            *on_node
+                        }
+                        None => self.any(),
+                    };
+                    given.insert(number, on_node);
+                    port["nodePort"] = on_node.into();
+                }
+                Some(shared) if on_node == 0 => port["nodePort"] = shared.into(),
+                Some(shared) if on_node != shared => {
+                    self.take(on_node).map_err(|why| refuse(on_node, why))?;
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The ports of a service that has some already.
+    fn again(&mut self, spec: &mut Value, before: &Value) -> Result<(), Refusal> {
+        let wanted = wants_ports(spec);
+        let had: Vec<i64> = list(&before["ports"]).map(|(_, port)| numbers(port).1).collect();
+        let mut seen = Vec::new();
+        for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+            let mut on_node = numbers(port).1;
+            if on_node == 0 {
+                if !wanted {
+                    continue;
+                }
+                on_node = self.any();
+                port["nodePort"] = on_node.into();
+            } else if !had.contains(&on_node) && !self.mine.contains(&on_node) {
+                self.take(on_node).map_err(|why| {
+                    vec![Cause::invalid(format!("spec.ports[{i}].nodePort"), &on_node.into(), &why)]
+                })?;
+            }
+            let one = format!("{{{} {on_node}}}", port["protocol"].as_str().unwrap_or(""));
+            if seen.contains(&one) {
+                return Err(Refusal::Failed(format!("duplicate nodePort: {one}")));
+            }
+            seen.push(one);
         }
         Ok(())
     }
 }
 
+/// Whether nodes open a port for each port of a service.
+fn wants_ports(spec: &Value) -> bool {
+    spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false
+}
+
+/// The number of a port, and that on the nodes.
+fn numbers(port: &Value) -> (i64, i64) {
+    (port["port"].as_i64().unwrap_or(0), port["nodePort"].as_i64().unwrap_or(0))
+}
+
 impl Taken {
+    /// The address a service asks for, or any.
+    fn address(&mut self, owner: &str, spec: &mut Value, dry_run: bool) -> Result<(), Vec<Cause>> {
+        let asked = spec["clusterIP"].as_str().unwrap_or("").to_owned();
+        let address = if asked.is_empty() {
+            let address =
+                if dry_run { Ipv4Addr::new(NETWORK[0], NETWORK[1], 0, 0) } else { self.free_address() };
+            spec["clusterIP"] = address.to_string().into();
+            spec["clusterIPs"] = json!([address.to_string()]);
+            address
+        } else {
+            let fail = |why: &str| {
+                let why = format!("failed to allocate IP {asked}: {why}");
+                vec![Cause::invalid("spec.clusterIPs", &spec["clusterIPs"], &why)]
+            };
+            let Ok(address) = asked.parse::<Ipv4Addr>() else { return Ok(()) };
+            let octets = address.octets();
+            if octets[..2] != NETWORK || octets[2..] == [0, 0] || octets[2..] == [255, 255] {
+                return Err(fail(&format!(
+                    "the provided IP ({asked}) is not in the valid range. The range of valid IPs is 10.96.0.0/16"
+                )));
+            }
+            if self.addresses.get(&address).is_some_and(|holder| holder != owner) {
+                return Err(fail("provided IP is already allocated"));
+            }
+            address
+        };
+        if !dry_run {
+            self.addresses.insert(address, owner.to_owned());
+        }
+        Ok(())
+    }
+
     fn free_address(&mut self) -> Ipv4Addr {
         // The first 16 addresses are left for those who choose theirs.
         for _ in 0..u16::MAX {
@@ -246,14 +389,14 @@ impl Taken {
         Ipv4Addr::new(NETWORK[0], NETWORK[1], 255, 255)
     }
 
-    fn free_port(&mut self, also: &BTreeSet<u16>) -> u16 {
+    fn free_port(&mut self) -> u16 {
         for _ in PORTS {
             self.next_port = if self.next_port >= *PORTS.end() {
                 *PORTS.start()
             } else {
                 self.next_port.max(*PORTS.start()) + 1
             };
-            if !self.ports.contains_key(&self.next_port) && !also.contains(&self.next_port) {
+            if !self.ports.contains_key(&self.next_port) {
                 return self.next_port;
             }
         }

@@ -22,7 +22,7 @@ const FIXED: &[((&str, &str), &[&str])] = &[
     (("rbac.authorization.k8s.io", "ClusterRoleBinding"), &["roleRef"]),
     (
         ("storage.k8s.io", "StorageClass"),
-        &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+        &["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"],
     ),
     (("networking.k8s.io", "IngressClass"), &["spec.controller"]),
     (("node.k8s.io", "RuntimeClass"), &["handler"]),
@@ -45,6 +45,7 @@ pub(crate) fn comes_first(kind: (&str, &str)) -> bool {
     matches!(
         kind,
         ("apps", "DaemonSet")
+            | ("", "ConfigMap" | "Secret")
             | ("networking.k8s.io", "IngressClass")
             | ("storage.k8s.io", "VolumeAttributesClass")
     )
@@ -62,6 +63,9 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         for path in *paths {
             if at(new, path) != at(old, path) {
                 let mut shown = at(new, path).clone();
+                if kind == ("networking.k8s.io", "IngressClass") && shown.is_null() {
+                    shown = json!("");
+                }
                 if *path == "roleRef" {
                     // This type is printed by its Go field names.
                     shown =
@@ -99,7 +103,6 @@ pub(crate) fn check(kind: (&str, &str), new: &Value, old: &Value, out: &mut Vec<
         ("", "ConfigMap" | "Secret") => frozen(new, old, out),
         ("", "PersistentVolumeClaim") => claim(new, old, out),
         ("", "PersistentVolume") => volume(new, old, out),
-        ("", "Service") => service(new, old, out),
         ("batch", "Job") => job(new, old, out),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(new, old, out),
         ("storage.k8s.io", "CSIDriver") => driver(&new["spec"], &old["spec"], out),
@@ -199,18 +202,28 @@ fn internal_claim(claim: &Value) -> Value {
         }),
     );
     let mut status = json!({"Phase": claim["status"]["phase"].as_str().unwrap_or("Pending")});
-    for key in [
-        "AccessModes",
-        "Capacity",
-        "Conditions",
-        "AllocatedResources",
-        "AllocatedResourceStatuses",
-        "CurrentVolumeAttributesClassName",
-        "ModifyVolumeStatus",
-        "HealthStatus",
+    for (go, key) in [
+        ("AccessModes", "accessModes"),
+        ("Capacity", "capacity"),
+        ("Conditions", "conditions"),
+        ("AllocatedResources", "allocatedResources"),
+        ("AllocatedResourceStatuses", "allocatedResourceStatuses"),
+        ("CurrentVolumeAttributesClassName", "currentVolumeAttributesClassName"),
     ] {
-        status[key] = Value::Null;
+        status[go] = claim["status"][key].clone();
     }
+    let inner = |key: &str, names: &[(&str, &str)]| {
+        let part = &claim["status"][key];
+        if part.is_object() { internal(part, names) } else { Value::Null }
+    };
+    status["ModifyVolumeStatus"] = inner(
+        "modifyVolumeStatus",
+        &[("TargetVolumeAttributesClassName", "targetVolumeAttributesClassName"), ("Status", "status")],
+    );
+    status["HealthStatus"] = inner(
+        "healthStatus",
+        &[("HealthConditions", "healthConditions"), ("LastTransitionTime", "lastTransitionTime")],
+    );
     out.insert("Status".into(), status);
     Value::Object(out)
 }
@@ -300,16 +313,6 @@ fn volume(new: &Value, old: &Value, out: &mut Vec<Cause>) {
     }
     if new["spec"]["volumeMode"] != old["spec"]["volumeMode"] {
         out.push(Cause::invalid("volumeMode", &new["spec"]["volumeMode"], IMMUTABLE));
-    }
-}
-
-fn service(new: &Value, old: &Value, out: &mut Vec<Cause>) {
-    if new["spec"]["type"] == "ExternalName" || old["spec"]["type"] == "ExternalName" {
-        return;
-    }
-    let first = |v: &Value| v["spec"]["clusterIPs"][0].as_str().unwrap_or("").to_owned();
-    if !first(old).is_empty() && first(new) != first(old) {
-        out.push(Cause::invalid("spec.clusterIPs[0]", &new["spec"]["clusterIPs"], "may not change once set"));
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
         }
         ("", "Node") => {
             default(object, "spec", json!({}));
+            pod_ranges(object);
         }
         ("apps", "DaemonSet") => {
             slipway_manifest::object::set_annotation(object, "deprecated.daemonset.template.generation", "1");
@@ -55,8 +56,83 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
         ("storage.k8s.io", "CSINode") => no_drivers(object),
         ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => no_requests(object),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => {}
-        ("", "PersistentVolumeClaim") => object["status"] = json!({"phase": "Pending"}),
+        ("", "PersistentVolumeClaim") => {
+            object["status"] = json!({"phase": "Pending"});
+            data_sources(&mut object["spec"], None);
+        }
+        ("", "ServiceAccount") => secret_names(object),
+        ("discovery.k8s.io", "EndpointSlice") => older_topology(object, None),
         _ => {}
+    }
+}
+
+/// Where endpoints are is told by fields now; slices of before those keep what they say.
+fn older_topology(object: &mut Value, old: Option<&Value>) {
+    let has = |slice: &Value| {
+        slice["endpoints"].as_array().into_iter().flatten().any(|e| !e["deprecatedTopology"].is_null())
+    };
+    if !old.is_some_and(has) {
+        let endpoints = object.get_mut("endpoints").and_then(Value::as_array_mut);
+        endpoints.into_iter().flatten().for_each(|endpoint| remove(endpoint, "deprecatedTopology"));
+    }
+}
+
+/// Of the secrets of an account only the names are kept.
+fn secret_names(object: &mut Value) {
+    let secrets = object.get_mut("secrets").and_then(Value::as_array_mut);
+    for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
+        secret.retain(|key, _| key == "name");
+    }
+}
+
+/// The range of a node's pods is the first of its ranges.
+fn pod_ranges(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
+    let first = spec["podCIDR"].as_str().unwrap_or("").to_owned();
+    let ranges = spec["podCIDRs"].as_array().map_or(0, Vec::len);
+    if !first.is_empty() && (ranges == 0 || spec["podCIDRs"][0] != first.as_str()) {
+        spec["podCIDRs"] = json!([first]);
+    } else if first.is_empty() && ranges > 0 {
+        spec["podCIDR"] = spec["podCIDRs"][0].clone();
+    }
+    super::default::tidy(spec, "podCIDR");
+    super::default::tidy(spec, "podCIDRs");
+}
+
+/// What a claim is filled from is written twice; the older way takes only claims and snapshots.
+fn data_sources(spec: &mut Value, old: Option<&Value>) {
+    if !spec.is_object() {
+        return;
+    }
+    let given = |v: &Value| v.is_object();
+    let foreign = !spec["dataSourceRef"]["namespace"].as_str().unwrap_or("").is_empty();
+    if foreign && !old.is_some_and(|old| given(&old["dataSourceRef"])) {
+        remove(spec, "dataSourceRef");
+    }
+    let source = &spec["dataSource"];
+    let group = source["apiGroup"].as_str().unwrap_or("");
+    let known = matches!(
+        (source["kind"].as_str(), group),
+        (Some("PersistentVolumeClaim"), "") | (Some("VolumeSnapshot"), "snapshot.storage.k8s.io")
+    );
+    let used = old.is_some_and(|old| given(&old["dataSource"]) || given(&old["dataSourceRef"]));
+    if !used && !given(&spec["dataSourceRef"]) && !known {
+        remove(spec, "dataSource");
+    }
+    let bare = |source: &Value| {
+        let mut source = source.clone();
+        remove(&mut source, "namespace");
+        source
+    };
+    match (given(&spec["dataSource"]), given(&spec["dataSourceRef"])) {
+        (true, false) => spec["dataSourceRef"] = bare(&spec["dataSource"]),
+        (false, true) if spec["dataSourceRef"]["namespace"].as_str().unwrap_or("").is_empty() => {
+            spec["dataSource"] = bare(&spec["dataSourceRef"]);
+        }
+        _ => {}
+    }
+    for key in ["dataSource", "dataSourceRef"] {
+        super::default::tidy(spec, key);
     }
 }
 
@@ -177,6 +253,10 @@ pub(crate) fn update(
                 }
                 ("", "Namespace") => new["spec"]["finalizers"] = live["spec"]["finalizers"].clone(),
                 ("", "Service") => service(new, live),
+                ("", "PersistentVolumeClaim") => data_sources(&mut new["spec"], Some(&live["spec"])),
+                ("", "ServiceAccount") => secret_names(new),
+                ("discovery.k8s.io", "EndpointSlice") => older_topology(new, Some(live)),
+                ("", "Node") => pod_ranges(new),
                 ("apps", "DaemonSet") => daemon_set(new, live),
                 ("storage.k8s.io", "CSINode") => no_drivers(new),
                 ("resource.k8s.io", "ResourceClaim" | "ResourceClaimTemplate") => no_requests(new),
@@ -314,42 +394,20 @@ fn service(new: &mut Value, live: &Value) {
         }
         return;
     }
-    let same = |a: &Value| a.as_str().unwrap_or("").is_empty();
     if !was_external {
-        let primary_unset = same(&spec["clusterIP"]);
-        if primary_unset && spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
-            spec["clusterIP"] = old["clusterIP"].clone();
-            spec["clusterIPs"] = old["clusterIPs"].clone();
-        } else if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
-            spec["clusterIPs"] = if spec["clusterIP"] == old["clusterIP"] {
-                old["clusterIPs"].clone()
-            } else {
-                json!([spec["clusterIP"]])
-            };
-        } else if spec["clusterIPs"] == old["clusterIPs"] && spec["clusterIP"] != old["clusterIP"] {
-            // Clients that know only the singular field change only it.
-            spec["clusterIPs"][0] = spec["clusterIP"].clone();
-        } else if primary_unset {
-            spec["clusterIP"] = spec["clusterIPs"][0].clone();
-        }
-        for key in ["ipFamilies", "ipFamilyPolicy"] {
-            if spec[key].is_null() && !old[key].is_null() {
-                spec[key] = old[key].clone();
-            }
-        }
+        cluster_ips(spec, old);
     }
     let open = |s: &Value| matches!(s["type"].as_str(), Some("NodePort" | "LoadBalancer"));
+    let number = |port: &Value| port["nodePort"].as_i64().unwrap_or(0);
     if open(spec) && open(old) {
-        for port in spec["ports"].as_array_mut().into_iter().flatten() {
-            if port["nodePort"].as_i64().unwrap_or(0) == 0
-                && let Some(before) = old["ports"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .find(|p| p["port"] == port["port"] && p["protocol"] == port["protocol"])
-                && before["nodePort"].is_number()
-            {
-                port["nodePort"] = before["nodePort"].clone();
+        // A port keeps that of the nodes by its name, unless another one took it.
+        let old_ports = || old["ports"].as_array().into_iter().flatten();
+        let kept: Vec<i64> = spec["ports"].as_array().into_iter().flatten().map(number).collect();
+        for port in spec["ports"].as_array_mut().into_iter().flatten().filter(|port| number(port) == 0) {
+            let name = port["name"].as_str().unwrap_or("").to_owned();
+            let before = old_ports().rfind(|p| p["name"].as_str().unwrap_or("") == name).map(number);
+            if let Some(before) = before.filter(|before| *before != 0 && !kept.contains(before)) {
+                port["nodePort"] = before.into();
             }
         }
     } else if !open(spec) && open(old) {
@@ -373,11 +431,37 @@ fn service(new: &mut Value, live: &Value) {
         }
     }
     let watched = |s: &Value| s["type"] == "LoadBalancer" && s["externalTrafficPolicy"] == "Local";
+    if watched(old) && watched(spec) && spec["healthCheckNodePort"].as_i64().unwrap_or(0) == 0 {
+        spec["healthCheckNodePort"] = old["healthCheckNodePort"].clone();
+    }
+    if spec["type"] != "LoadBalancer" && spec["loadBalancerClass"] == old["loadBalancerClass"] {
+        remove(spec, "loadBalancerClass");
+    }
     if watched(old) && !watched(spec) && spec["healthCheckNodePort"] == old["healthCheckNodePort"] {
         remove(spec, "healthCheckNodePort");
     }
     if spec["type"] != "LoadBalancer" && old["type"] == "LoadBalancer" {
         new["status"]["loadBalancer"] = json!({});
+    }
+}
+
+/// Clients name one address, all of them or none; what they leave out stays as it is.
+fn cluster_ips(spec: &mut Value, old: &Value) {
+    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    if spec["clusterIP"].as_str().unwrap_or("").is_empty() {
+        spec["clusterIP"] = old["clusterIP"].clone();
+    }
+    if empty(&spec["clusterIPs"]) && !empty(&old["clusterIPs"]) {
+        spec["clusterIPs"] = old["clusterIPs"].clone();
+    }
+    if spec["clusterIP"] != old["clusterIP"] && spec["clusterIPs"] == old["clusterIPs"] {
+        // Those who know only the singular field change only it.
+        spec["clusterIPs"] = json!([spec["clusterIP"]]);
+    }
+    for key in ["ipFamilies", "ipFamilyPolicy"] {
+        if spec[key].is_null() && !old[key].is_null() {
+            spec[key] = old[key].clone();
+        }
     }
 }
 

@@ -39,9 +39,6 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             let fresh = unknown_formats(object).into_iter().filter(|format| !before.contains(format));
             out.extend(fresh.map(|format| format!("unrecognized format {format:?}")));
         }
-        ("", "Endpoints") => {
-            out.push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into());
-        }
         ("", "PodTemplate") if renewed(object, old) => {
             warn_pod::pod(&object["template"], "template.", out);
         }
@@ -52,16 +49,33 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             }
             workload(kind.1, object, old, out);
         }
-        ("", "Service")
-            if object["spec"]["externalName"].is_string() && object["spec"]["type"] != "ExternalName" =>
-        {
-            out.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".into());
+        ("", "Service") => service(object, out),
+        ("", "PersistentVolume") => volume(object, out),
+        ("", "PersistentVolumeClaim") => claim(object, out),
+        ("", "Node") => node(object, out),
+        ("storage.k8s.io", "StorageClass") => {
+            for (i, term) in list(&object["allowedTopologies"]) {
+                let at = format!("allowedTopologies[{i}]");
+                labels_of_nodes(&term["matchLabelExpressions"], &format!("{at}.matchLabelExpressions"), out);
+            }
         }
-        ("", "Secret")
-            if object["type"] == "kubernetes.io/tls"
-                && object["data"]["tls.crt"].as_str().is_some_and(str::is_empty) =>
-        {
-            out.push("tls: failed to find any PEM data in certificate input".into());
+        ("storage.k8s.io", "CSIStorageCapacity") => {
+            let topology = &object["nodeTopology"];
+            labels_of_nodes(&topology["matchExpressions"], "nodeTopology.matchExpressions", out);
+        }
+        ("", "Secret") if object["type"] == "kubernetes.io/tls" => {
+            let data = |key: &str| {
+                use base64::Engine;
+                let text = object["data"][key].as_str()?;
+                let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            };
+            for (key, what) in [("tls.crt", "certificate"), ("tls.key", "key")] {
+                if data(key).is_some_and(|text| !text.contains("-----BEGIN ")) {
+                    out.push(format!("tls: failed to find any PEM data in {what} input"));
+                    break;
+                }
+            }
         }
         ("storage.k8s.io", "CSIDriver")
             if list(&object["spec"]["tokenRequests"]).next().is_some()
@@ -71,6 +85,125 @@ pub(crate) fn about(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             out.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".into());
         }
         _ => {}
+    }
+}
+
+fn service(object: &Value, out: &mut Vec<String>) {
+    let spec = &object["spec"];
+    let key = "service.kubernetes.io/topology-aware-hints";
+    if slipway_manifest::object::annotation(object, key).is_some() {
+        out.push(format!(
+            "annotation {key} is deprecated, please use service.kubernetes.io/topology-mode instead"
+        ));
+    }
+    let text = |key: &str| spec[key].as_str().unwrap_or("");
+    let external = text("type") == "ExternalName";
+    let headless = text("type") == "ClusterIP" && text("clusterIP") == "None";
+    let reached = list(&spec["externalIPs"]).next().is_some();
+    for (holds, what) in [
+        (!text("loadBalancerIP").is_empty(), "loadBalancerIP"),
+        (reached, "externalIPs"),
+        (text("sessionAffinity") != "None", "SessionAffinity"),
+    ] {
+        if headless && holds {
+            out.push(format!("spec.{what} is ignored for headless services"));
+        }
+    }
+    if reached && !headless && !external {
+        out.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".into());
+    }
+    if reached && external {
+        out.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".into());
+    }
+    if !external && !text("externalName").is_empty() {
+        out.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".into());
+    }
+    if text("trafficDistribution") == "PreferClose" {
+        out.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".into());
+    }
+}
+
+/// Kinds of volumes that are no more: since when they were on their way out, and since when they do nothing.
+const GONE: &[(&str, &str, &str, &str)] = &[
+    ("cephfs", "cephfs", "v1.28", "v1.31"),
+    ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16"),
+    ("scaleIO", "scaleIO", "v1.16", "v1.22"),
+    ("storageos", "storageOS", "v1.22", "v1.25"),
+    ("glusterfs", "glusterfs", "v1.25", "v1.26"),
+    ("rbd", "rbd", "v1.28", "v1.31"),
+];
+
+fn annotations(object: &Value, known: &[(&str, &str)], out: &mut Vec<String>) {
+    for (key, why) in known {
+        if slipway_manifest::object::annotation(object, key).is_some() {
+            out.push(format!("metadata.annotations[{key}]: {why}"));
+        }
+    }
+}
+
+fn volume(object: &Value, out: &mut Vec<String>) {
+    annotations(
+        object,
+        &[
+            (
+                "volume.beta.kubernetes.io/storage-class",
+                "deprecated since v1.8; use \"storageClassName\" attribute instead",
+            ),
+            (
+                "volume.beta.kubernetes.io/mount-options",
+                "deprecated since v1.31; use \"mountOptions\" attribute instead",
+            ),
+        ],
+        out,
+    );
+    let spec = &object["spec"];
+    if spec["persistentVolumeReclaimPolicy"] == "Recycle" {
+        out.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".into());
+    }
+    for (i, term) in list(&spec["nodeAffinity"]["required"]["nodeSelectorTerms"]) {
+        let at = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions");
+        labels_of_nodes(&term["matchExpressions"], &at, out);
+    }
+    for (key, called, since, over) in GONE {
+        if spec[*key].is_object() {
+            out.push(format!("spec.{called}: deprecated in {since}, non-functional in {over}+"));
+        }
+    }
+}
+
+fn claim(object: &Value, out: &mut Vec<String>) {
+    annotations(
+        object,
+        &[(
+            "volume.beta.kubernetes.io/storage-class",
+            "deprecated since v1.8; use \"storageClassName\" attribute instead",
+        )],
+        out,
+    );
+    for side in ["requests", "limits"] {
+        let size = &object["spec"]["resources"][side]["storage"];
+        if super::quota::amount(size).is_some_and(|n| n % 1_000_000_000 != 0) {
+            out.push(format!(
+                "spec.resources.{side}[storage]: fractional byte value {size} is invalid, must be an integer"
+            ));
+        }
+    }
+}
+
+fn node(object: &Value, out: &mut Vec<String>) {
+    let spec = &object["spec"];
+    if !spec["externalID"].as_str().unwrap_or("").is_empty() {
+        out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
+    }
+}
+
+/// Expressions about labels of nodes that have newer names.
+fn labels_of_nodes(expressions: &Value, at: &str, out: &mut Vec<String>) {
+    for (i, expression) in list(expressions) {
+        let key = expression["key"].as_str().unwrap_or("");
+        if let Some(why) = warn_pod::old_label(key) {
+            out.push(format!("{at}[{i}].key: {key} is {why}"));
+        }
     }
 }
 

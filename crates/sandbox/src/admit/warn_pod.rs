@@ -59,7 +59,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-fn old_label(key: &str) -> Option<&'static str> {
+pub(super) fn old_label(key: &str) -> Option<&'static str> {
     OLD_LABELS.iter().find(|(old, _)| *old == key).map(|(_, why)| *why)
 }
 

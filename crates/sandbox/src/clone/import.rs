@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::read::by_kind;
 use super::{Collected, Reference, Report};
+use crate::admit::allocate::Refusal;
 use crate::core::Core;
 use crate::resource::Served;
 use crate::sandbox::Sandbox;
@@ -196,7 +197,9 @@ fn furnish(
 fn address(core: &Core, key: &Key, live: Option<&Value>, service: &mut Value) -> Result<(), String> {
     let owner = format!("{}/{}", key.namespace, key.name);
     let mut asked = service.clone();
-    if core.addresses.fill(&owner, &mut asked, live, false).is_ok() {
+    // One that comes with another address than it has here asks for that one.
+    let same = live.filter(|live| live["spec"]["clusterIP"] == service["spec"]["clusterIP"]);
+    if core.addresses.fill(&owner, &mut asked, same, false).is_ok() {
         *service = asked;
         return Ok(());
     }
@@ -213,7 +216,10 @@ fn address(core: &Core, key: &Key, live: Option<&Value>, service: &mut Value) ->
             port.shift_remove("nodePort");
         }
     }
-    core.addresses.fill(&owner, service, live, false).map_err(|causes| {
-        causes.first().map_or_else(|| "no address is free".to_owned(), |cause| cause.message.clone())
+    core.addresses.fill(&owner, service, live, false).map_err(|refusal| match refusal {
+        Refusal::Invalid(causes) => {
+            causes.first().map_or_else(|| "no address is free".to_owned(), |cause| cause.message.clone())
+        }
+        Refusal::Failed(why) => why,
     })
 }

@@ -64,7 +64,15 @@ pub(crate) fn verb(method: &http::Method, path: &Path, query: &Query) -> &'stati
 
 /// Serves a request. Deprecated versions say so whatever the answer.
 pub(crate) fn handle(request: &Request, verb: &str) -> Result<Reply> {
-    dispatch(request, verb).map_err(|mut status| {
+    let reply = dispatch(request, verb).map(|mut reply| {
+        for warning in list::read_warnings(request) {
+            if !reply.warnings.contains(&warning) {
+                reply.warnings.insert(0, warning);
+            }
+        }
+        reply
+    });
+    reply.map_err(|mut status| {
         for warning in list::read_warnings(request) {
             if status.code != 405 && !status.warnings.contains(&warning) {
                 status.warnings.insert(0, warning);

@@ -143,17 +143,7 @@ fn secret(object: &mut Value) {
 
 pub(crate) fn claim(object: &mut Value) {
     default_empty(&mut object["status"], "phase", "Pending");
-    claim_spec(&mut object["spec"]);
-}
-
-pub(super) fn claim_spec(spec: &mut Value) {
-    if spec["dataSource"].is_object() && spec["dataSourceRef"].is_null() {
-        spec["dataSourceRef"] = spec["dataSource"].clone();
-    }
-    for key in ["dataSource", "dataSourceRef"] {
-        tidy(spec, key);
-    }
-    default(spec, "volumeMode", "Filesystem");
+    default(&mut object["spec"], "volumeMode", "Filesystem");
 }
 
 fn limit_range(object: &mut Value) {

@@ -63,7 +63,7 @@ pub(super) fn endpoints(object: &mut Value) {
 pub(super) fn endpoint_slice(object: &mut Value) {
     for port in items(&mut object["ports"]) {
         default(port, "name", "");
-        default_empty(port, "protocol", "TCP");
+        default(port, "protocol", "TCP");
     }
     tidy(object, "ports");
 }

@@ -84,13 +84,13 @@ pub(super) fn service_range(spec: &Value, out: &mut Causes) {
         }
     }
     for (i, cidr) in list(all) {
-        if !cidr.as_str().is_some_and(super::network::is_cidr) {
+        if !cidr.as_str().is_some_and(|cidr| super::address::range(cidr).is_some()) {
             let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
             out.push(Cause::invalid(format!("{at}[{i}]"), cidr, why));
         }
     }
     let family = |i: usize| {
-        let cidr = all[i].as_str().filter(|cidr| super::network::is_cidr(cidr));
+        let cidr = all[i].as_str().filter(|cidr| super::address::range(cidr).is_some());
         cidr.map(|cidr| cidr.contains(':'))
     };
     if all.as_array().is_some_and(|all| all.len() == 2) && family(0).is_some() && family(0) == family(1) {

@@ -20,7 +20,8 @@ pub(super) fn key_problems(key: &str, field: &str, out: &mut Causes) {
     }
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
         out.push(Cause::invalid(field, &json!(key), KEY_TEXT));
-    } else if key == "." || key == ".." || key.starts_with("..") {
+    }
+    if key == "." || key.starts_with("..") {
         let why = match key {
             "." => "must not be '.'",
             ".." => "must not be '..'",
@@ -105,47 +106,31 @@ fn docker(object: &Value, key: &str, out: &mut Causes) {
         return;
     };
     let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap_or_default();
-    if let Err(e) = serde_json::from_slice::<Value>(&bytes) {
-        let why = if e.is_eof() {
-            "unexpected end of JSON input".to_owned()
-        } else {
-            crate::body::go_json_error(&bytes, &e)
-        };
+    let why = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => None,
+        Ok(other) => Some(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            go_type(&other)
+        )),
+        // Numbers end where something else begins, and here nothing does.
+        Err(_) if bytes.ends_with(b"-") => Some("invalid character ' ' in numeric literal".to_owned()),
+        Err(e) if e.is_eof() => Some("unexpected end of JSON input".to_owned()),
+        Err(e) => Some(crate::body::go_json_error(&bytes, &e)),
+    };
+    if let Some(why) = why {
         out.push(Cause::invalid(format!("data[{key}]"), &json!("<secret contents redacted>"), &why));
     }
 }
 
-pub(super) fn namespace(object: &Value, out: &mut Causes) {
-    for (i, finalizer) in list(&object["spec"]["finalizers"]) {
-        let text = finalizer.as_str().unwrap_or("");
-        let at = format!("spec.finalizers[{i}]");
-        let problems = meta::qualified_problems(text);
-        if problems.is_empty() && text != "kubernetes" && !text.contains('/') {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            out.push(Cause::invalid(at.clone(), finalizer, why));
-        }
-        texts(problems, finalizer, &at, out);
-    }
-    let phase = object["status"]["phase"].as_str().unwrap_or("");
-    let ends = !meta::text(object, "deletionTimestamp").is_empty();
-    let why = match (ends, phase) {
-        (false, "" | "Active") | (true, "Terminating") => return,
-        (false, _) => "may only be 'Active' if `deletionTimestamp` is empty",
-        (true, _) => "may only be 'Terminating' if `deletionTimestamp` is not empty",
-    };
-    out.push(Cause::invalid("status.Phase", &json!(phase), why));
-}
-
-/// Of a node only what keeps pods off it is looked at.
-pub(super) fn node(spec: &Value, out: &mut Causes) {
-    for (i, taint) in list(&spec["taints"]) {
-        let at = format!("metadata.taints[{i}]");
-        let key = taint["key"].as_str().unwrap_or("");
-        texts(meta::qualified_problems(key), &json!(key), &format!("{at}.key"), out);
-        let value = taint["value"].as_str().unwrap_or("");
-        texts(meta::label_value_problems(value), &json!(value), &format!("{at}.value"), out);
-        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        one_of(&taint["effect"], format!("{at}.effect"), &effects, out);
+/// What Go's errors call a JSON value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -347,98 +332,6 @@ pub(super) fn binding(object: &Value, namespaced: bool, out: &mut Causes) {
             let known = matches!(subject["kind"].as_str(), Some("ServiceAccount" | "User" | "Group"));
             let at = Cause::required(format!("{at}.name"), "");
             if known { out.insert(unnamed, at) } else { out.push(at) }
-        }
-    }
-}
-
-/// What a range can limit by a plain name.
-const LIMITED: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];
-
-pub(super) fn limit_range(spec: &Value, out: &mut Causes) {
-    use crate::admit::quota::amount;
-    for (i, limit) in list(&spec["limits"]) {
-        let at = format!("spec.limits[{i}]");
-        let kind = limit["type"].as_str().unwrap_or("");
-        let problems = meta::qualified_problems(kind);
-        if problems.is_empty() && !kind.contains('/') && !LIMITED.contains(&kind) {
-            let why = "must be a standard limit type or fully qualified";
-            out.push(Cause::invalid(format!("{at}.type"), &limit["type"], why));
-        }
-        texts(problems, &json!(kind), &format!("{at}.type"), out);
-        let mut names = std::collections::BTreeSet::new();
-        for side in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-            names.extend(limit[side].as_object().into_iter().flatten().map(|(name, _)| name));
-        }
-        for name in names {
-            let value = |side: &str| limit[side].get(name).and_then(|v| Some((v, amount(v)?)));
-            // (a, b) with a message when the first is more than the second; shown is what Go shows.
-            let mut over = |low: &str, high: &str, at_side: &str, shown: &str, words: (&str, &str)| {
-                if let (Some((a, x)), Some((b, y))) = (value(low), value(high))
-                    && x > y
-                {
-                    let shown = value(shown).map_or(a, |(v, _)| v);
-                    let text = |v: &Value| crate::admit::quota::canonical(v);
-                    out.push(Cause::invalid(
-                        format!("{at}.{at_side}[{name}]"),
-                        &json!(text(shown)),
-                        &format!(
-                            "{} value {} is greater than {} value {}",
-                            words.0,
-                            text(a),
-                            words.1,
-                            text(b)
-                        ),
-                    ));
-                }
-            };
-            over("min", "max", "min", "min", ("min", "max"));
-            over("min", "defaultRequest", "defaultRequest", "defaultRequest", ("min", "default request"));
-            over("defaultRequest", "max", "defaultRequest", "defaultRequest", ("default request", "max"));
-            over(
-                "defaultRequest",
-                "default",
-                "defaultRequest",
-                "defaultRequest",
-                ("default request", "default limit"),
-            );
-            over("min", "default", "default", "min", ("min", "default"));
-            over("default", "max", "default", "max", ("default", "max"));
-        }
-    }
-}
-
-const SCOPES: &[&str] = &[
-    "Terminating",
-    "NotTerminating",
-    "BestEffort",
-    "NotBestEffort",
-    "PriorityClass",
-    "CrossNamespacePodAffinity",
-    "VolumeAttributesClass",
-];
-
-pub(super) fn quota(spec: &Value, out: &mut Causes) {
-    use crate::admit::quota::{amount, canonical};
-    for (name, value) in meta::sorted(&spec["hard"]) {
-        let at = format!("spec.hard[{name}]");
-        let whole = !name.contains("cpu") && !name.contains("memory") && !name.contains("storage");
-        match amount(value) {
-            Some(amount) if amount < 0 => {
-                out.push(Cause::invalid(&at, &json!(canonical(value)), "must be greater than or equal to 0"));
-            }
-            Some(amount) if whole && amount % 1_000_000_000 != 0 => {
-                out.push(Cause::invalid(&at, &json!(canonical(value)), "must be an integer"));
-            }
-            _ => {}
-        }
-    }
-    if list(&spec["scopes"]).any(|(_, s)| !s.as_str().is_some_and(|s| SCOPES.contains(&s))) {
-        out.push(Cause::invalid("spec.scopes", &spec["scopes"], "unsupported scope"));
-    }
-    let has = |scope: &str| list(&spec["scopes"]).any(|(_, s)| s == scope);
-    for (a, b) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
-        if has(a) && has(b) {
-            out.push(Cause::invalid("spec.scopes", &spec["scopes"], "conflicting scopes"));
         }
     }
 }

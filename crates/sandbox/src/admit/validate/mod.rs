@@ -1,5 +1,6 @@
 //! Validation of built-in kinds: the refusals people meet, in the order and words of the real server.
 
+mod address;
 mod autoscaler;
 mod cluster;
 mod config;
@@ -7,11 +8,15 @@ mod device;
 mod flow;
 mod hooks;
 mod job;
+mod limits;
 mod names;
 mod network;
+mod node;
 mod pod;
 mod policies;
+mod service;
 mod storage;
+mod volume;
 mod workload;
 
 use serde_json::{Value, json};
@@ -23,6 +28,7 @@ pub(crate) use cluster::service_range_update;
 pub(crate) use config::newer_event;
 pub(crate) use device::declared_claim;
 pub(crate) use pod::port_name_problems;
+pub(crate) use service::cluster_ips;
 
 /// A list of problems being gathered.
 pub(crate) type Causes = Vec<Cause>;
@@ -42,21 +48,23 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("batch", "CronJob") => job::cron_job(object, old, out),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::autoscaler(&object["spec"], out),
         ("policy", "PodDisruptionBudget") => workload::disruption_budget(&object["spec"], out),
-        ("", "Service") => network::service(object, out),
+        ("", "Service") => service::service(object, old, out),
         ("networking.k8s.io", "Ingress") => network::ingress(&object["spec"], out),
         ("networking.k8s.io", "IngressClass") => network::ingress_class(&object["spec"], out),
-        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(&object["spec"], out),
-        ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(object, out),
-        ("", "Endpoints") => network::endpoints(object, out),
+        ("networking.k8s.io", "NetworkPolicy") => network::network_policy(&object["spec"], old, out),
+        ("discovery.k8s.io", "EndpointSlice") => service::endpoint_slice(object, old, out),
+        ("", "Endpoints") => service::endpoints(object, old, out),
         ("", "ConfigMap") => config::config_map(object, out),
         ("", "Secret") => config::secret(object, out),
-        ("", "PersistentVolumeClaim") => storage::claim(&object["spec"], "spec", out),
-        ("", "PersistentVolume") => storage::volume(&object["spec"], out),
-        ("", "Namespace") => config::namespace(object, out),
-        ("", "Node") => config::node(&object["spec"], out),
+        ("", "PersistentVolumeClaim") => {
+            storage::claim_over(&object["spec"], "spec", old.map(|old| &old["spec"]), out);
+        }
+        ("", "PersistentVolume") => volume::volume(object, out),
+        ("", "Namespace") => node::namespace(object, out),
+        ("", "Node") => node::node(object, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::attachment(&object["spec"], old.is_none(), out),
-        ("", "LimitRange") => config::limit_range(&object["spec"], out),
-        ("", "ResourceQuota") => config::quota(&object["spec"], out),
+        ("", "LimitRange") => limits::limit_range(&object["spec"], out),
+        ("", "ResourceQuota") => limits::quota(&object["spec"], old, out),
         ("certificates.k8s.io", "CertificateSigningRequest") if old.is_none() => {
             config::certificate_request(&object["spec"], out);
         }
@@ -124,7 +132,7 @@ pub(crate) fn checks_status(kind: (&str, &str)) -> bool {
 pub(crate) fn status(kind: (&str, &str), object: &Value, out: &mut Causes) {
     let status = &object["status"];
     match kind {
-        ("", "Namespace") => config::namespace(object, out),
+        ("", "Namespace") => node::namespace(object, out),
         ("networking.k8s.io", "Ingress") => network::ingress_status(status, out),
         ("", "PersistentVolumeClaim") => {
             for (name, amount) in status["capacity"].as_object().into_iter().flatten() {

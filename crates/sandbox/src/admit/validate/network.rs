@@ -1,198 +1,13 @@
-//! Validation of services, their endpoints, ingresses and network policies.
+//! Validation of ingresses and network policies.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::{Causes, is_empty, label_selector, list, one_of, port_number, port_or_name, texts};
+use super::address::{BAD_IP, check_cidr, number, range};
+use super::{Causes, is_empty, label_selector, list, port_number, port_or_name, texts};
 use crate::admit::meta;
 use crate::status::Cause;
-
-pub(super) const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-const BAD_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-
-pub(super) fn service(object: &Value, out: &mut Causes) {
-    let spec = &object["spec"];
-    let kind = spec["type"].as_str().unwrap_or("");
-    let headless = spec["clusterIP"] == "None";
-    let external = kind == "ExternalName";
-    if is_empty(&spec["ports"]) && !headless && !external {
-        out.push(Cause::required("spec.ports", ""));
-    }
-    if external {
-        if !is_empty(&spec["clusterIPs"]) || !is_empty(&spec["clusterIP"]) {
-            out.push(Cause::forbidden("spec.clusterIPs", "may not be set for ExternalName services"));
-        }
-        match spec["externalName"].as_str().unwrap_or("").trim_end_matches('.') {
-            "" => out.push(Cause::required("spec.externalName", "")),
-            name => texts(meta::subdomain_problems(name), &spec["externalName"], "spec.externalName", out),
-        }
-    }
-    let several = spec["ports"].as_array().is_some_and(|p| p.len() > 1);
-    let mut names = BTreeSet::new();
-    for (i, port) in list(&spec["ports"]) {
-        let at = format!("spec.ports[{i}]");
-        match port["name"].as_str().unwrap_or("") {
-            "" if several => out.push(Cause::required(format!("{at}.name"), "")),
-            "" => {}
-            name => {
-                texts(meta::label_problems(name), &port["name"], &format!("{at}.name"), out);
-                if !names.insert(name.to_owned()) {
-                    out.push(Cause::duplicate(format!("{at}.name"), &port["name"]));
-                }
-            }
-        }
-        port_number(&port["port"], format!("{at}.port"), out);
-        one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
-        port_or_name(&port["targetPort"], format!("{at}.targetPort"), out);
-        if let Some(protocol) = port["appProtocol"].as_str() {
-            let at = format!("{at}.appProtocol");
-            texts(meta::qualified_problems(protocol), &port["appProtocol"], &at, out);
-        }
-    }
-    if !is_empty(&spec["selector"]) {
-        meta::validate_labels(&spec["selector"], "spec.selector", out);
-    }
-    one_of(&spec["sessionAffinity"], "spec.sessionAffinity".into(), &["ClientIP", "None"], out);
-    let lasting = &spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
-    if spec["sessionAffinity"] == "ClientIP" && lasting.as_i64().is_some_and(|s| !(1..=86_400).contains(&s)) {
-        let at = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
-        out.push(Cause::invalid(at, lasting, "must be greater than 0 and less than 86400"));
-    }
-    cluster_ips(spec, external, out);
-    if headless && matches!(kind, "NodePort" | "LoadBalancer") {
-        let why = format!("may not be set to 'None' for {kind} services");
-        out.push(Cause::invalid("spec.clusterIPs[0]", &json!("None"), &why));
-    }
-    for (i, family) in list(&spec["ipFamilies"]) {
-        if family != "IPv4" && family != "IPv6" {
-            out.push(Cause::not_supported(format!("spec.ipFamilies[{i}]"), family, &["IPv4", "IPv6"]));
-        }
-        if list(&spec["ipFamilies"]).take(i).any(|(_, before)| before == family) {
-            out.push(Cause::duplicate(format!("spec.ipFamilies[{i}]"), family));
-        }
-    }
-    if !spec["ipFamilyPolicy"].is_null() {
-        let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        one_of(&spec["ipFamilyPolicy"], "spec.ipFamilyPolicy".into(), &policies, out);
-    }
-    one_of(
-        &spec["type"],
-        "spec.type".into(),
-        &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
-        out,
-    );
-    if kind == "LoadBalancer" {
-        for (i, range) in list(&spec["loadBalancerSourceRanges"]) {
-            if !range.as_str().is_some_and(|r| is_cidr(r.trim())) {
-                out.push(Cause::invalid(format!("spec.LoadBalancerSourceRanges[{i}]"), range, BAD_CIDR));
-            }
-        }
-    } else if !is_empty(&spec["loadBalancerSourceRanges"]) {
-        let why = "may only be used when `type` is 'LoadBalancer'";
-        out.push(Cause::forbidden("spec.LoadBalancerSourceRanges", why));
-    }
-    for (i, ip) in list(&spec["externalIPs"]) {
-        let text = ip.as_str().unwrap_or("");
-        if text.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
-            let why = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
-            out.push(Cause::invalid(format!("spec.externalIPs[{i}]"), ip, why));
-        }
-        if text.parse::<IpAddr>().is_err() {
-            let numbers = text.split('.').all(|part| part.parse::<u8>().is_ok()) && text.contains('.');
-            let why = if numbers { "must not have leading 0s" } else { BAD_IP };
-            out.push(Cause::invalid(format!("spec.externalIPs[{i}]"), ip, why));
-        }
-    }
-    if kind == "ClusterIP" {
-        for (i, port) in list(&spec["ports"]) {
-            if port["nodePort"].as_i64().unwrap_or(0) != 0 {
-                out.push(Cause::forbidden(
-                    format!("spec.ports[{i}].nodePort"),
-                    "may not be used when `type` is 'ClusterIP'",
-                ));
-            }
-        }
-    }
-    let mut seen = BTreeSet::new();
-    for (i, port) in list(&spec["ports"]) {
-        let key = (port["protocol"].as_str().unwrap_or("").to_owned(), port["port"].as_i64().unwrap_or(0));
-        if !seen.insert(key.clone()) {
-            out.push(Cause {
-                reason: "FieldValueDuplicate",
-                field: format!("spec.ports[{i}]"),
-                // This type is printed by its Go field names, bare of all but its number.
-                message: format!(
-                    "Duplicate value: {}",
-                    json!({
-                        "Name": "", "Protocol": key.0, "AppProtocol": null, "Port": key.1,
-                        "TargetPort": 0, "NodePort": 0,
-                    })
-                ),
-            });
-        }
-    }
-    if !is_empty(&spec["externalTrafficPolicy"]) {
-        one_of(
-            &spec["externalTrafficPolicy"],
-            "spec.externalTrafficPolicy".into(),
-            &["Cluster", "Local"],
-            out,
-        );
-        let open = matches!(kind, "NodePort" | "LoadBalancer") || !is_empty(&spec["externalIPs"]);
-        if !open {
-            out.push(Cause::invalid(
-                "spec.externalTrafficPolicy",
-                &spec["externalTrafficPolicy"],
-                "may only be set for externally-accessible services",
-            ));
-        }
-    }
-    let balanced = "may only be used when `type` is 'LoadBalancer'";
-    for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-        if kind != "LoadBalancer" && !spec[key].is_null() {
-            out.push(Cause::forbidden(format!("spec.{key}"), balanced));
-        }
-    }
-    let watched = kind == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local";
-    if spec["healthCheckNodePort"].as_i64().unwrap_or(0) != 0 && !watched {
-        let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        out.push(Cause::invalid("spec.healthCheckNodePort", &spec["healthCheckNodePort"], why));
-    }
-    if !is_empty(&spec["trafficDistribution"]) {
-        let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-        one_of(&spec["trafficDistribution"], "spec.trafficDistribution".into(), &known, out);
-    }
-    if !is_empty(&spec["internalTrafficPolicy"]) {
-        one_of(
-            &spec["internalTrafficPolicy"],
-            "spec.internalTrafficPolicy".into(),
-            &["Cluster", "Local"],
-            out,
-        );
-    }
-}
-
-fn cluster_ips(spec: &Value, external: bool, out: &mut Causes) {
-    if external {
-        return;
-    }
-    let first = &spec["clusterIPs"][0];
-    if !is_empty(&spec["clusterIPs"]) && !is_empty(&spec["clusterIP"]) && *first != spec["clusterIP"] {
-        out.push(Cause::invalid(
-            "spec.clusterIPs",
-            &spec["clusterIPs"],
-            "first value must match `clusterIP`",
-        ));
-    }
-    for (i, ip) in list(&spec["clusterIPs"]) {
-        let text = ip.as_str().unwrap_or("");
-        if text != "None" && text.parse::<IpAddr>().is_err() {
-            out.push(Cause::invalid(format!("spec.clusterIPs[{i}]"), ip, BAD_IP));
-        }
-    }
-}
 
 pub(super) fn ingress(spec: &Value, out: &mut Causes) {
     if is_empty(&spec["rules"]) && spec["defaultBackend"].is_null() {
@@ -279,41 +94,56 @@ pub(super) fn ingress(spec: &Value, out: &mut Causes) {
 
 pub(super) fn ingress_class(spec: &Value, out: &mut Causes) {
     let controller = spec["controller"].as_str().unwrap_or("");
-    let prefixed = controller
-        .split_once('/')
-        .is_some_and(|(domain, path)| meta::subdomain_problems(domain).is_empty() && !path.is_empty());
-    if controller.is_empty() {
-        out.push(Cause::required("spec.controller", ""));
-    } else if !prefixed {
-        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        out.push(Cause::invalid("spec.controller", &spec["controller"], why));
+    if controller.len() > 250 {
+        out.push(Cause::too_long("spec.controller", 250));
+    }
+    match controller.split_once('/') {
+        _ if controller.is_empty() => out.push(Cause::required("spec.controller", "")),
+        Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
+            texts(meta::subdomain_problems(domain), &json!(domain), "spec.controller", out);
+            let fits = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
+            if !path.bytes().all(fits) {
+                let why = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
+                out.push(Cause::invalid("spec.controller", &json!(path), why));
+            }
+        }
+        _ => {
+            let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            out.push(Cause::invalid("spec.controller", &spec["controller"], why));
+        }
     }
     let parameters = &spec["parameters"];
     if !parameters.is_object() {
         return;
     }
-    typed_reference(parameters, "spec.parameters", out);
+    // Of what is not there at all is spoken last.
+    let mut found = Causes::new();
+    typed_reference(parameters, "spec.parameters", &mut found);
+    let (missing, wrong): (Causes, Causes) =
+        found.into_iter().partition(|cause| cause.reason == "FieldValueRequired");
+    out.extend(wrong);
     let scope = parameters["scope"].as_str().unwrap_or("");
-    match scope {
-        "" => out.push(Cause::required("spec.parameters.scope", "")),
-        "Cluster" | "Namespace" => {}
-        _ => out.push(Cause::not_supported(
+    match parameters["scope"].as_str() {
+        None => out.push(Cause::required("spec.parameters.scope", "")),
+        Some("Cluster" | "Namespace") => {}
+        Some(_) => out.push(Cause::not_supported(
             "spec.parameters.scope",
             &parameters["scope"],
             &["Cluster", "Namespace"],
         )),
     }
-    match (scope, is_empty(&parameters["namespace"])) {
-        ("Namespace", true) => {
-            let why = "`parameters.scope` is set to 'Namespace'";
-            out.push(Cause::required("spec.parameters.namespace", why));
+    let at = "spec.parameters.namespace";
+    match (scope, parameters["namespace"].as_str()) {
+        ("Namespace", None | Some("")) => {
+            out.push(Cause::required(at, "`parameters.scope` is set to 'Namespace'"));
         }
-        ("Cluster", false) => {
-            let why = "`parameters.scope` is set to 'Cluster'";
-            out.push(Cause::forbidden("spec.parameters.namespace", why));
+        ("Namespace", Some(namespace)) => {
+            texts(meta::label_problems(namespace), &parameters["namespace"], at, out);
         }
+        ("Cluster", Some(_)) => out.push(Cause::forbidden(at, "`parameters.scope` is set to 'Cluster'")),
         _ => {}
     }
+    out.extend(missing);
 }
 
 pub(super) fn ingress_status(status: &Value, out: &mut Causes) {
@@ -334,8 +164,9 @@ fn typed_reference(object: &Value, field: &str, out: &mut Causes) {
         texts(meta::subdomain_problems(group), &object["apiGroup"], &format!("{field}.apiGroup"), out);
     }
     for key in ["kind", "name"] {
-        if is_empty(&object[key]) {
-            out.push(Cause::required(format!("{field}.{key}"), ""));
+        match object[key].as_str().unwrap_or("") {
+            "" => out.push(Cause::required(format!("{field}.{key}"), "")),
+            text => texts(meta::segment_problems(text), &object[key], &format!("{field}.{key}"), out),
         }
     }
 }
@@ -370,52 +201,30 @@ fn backend(backend: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-pub(super) fn network_policy(spec: &Value, out: &mut Causes) {
+pub(super) fn network_policy(spec: &Value, old: Option<&Value>, out: &mut Causes) {
+    // Ranges that were there before are not looked at again.
+    let mut known = Vec::new();
+    for (direction, side) in DIRECTIONS {
+        let rules = list(old.map_or(&Value::Null, |old| &old["spec"][direction]));
+        for (_, peer) in rules.flat_map(|(_, rule)| list(&rule[side])) {
+            let block = &peer["ipBlock"];
+            known.extend(block["cidr"].as_str());
+            known.extend(list(&block["except"]).filter_map(|(_, range)| range.as_str()));
+        }
+    }
     label_selector(&spec["podSelector"], "spec.podSelector", out);
-    for (direction, side) in [("ingress", "from"), ("egress", "to")] {
+    // Of what is not there at all is spoken last.
+    let mut missing = Causes::new();
+    for (direction, side) in DIRECTIONS {
         for (i, rule) in list(&spec[direction]) {
             for (j, port) in list(&rule["ports"]) {
-                let at = format!("spec.{direction}[{i}].ports[{j}]");
-                one_of(&port["protocol"], format!("{at}.protocol"), &["TCP", "UDP", "SCTP"], out);
-                if !port["port"].is_null() {
-                    port_or_name(&port["port"], format!("{at}.port"), out);
-                }
-                if let Some(end) = port["endPort"].as_i64() {
-                    let why = match &port["port"] {
-                        Value::Null => "may not be specified when `port` is not specified",
-                        Value::String(_) => "may not be specified when `port` is non-numeric",
-                        start if start.as_i64().is_some_and(|start| end < start) => {
-                            "must be greater than or equal to `port`"
-                        }
-                        _ => "",
-                    };
-                    if !why.is_empty() {
-                        out.push(Cause::invalid(format!("{at}.endPort"), &port["endPort"], why));
-                    }
-                    if port["port"].is_number() {
-                        port_number(&port["endPort"], format!("{at}.endPort"), out);
-                    }
-                }
+                policy_port(port, &format!("spec.{direction}[{i}].ports[{j}]"), out);
             }
             for (j, peer) in list(&rule[side]) {
                 let at = format!("spec.{direction}[{i}].{side}[{j}]");
-                let mut given = 0;
-                for key in ["podSelector", "namespaceSelector"] {
-                    if !peer[key].is_null() {
-                        given += 1;
-                        label_selector(&peer[key], &format!("{at}.{key}"), out);
-                    }
-                }
-                if peer["ipBlock"].is_object() {
-                    if given > 0 {
-                        out.push(Cause::forbidden(at, "may not specify both ipBlock and another peer"));
-                        continue;
-                    }
-                    given += 1;
-                    ip_block(&peer["ipBlock"], &format!("{at}.ipBlock"), out);
-                }
-                if given == 0 {
-                    out.push(Cause::required(at, "must specify a peer"));
+                policy_peer(peer, &at, &known, out);
+                if peer["ipBlock"].is_object() && is_empty(&peer["ipBlock"]["cidr"]) {
+                    missing.push(Cause::required(format!("{at}.ipBlock.cidr"), ""));
                 }
             }
         }
@@ -423,143 +232,94 @@ pub(super) fn network_policy(spec: &Value, out: &mut Causes) {
     let types = &spec["policyTypes"];
     if types.as_array().is_some_and(|t| t.len() > 2) {
         out.push(Cause::invalid("spec.policyTypes", types, "may not specify more than two policyTypes"));
-        return;
-    }
-    for (i, kind) in list(types) {
-        if !matches!(kind.as_str(), Some("Ingress" | "Egress")) {
+    } else {
+        for (i, kind) in list(types).filter(|(_, kind)| *kind != "Ingress" && *kind != "Egress") {
             out.push(Cause::not_supported(format!("spec.policyTypes[{i}]"), kind, &["Ingress", "Egress"]));
         }
     }
+    out.append(&mut missing);
 }
 
-fn ip_block(block: &Value, field: &str, out: &mut Causes) {
-    match block["cidr"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required(format!("{field}.cidr"), "")),
-        cidr if !is_cidr(cidr) => {
-            out.push(Cause::invalid(format!("{field}.cidr"), &block["cidr"], BAD_CIDR));
-        }
-        _ => {
-            for (i, except) in list(&block["except"]) {
-                let inner = except.as_str().unwrap_or("");
-                if !is_cidr(inner) {
-                    out.push(Cause::invalid(format!("{field}.except[{i}]"), except, BAD_CIDR));
-                } else if !within(inner, block["cidr"].as_str().unwrap_or("")) {
-                    let why = "must be a strict subset of `cidr`";
-                    out.push(Cause::invalid(format!("{field}.except[{i}]"), except, why));
-                }
+/// The two sides of a policy and what each calls its peers.
+const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
+
+fn policy_port(port: &Value, at: &str, out: &mut Causes) {
+    let protocols = ["TCP", "UDP", "SCTP"];
+    if !port["protocol"].as_str().is_some_and(|protocol| protocols.contains(&protocol)) {
+        out.push(Cause::not_supported(format!("{at}.protocol"), &port["protocol"], &protocols));
+    }
+    let (number, end) = (&port["port"], &port["endPort"]);
+    // A name is looked at last.
+    if number.is_number() {
+        port_number(number, format!("{at}.port"), out);
+    }
+    if let Some(last) = end.as_i64() {
+        let why = match number {
+            Value::Null => "may not be specified when `port` is not specified",
+            Value::String(_) => "may not be specified when `port` is non-numeric",
+            start if start.as_i64().is_some_and(|start| last < start) => {
+                "must be greater than or equal to `port`"
             }
+            _ => "",
+        };
+        if !why.is_empty() {
+            out.push(Cause::invalid(format!("{at}.endPort"), end, why));
+        }
+        if number.is_number() {
+            port_number(end, format!("{at}.endPort"), out);
+        }
+    }
+    if number.is_string() {
+        port_or_name(number, format!("{at}.port"), out);
+    }
+}
+
+fn policy_peer(peer: &Value, at: &str, known: &[&str], out: &mut Causes) {
+    let mut given = 0;
+    for key in ["podSelector", "namespaceSelector"] {
+        if !peer[key].is_null() {
+            given += 1;
+            label_selector(&peer[key], &format!("{at}.{key}"), out);
+        }
+    }
+    let block = &peer["ipBlock"];
+    if block.is_object() {
+        ip_block(block, &format!("{at}.ipBlock"), known, out);
+        if given > 0 {
+            out.push(Cause::forbidden(at, "may not specify both ipBlock and another peer"));
+        }
+    } else if given == 0 {
+        out.push(Cause::required(at, "must specify a peer"));
+    }
+}
+
+fn ip_block(block: &Value, field: &str, known: &[&str], out: &mut Causes) {
+    let check = |text: &str, at: &str, out: &mut Causes| {
+        if !known.contains(&text) {
+            check_cidr(text, at, out);
+        }
+    };
+    let outer = block["cidr"].as_str().unwrap_or("");
+    if outer.is_empty() {
+        return;
+    }
+    check(outer, &format!("{field}.cidr"), out);
+    if range(outer).is_none() {
+        return;
+    }
+    for (i, except) in list(&block["except"]) {
+        let at = format!("{field}.except[{i}]");
+        let inner = except.as_str().unwrap_or("");
+        check(inner, &at, out);
+        if range(inner).is_some() && !within(inner, outer) {
+            out.push(Cause::invalid(at, except, "must be a strict subset of `cidr`"));
         }
     }
 }
 
 /// Whether a range lies inside of another and is smaller.
 fn within(inner: &str, outer: &str) -> bool {
-    let read = |text: &str| -> Option<(u128, u8, u8)> {
-        let (ip, bits) = text.split_once('/')?;
-        let bits: u8 = bits.parse().ok()?;
-        match ip.parse().ok()? {
-            IpAddr::V4(ip) => Some((u128::from(u32::from(ip)) << 96, bits, 4)),
-            IpAddr::V6(ip) => Some((u128::from(ip), bits, 6)),
-        }
-    };
-    let (Some((a, narrow, family)), Some((b, wide, other))) = (read(inner), read(outer)) else {
-        return false;
-    };
+    let (Some((a, narrow)), Some((b, wide))) = (range(inner), range(outer)) else { return false };
     let shift = 128_u32.saturating_sub(u32::from(wide));
-    family == other && narrow > wide && (wide == 0 || a >> shift == b >> shift)
-}
-
-pub(super) fn is_cidr(text: &str) -> bool {
-    text.split_once('/').is_some_and(|(ip, bits)| {
-        let longest = match ip.parse::<IpAddr>() {
-            Ok(IpAddr::V4(_)) => 32,
-            Ok(IpAddr::V6(_)) => 128,
-            Err(_) => return false,
-        };
-        bits.parse::<u8>().is_ok_and(|b| b <= longest)
-    })
-}
-
-pub(super) fn endpoint_slice(object: &Value, out: &mut Causes) {
-    match object["addressType"].as_str().unwrap_or("") {
-        "" => out.push(Cause::required("addressType", "")),
-        "IPv4" | "IPv6" | "FQDN" => {}
-        _ => out.push(Cause::not_supported("addressType", &object["addressType"], &["FQDN", "IPv4", "IPv6"])),
-    }
-    for (i, port) in list(&object["ports"]) {
-        let at = format!("ports[{i}]");
-        if let Some(name) = port["name"].as_str().filter(|name| !name.is_empty()) {
-            texts(meta::label_problems(name), &port["name"], &format!("{at}.name"), out);
-        }
-        one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
-    }
-    for (i, endpoint) in list(&object["endpoints"]) {
-        if is_empty(&endpoint["addresses"]) {
-            out.push(Cause::required(format!("endpoints[{i}].addresses"), ""));
-        }
-        for (j, zone) in list(&endpoint["hints"]["forZones"]) {
-            let at = format!("endpoints[{i}].hints.forZones[{j}].name");
-            texts(meta::label_value_problems(zone["name"].as_str().unwrap_or("")), &zone["name"], &at, out);
-        }
-        for (j, address) in list(&endpoint["addresses"]) {
-            if object["addressType"] != "FQDN"
-                && address.as_str().is_none_or(|a| a.parse::<IpAddr>().is_err())
-            {
-                out.push(Cause::invalid(format!("endpoints[{i}].addresses[{j}]"), address, BAD_IP));
-                continue;
-            }
-            let Some(ip) = address.as_str().and_then(|a| a.parse::<IpAddr>().ok()) else { continue };
-            let wrong = match object["addressType"].as_str() {
-                Some("IPv4") if ip.is_ipv6() => "must be an IPv4 address",
-                Some("IPv6") if ip.is_ipv4() => "must be an IPv6 address",
-                _ => "",
-            };
-            if !wrong.is_empty() {
-                out.push(Cause::invalid(format!("endpoints[{i}].addresses"), address, wrong));
-            }
-            if ip.is_loopback() {
-                out.push(Cause::invalid(
-                    format!("endpoints[{i}].addresses[{j}]"),
-                    address,
-                    "may not be in the loopback range (127.0.0.0/8, ::1/128)",
-                ));
-            }
-        }
-    }
-}
-
-pub(super) fn endpoints(object: &Value, out: &mut Causes) {
-    for (i, subset) in list(&object["subsets"]) {
-        if is_empty(&subset["addresses"]) && is_empty(&subset["notReadyAddresses"]) {
-            out.push(Cause::required(
-                format!("subsets[{i}]"),
-                "must specify `addresses` or `notReadyAddresses`",
-            ));
-        }
-        for side in ["addresses", "notReadyAddresses"] {
-            for (j, address) in list(&subset[side]) {
-                if address["ip"].as_str().is_none_or(|a| a.parse::<IpAddr>().is_err()) {
-                    let shown = json!(address["ip"].as_str().unwrap_or(""));
-                    let at = format!("subsets[{i}].{side}[{j}].ip");
-                    out.push(Cause::invalid(&at, &shown, BAD_IP));
-                    out.push(Cause::invalid(&at, &shown, "must be a valid IP address"));
-                }
-                if let Some(name) = address["hostname"].as_str().filter(|name| !name.is_empty()) {
-                    let at = format!("subsets[{i}].{side}[{j}].hostname");
-                    texts(meta::label_problems(name), &address["hostname"], &at, out);
-                }
-            }
-        }
-        let several = subset["ports"].as_array().is_some_and(|p| p.len() > 1);
-        for (j, port) in list(&subset["ports"]) {
-            let at = format!("subsets[{i}].ports[{j}]");
-            if several && is_empty(&port["name"]) {
-                out.push(Cause::required(format!("{at}.name"), ""));
-            } else if let Some(name) = port["name"].as_str().filter(|name| !name.is_empty()) {
-                texts(meta::label_problems(name), &port["name"], &format!("{at}.name"), out);
-            }
-            port_number(&port["port"], format!("{at}.port"), out);
-            one_of(&port["protocol"], format!("{at}.protocol"), &["SCTP", "TCP", "UDP"], out);
-        }
-    }
+    a.is_ipv4() == b.is_ipv4() && narrow > wide && (wide == 0 || number(a) >> shift == number(b) >> shift)
 }

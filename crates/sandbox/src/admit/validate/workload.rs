@@ -9,8 +9,9 @@ use crate::status::Cause;
 
 pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// The checks every kind with a selector and a template shares.
-fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) {
+/// The checks every kind with a selector and a template shares. Of a template whose selector cannot be
+/// read nothing is said.
+fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) -> bool {
     let selector = &spec["selector"];
     if selector.is_null() {
         out.push(Cause::required("spec.selector", ""));
@@ -31,9 +32,10 @@ fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) {
         } else {
             out.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
         }
-        return;
+        return false;
     }
     template_matches(spec, out);
+    true
 }
 
 /// Whether a selector cannot even be turned into one.
@@ -74,8 +76,9 @@ fn always_restarts(spec: &Value, what: &str, out: &mut Causes) {
 
 pub(super) fn deployment(spec: &Value, out: &mut Causes) {
     non_negative(&spec["replicas"], "spec.replicas".into(), out);
-    selector_and_template(spec, "deployment", out);
-    always_restarts(spec, "ReplicaSet", out);
+    if selector_and_template(spec, "deployment", out) {
+        always_restarts(spec, "ReplicaSet", out);
+    }
     let strategy = &spec["strategy"];
     match strategy["type"].as_str().unwrap_or("") {
         "" => out.push(Cause::required("spec.strategy.type", "")),
@@ -174,28 +177,30 @@ pub(super) fn replica_set(spec: &Value, out: &mut Causes) {
     non_negative(&spec["replicas"], "spec.replicas".into(), out);
     non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     // The text says so in every release.
-    selector_and_template(spec, "deployment", out);
-    always_restarts(spec, "ReplicaSet", out);
+    if selector_and_template(spec, "deployment", out) {
+        always_restarts(spec, "ReplicaSet", out);
+    }
 }
 
 pub(super) fn replication_controller(object: &Value, out: &mut Causes) {
     let spec = &object["spec"];
-    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
     if is_empty(&spec["selector"]) {
         out.push(Cause::required("spec.selector", ""));
     }
-    non_negative(&spec["replicas"], "spec.replicas".into(), out);
     if spec["template"].is_null() {
         out.push(Cause::required("spec.template", ""));
-        return;
+    } else {
+        let selector = json!({"matchLabels": spec["selector"]});
+        let labels = &spec["template"]["metadata"]["labels"];
+        if !is_empty(&spec["selector"]) && !selects(&selector, labels) {
+            out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+        }
+        pod::template(&spec["template"], "spec.template", out);
+        always_restarts(spec, "ReplicationController", out);
     }
-    let selector = json!({"matchLabels": spec["selector"]});
-    let labels = &spec["template"]["metadata"]["labels"];
-    if !is_empty(&spec["selector"]) && !selects(&selector, labels) {
-        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
-    }
-    pod::template(&spec["template"], "spec.template", out);
-    always_restarts(spec, "ReplicationController", out);
+    // What the type itself says is looked at last.
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
 }
 
 pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
@@ -262,7 +267,7 @@ pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
     }
     let mut whole = spec.clone();
     with_claims(&mut whole);
-    selector_and_template(&whole, "statefulset", out);
+    let _ = selector_and_template(&whole, "statefulset", out);
     always_restarts(spec, "StatefulSet", out);
 }
 

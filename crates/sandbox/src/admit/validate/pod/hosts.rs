@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::text;
 use crate::admit::meta;
-use crate::admit::validate::network::BAD_IP;
+use crate::admit::validate::address::BAD_IP;
 use crate::admit::validate::{Causes, is_empty, list, texts};
 use crate::status::Cause;
 

@@ -15,15 +15,18 @@ mod volumes;
 
 use serde_json::{Value, json};
 
-use super::network::BAD_IP;
+use super::address::BAD_IP;
 use super::{Causes, is_empty, list, non_negative, one_of, texts};
 use crate::admit::meta;
 use crate::status::Cause;
 
 pub(super) use containers::known;
 pub(crate) use containers::port_name_problems;
+pub(super) use placement::node_term;
 pub(crate) use placement::tolerations;
 pub(crate) use resources::resources;
+pub(super) use resources::{container_name, is_extended, is_native};
+pub(super) use volumes::{azure_disk, fibre_channel, flocker, host_path, iscsi_name, partition, quobyte};
 
 /// Every container of a pod, of whichever kind, with where it stands.
 fn each_container<'a>(spec: &'a Value, field: &str) -> impl Iterator<Item = (String, &'a Value)> {

@@ -135,7 +135,7 @@ fn weight(term: &Value, at: &str, out: &mut Causes) {
 }
 
 /// What selects nodes. Values that no label can have are let through where nothing depends on them.
-fn node_term(term: &Value, strict: bool, at: &str, out: &mut Causes) {
+pub(in crate::admit::validate) fn node_term(term: &Value, strict: bool, at: &str, out: &mut Causes) {
     const BAD: &str = "not a valid selector operator";
     for (j, expression) in list(&term["matchExpressions"]) {
         let at = format!("{at}.matchExpressions[{j}]");

@@ -37,18 +37,18 @@ fn of_containers(name: &str) -> bool {
 }
 
 /// Whether a name is in the system's own domain, as those without one are.
-fn is_native(name: &str) -> bool {
+pub(in crate::admit::validate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn is_extended(name: &str) -> bool {
+pub(in crate::admit::validate) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && meta::qualified_problems(&format!("requests.{name}")).is_empty()
 }
 
 /// What a resource of a container may be called.
-fn container_name(name: &str, at: &str, out: &mut Causes) {
+pub(in crate::admit::validate) fn container_name(name: &str, at: &str, out: &mut Causes) {
     let problems = meta::qualified_problems(name);
     let readable = problems.is_empty();
     texts(problems, &json!(name), at, out);

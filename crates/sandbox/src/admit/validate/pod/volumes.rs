@@ -253,7 +253,7 @@ fn source_of(kind: &str, source: &Value, at: &str, out: &mut Causes) {
     }
 }
 
-fn host_path(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::admit::validate) fn host_path(source: &Value, field: &str, out: &mut Causes) {
     const KINDS: &[&str] = &[
         "",
         "BlockDevice",
@@ -277,9 +277,9 @@ fn host_path(source: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-fn partition(source: &Value, field: String, out: &mut Causes) {
+pub(in crate::admit::validate) fn partition(source: &Value, field: String, out: &mut Causes) {
     if source["partition"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
-        out.push(Cause::invalid(field, &source["partition"], "must be between 0 and 255, inclusive"));
+        out.push(Cause::invalid(field, &source["partition"], "must be between 1 and 255, inclusive"));
     }
 }
 
@@ -289,7 +289,7 @@ static EUI: LazyLock<Regex> = LazyLock::new(|| meta::compile(r"^eui.[0-9A-Za-z]{
 static NAA: LazyLock<Regex> = LazyLock::new(|| meta::compile(r"^naa.[0-9A-Za-z]{32}$"));
 
 /// The name of one end of an iSCSI connection.
-fn iscsi_name(name: &str, field: String, out: &mut Causes) {
+pub(in crate::admit::validate) fn iscsi_name(name: &str, field: String, out: &mut Causes) {
     let why = match name.get(..3).unwrap_or("") {
         "iqn" if IQN.is_match(name) => return,
         "eui" if EUI.is_match(name) => return,
@@ -321,7 +321,7 @@ fn iscsi(source: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-fn flocker(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::admit::validate) fn flocker(source: &Value, field: &str, out: &mut Causes) {
     let name = text(source, "datasetName");
     match (name.is_empty(), is_empty(&source["datasetUUID"])) {
         (true, true) => out.push(Cause::required(field, "one of datasetName and datasetUUID is required")),
@@ -336,7 +336,7 @@ fn flocker(source: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-fn quobyte(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::admit::validate) fn quobyte(source: &Value, field: &str, out: &mut Causes) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
     let registry = text(source, "registry");
     if registry.is_empty() {
@@ -358,7 +358,7 @@ fn quobyte(source: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-fn fibre_channel(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::admit::validate) fn fibre_channel(source: &Value, field: &str, out: &mut Causes) {
     let at = format!("{field}.targetWWNs");
     let names = !is_empty(&source["targetWWNs"]);
     match (names, !is_empty(&source["wwids"])) {
@@ -384,7 +384,7 @@ fn fibre_channel(source: &Value, field: &str, out: &mut Causes) {
     }
 }
 
-fn azure_disk(source: &Value, field: &str, out: &mut Causes) {
+pub(in crate::admit::validate) fn azure_disk(source: &Value, field: &str, out: &mut Causes) {
     const MANAGED: &str =
         "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
     const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
