@@ -80,6 +80,46 @@ async fn refusals() {
             "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io \"b\" is invalid: spec.validationActions[1]: Duplicate value: \"Deny\"",
         ),
         (
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            json!({"metadata": {"name": "w"}, "webhooks": [{
+                "name": "a.b.c", "sideEffects": "", "admissionReviewVersions": ["v1", "v1"],
+                "clientConfig": {"service": {"name": "s", "namespace": "n", "path": "x", "port": 0}},
+                "rules": [{"apiGroups": ["a"], "apiVersions": ["v1"], "operations": ["*", "CREATE"], "resources": ["a/*", "a/b"]}],
+                "matchConditions": [{}],
+            }]}),
+            "ValidatingWebhookConfiguration.admissionregistration.k8s.io \"w\" is invalid: [webhooks[0].rules[0].operations: Invalid value: [\"*\",\"CREATE\"]: if '*' is present, must not specify other operations, webhooks[0].rules[0].resources[1]: Invalid value: \"a/b\": if 'a/*' is present, must not specify a/b, webhooks[0].sideEffects: Unsupported value: \"\": supported values: \"None\", \"NoneOnDryRun\", webhooks[0].clientConfig.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive, webhooks[0].clientConfig.service.path: Invalid value: \"x\": must start with a '/', webhooks[0].clientConfig.service.path: Invalid value: \"x\": segment[0] may not be empty, webhooks[0].matchConditions[0].expression: Required value, webhooks[0].matchConditions[0].name: Required value, webhooks[0].admissionReviewVersions[1]: Invalid value: \"v1\": duplicate version]",
+        ),
+        (
+            "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
+            json!({"metadata": {"name": "m"}, "spec": {"matchConstraints": {"resourceRules": [{
+                "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["DELETE"], "resources": ["x"],
+            }]}, "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "10"}, "jsonPatch": {}}]}}),
+            "MutatingAdmissionPolicy.admissionregistration.k8s.io \"m\" is invalid: [spec.matchConstraints.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", \"CONNECT\", \"CREATE\", \"UPDATE\", spec.mutations[0].applyConfiguration.expression: Invalid value: \"10\": must evaluate to Object but got int, spec.mutations[0].jsonPatch: Invalid value: \"{jsonPatch}\": must not be specified when patchType is ApplyConfiguration, spec.reinvocationPolicy: Required value]",
+        ),
+        (
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            json!({"metadata": {"name": "d"}, "spec": {"config": [{}], "extendedResourceName": "x"}}),
+            "DeviceClass.resource.k8s.io \"d\" is invalid: [spec.config[0].opaque: Required value, spec.extendedResourceName: Invalid value: \"x\": a name must be a domain-prefixed path, such as 'example.com/my-prop']",
+        ),
+        (
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+            json!({"metadata": {"name": "c"}, "spec": {"devices": {
+                "requests": [{"name": "r", "exactly": {"deviceClassName": "c", "count": -1, "adminAccess": true}}],
+                "constraints": [{"requests": ["q"], "matchAttribute": "numa"}],
+            }}}),
+            "ResourceClaim.resource.k8s.io \"c\" is invalid: [spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace, spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero, spec.devices.constraints[0].requests[0]: Invalid value: \"q\": must be the name of a request in the claim or the name of a request and a subrequest separated by '/', spec.devices.constraints[0].matchAttribute: Invalid value: \"numa\": a fully qualified name must be a domain and a name separated by a slash]",
+        ),
+        (
+            "/apis/apiregistration.k8s.io/v1/apiservices",
+            json!({"metadata": {"name": "v1.x.y"}, "spec": {"group": "x.z", "version": "v1", "groupPriorityMinimum": 1, "insecureSkipTLSVerify": true}}),
+            "APIService.apiregistration.k8s.io \"v1.x.y\" is invalid: [metadata.name: Invalid value: \"v1.x.y\": must be `spec.version+\".\"+spec.group`: \"v1.x.z\", spec.versionPriority: Invalid value: 0: must be positive and less than 1000, spec.insecureSkipTLSVerify: Invalid value: true: local APIServices may not have insecureSkipTLSVerify]",
+        ),
+        (
+            "/apis/networking.k8s.io/v1/servicecidrs",
+            json!({"metadata": {"name": "s"}, "spec": {"cidrs": ["10.9.0.0/24", "10.8.0.0/24"]}}),
+            "ServiceCIDR.networking.k8s.io \"s\" is invalid: spec.cidrs: Invalid value: [\"10.9.0.0/24\",\"10.8.0.0/24\"]: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64",
+        ),
+        (
             "/apis/storage.k8s.io/v1/volumeattributesclasses",
             json!({"metadata": {"name": "v"}, "driverName": "a.b"}),
             "VolumeAttributesClass.storage.k8s.io \"v\" is invalid: parameters: Required value: must contain at least one key/value pair",

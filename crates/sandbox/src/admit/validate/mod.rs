@@ -42,7 +42,7 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
         ("apps", "Deployment") => workload::deployment(&object["spec"], out),
         ("apps", "ReplicaSet") => workload::replica_set(&object["spec"], out),
         ("apps", "StatefulSet") => workload::stateful_set(&object["spec"], old.is_none(), out),
-        ("apps", "ControllerRevision") => workload::revision(object, out),
+        ("apps", "ControllerRevision") => workload::revision(object, old.is_none(), out),
         ("apps", "DaemonSet") => workload::daemon_set(&object["spec"], out),
         ("batch", "Job") => job::job(object, old.is_none(), out),
         ("batch", "CronJob") => job::cron_job(object, old, out),

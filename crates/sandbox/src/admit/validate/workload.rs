@@ -338,10 +338,13 @@ pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
     non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
 }
 
-pub(super) fn revision(object: &Value, out: &mut Causes) {
+pub(super) fn revision(object: &Value, new: bool, out: &mut Causes) {
     non_negative(&object["revision"], "revision".into(), out);
-    if object["data"].is_null() {
+    // What is kept does not change, and is not looked at again.
+    if new && object["data"].is_null() {
         out.push(Cause::required("data", "data is mandatory"));
+    } else if new && !object["data"].is_object() {
+        out.push(Cause::required("data", "data must be a valid JSON object"));
     }
 }
 
