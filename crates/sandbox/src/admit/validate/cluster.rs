@@ -84,7 +84,7 @@ pub(super) fn service_range(spec: &Value, out: &mut Causes) {
         }
     }
     for (i, cidr) in list(all) {
-        if !cidr.as_str().is_some_and(|cidr| super::address::range(cidr).is_some()) {
+        if cidr.as_str().is_none_or(|cidr| super::address::range(cidr).is_none()) {
             let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
             out.push(Cause::invalid(format!("{at}[{i}]"), cidr, why));
         }
