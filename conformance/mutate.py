@@ -30,6 +30,10 @@ d.RX.append((d.re.compile(r'(openAPIV3Schema: Invalid value: |^Invalid value: )\
 STRINGS = ['', 'x', 'Bad_Name!', '-a', 'a' * 300, '10', ' ', 'a/b/c', '1.2.3.4', '../x', 'é']
 NUMBERS = [0, 1, -1, 70000, 2 ** 31, 2 ** 63 - 1, 1.5]
 OTHER = {str: [5, True, {}, []], int: ['x', '5', True, {}], bool: ['true', 1, {}], list: ['x', {}, 5], dict: ['x', [], 5, True]}
+# Tried only when named; see the rows on definitions and on slices in docs/reference/sandbox-differences.md.
+ONLY_NAMED = {'crd', 'resourceslice'}
+# The reference compares the bytes of raw fields, which an apply writes anew: it refuses what did not change.
+ANEW = {('apply', 'controllerrevision'), ('apply', 'resourceclaim')}
 METADATA = {'configmap', 'deployment-recreate', 'clusterrole-agg'}     # the same code for all kinds
 LEFT_ALONE = {('apiVersion',), ('kind',), ('metadata',), ('metadata', 'name'), ('metadata', 'namespace')}
 
@@ -365,7 +369,7 @@ def main():
     args = ap.parse_args()
     A, B = d.Server(args.a, 'a'), d.Server(args.b, 'b')
     run = Run((A, B), TOKEN)
-    keys = [k for k in more.KINDS if more.KINDS[k][2] and (not args.kinds or k in args.kinds.split(','))]
+    keys = [k for k in more.KINDS if more.KINDS[k][2] and (k in args.kinds.split(',') if args.kinds else k not in ONLY_NAMED)]
     for s in (A, B):
         s.request('POST', '/api/v1/namespaces', json.dumps({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': run.ns}}), {'Content-Type': d.JSON})
     wide = {'apiVersion': 'apiextensions.k8s.io/v1', 'kind': 'CustomResourceDefinition', 'metadata': {'name': 'wides.wide.example.com'}, 'spec': {
@@ -397,6 +401,8 @@ def main():
         schema, defs = (WIDE, {}) if key == 'custom' else schemas.of(o['apiVersion'], o['kind'])
         all_changes = changes(o, schema, defs, rnd, key in METADATA)
         for mode in args.mode.split(','):
+            if (mode, key) in ANEW:
+                continue
             if args.random:
                 for i in range(args.random // len(keys) + 1):
                     some = rnd.sample(all_changes, min(len(all_changes), rnd.randint(2, 4)))

@@ -138,6 +138,13 @@ pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
             let ty = type_of(node, depth);
             for (index, rule) in rules.iter().enumerate() {
                 let env = env(&ty, rule["optionalOldSelf"] == true);
+                if rule["optionalOldSelf"].is_boolean()
+                    && !names(rule["rule"].as_str().unwrap_or(""), "oldSelf")
+                {
+                    let field = format!("{path}.x-kubernetes-validations[{index}].optionalOldSelf");
+                    let why = "may not be set if oldSelf is not used in rule";
+                    out.push(Cause::invalid(field, &rule["optionalOldSelf"], why));
+                }
                 for (member, wanted) in [("rule", Type::Bool), ("messageExpression", Type::String)] {
                     let Some(text) = rule[member].as_str().filter(|text| !text.is_empty()) else { continue };
                     if let Err(errors) = env.compile_as(text, &wanted) {
@@ -155,6 +162,11 @@ pub(crate) fn check_definition(definition: &Value, out: &mut Vec<Cause>) {
             }
         });
     }
+}
+
+/// Whether an expression has this name in it.
+fn names(expression: &str, name: &str) -> bool {
+    expression.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
 }
 
 /// A rule as Go prints its internal type.

@@ -35,6 +35,12 @@ pub fn merge(live: &Value, config: &Value, kind: TypeRef<'_>) -> Value {
         (Form::Map { map: Some(old), atomic: false, .. }, Form::Map { map: None, .. }) if !old.is_empty() => {
             live.clone()
         }
+        // The same where anything may stand.
+        (Form::Map { map: Some(old), atomic: false, .. }, Form::Leaf)
+            if config.is_null() && !old.is_empty() =>
+        {
+            live.clone()
+        }
         (
             Form::List { list: Some(old), kind: ListKind::Set | ListKind::Map(_), .. },
             Form::List { list: None, .. },

@@ -29,6 +29,19 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
         "Cluster" | "Namespaced" => {}
         other => errors.push(FieldError::not_supported("spec.scope", other, ["Cluster", "Namespaced"])),
     }
+    if definition["spec"]["preserveUnknownFields"] == true {
+        let at = "spec.preserveUnknownFields";
+        if definition["spec"]["versions"].as_array().into_iter().flatten().any(|v| has_defaults(&v["schema"]))
+        {
+            errors.push(FieldError::invalid(
+                at,
+                true,
+                "must be false in order to use defaults in the schema",
+            ));
+        }
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.push(FieldError::invalid(at, true, why));
+    }
     check_versions(definition, plural, kind, &mut errors);
     if is_protected(group) && definition.pointer("/metadata/annotations/api-approved.kubernetes.io").is_none()
     {
@@ -38,6 +51,17 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
         ));
     }
     errors
+}
+
+/// Whether a schema gives a field a value. As deep as objects may be, so the recursion ends.
+fn has_defaults(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            members.iter().any(|(key, member)| key == "default" || has_defaults(member))
+        }
+        Value::Array(items) => items.iter().any(has_defaults),
+        _ => false,
+    }
 }
 
 fn is_protected(group: &str) -> bool {

@@ -293,14 +293,17 @@ fn check_extensions(schema: &Map<String, Value>, path: &str, errors: &mut Vec<Fi
             errors.push(FieldError::required(keys_at, "must not be empty if x-kubernetes-list-type is map"));
         } else if let Some(items) = items {
             check_map_keys(&keys, items, path, errors);
+        } else if schema.get("items").is_none_or(Value::is_null) {
+            let why = "must have a schema if x-kubernetes-list-type is map";
+            errors.push(FieldError::required(format!("{path}.items"), why));
         }
     } else if !keys.is_empty() {
         let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
         let at = format!("{path}.x-kubernetes-list-type");
-        errors.push(if list_type.is_empty() {
-            FieldError::required(at, detail)
-        } else {
+        errors.push(if given("x-kubernetes-list-type") {
             FieldError::invalid(at, list_type, detail)
+        } else {
+            FieldError::required(at, detail)
         });
     }
     if list_type == "set"
@@ -387,6 +390,13 @@ fn check_map_keys(keys: &[&str], items: &Map<String, Value>, path: &str, errors:
                 }
             }
         }
+    }
+    if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
+        errors.push(FieldError::invalid(
+            format!("{path}.x-kubernetes-list-map-keys"),
+            keys.iter().map(|key| Value::from(*key)).collect::<Vec<_>>(),
+            "must not contain duplicate entries",
+        ));
     }
 }
 

@@ -63,3 +63,33 @@ pub(super) fn embedded(owner: &str, field: &str) -> Option<&'static str> {
 pub(super) fn told_empty(owner: &str, field: &str) -> bool {
     matches!((owner, field), ("v2.HPAScalingRules", "policies"))
 }
+
+/// What Go calls a list or a map, where that says more than its members.
+pub(super) fn collection(owner: &str, field: &str, plain: String) -> String {
+    let named = match (owner, field, &*plain) {
+        ("v1.JSONSchemaProps", "enum", _) => "[]v1.JSON",
+        ("v1.JSONSchemaProps", "x-kubernetes-validations", "[]v1.ValidationRule") => "v1.ValidationRules",
+        ("v1.CertificateSigningRequestSpec", "extra", "[]string") => "v1.ExtraValue",
+        ("v1.CertificateSigningRequestSpec", "extra", _) => "map[string]v1.ExtraValue",
+        ("v1.CapacityRequirements", "requests", _) => "map[v1.QualifiedName]resource.Quantity",
+        _ => return plain,
+    };
+    named.to_owned()
+}
+
+/// What may stand in place of a schema inside of one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nested {
+    /// A list of schemas; anything else is overlooked.
+    OrList,
+    OrBool,
+}
+
+/// Fields of a schema that hold schemas and are read by code of their own.
+pub(super) fn nested(owner: &str, field: &str) -> Option<Nested> {
+    match (owner, field) {
+        ("v1.JSONSchemaProps", "items") => Some(Nested::OrList),
+        ("v1.JSONSchemaProps", "additionalProperties" | "additionalItems") => Some(Nested::OrBool),
+        _ => None,
+    }
+}

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::time::{self, Precision};
 use crate::quantity::Quantity;
@@ -151,7 +151,7 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
             Some(value) => Ok(value.into()),
             None => Err(Misfit::Value(format!("number {number}"))),
         },
-        (Scalar::Float, value @ Value::Number(_)) => Ok(value),
+        (Scalar::Float, Value::Number(number)) => Ok(rounded(number)),
         (Scalar::Bytes, Value::String(text)) => bytes(&text).map(Value::String),
         (Scalar::Bytes, Value::Array(items)) => {
             let byte = |item: &Value| item.as_u64().and_then(|n| u8::try_from(n).ok());
@@ -177,6 +177,15 @@ pub(super) fn normalise(value: Value, scalar: Scalar) -> Result<Value, Misfit> {
         (Scalar::MicroTime, other) => Err(Misfit::As(json_type(&other).to_owned(), "string")),
         (Scalar::Time, other) => Err(Misfit::Error(unread(json_type(&other), "string"))),
         (_, other) => Err(misfit(&other)),
+    }
+}
+
+/// What is left of a number in 64 bits with a point: of big integers the first digits.
+fn rounded(number: Number) -> Value {
+    let near = number.as_f64().unwrap_or_default();
+    match number.as_i128().filter(|whole| *whole != near as i128) {
+        Some(_) => format!("{near}").parse().map_or(Value::Number(number), Value::Number),
+        None => Value::Number(number),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::names;
+use super::names::{self, Nested};
 use super::node::Node;
 use super::scalar::{self, Misfit};
 use super::{DecodeError, Decoded};
@@ -132,11 +132,34 @@ impl<'a> Walk<'a> {
                 if let (Some(named), "[]string") = (self.named(), &*go_type) {
                     go_type = format!("[]{named}");
                 }
+                if let (Some(owner), Some(field)) = (self.structs.last(), self.fields.last()) {
+                    go_type = names::collection(owner, field, go_type);
+                }
                 let error = self.misfit(scalar::json_type(&node.into_value()), &go_type);
                 self.saved.get_or_insert(error);
                 Ok(Value::Null)
             }
         }
+    }
+
+    /// A schema inside of a schema, or what may stand in its place. Strict reading does not look inside.
+    fn nested(&mut self, node: Node, nested: Nested, schema: TypeRef<'a>) -> Result<Value, DecodeError> {
+        let known = self.strict.len();
+        let value = match (nested, node) {
+            (_, node @ Node::Map(_)) => self.node(node, schema)?,
+            (Nested::OrList, Node::List(items)) => {
+                let items: Result<Vec<Value>, DecodeError> =
+                    items.into_iter().map(|item| self.node(item, schema)).collect();
+                items?.into()
+            }
+            (Nested::OrList, _) => Value::Null,
+            (Nested::OrBool, Node::Scalar(value @ Value::Bool(_))) => value,
+            (Nested::OrBool, _) => {
+                return Err(DecodeError::Type("boolean or JSON schema expected".to_owned()));
+            }
+        };
+        self.strict.truncate(known);
+        Ok(value)
     }
 
     fn map(
@@ -207,7 +230,10 @@ impl<'a> Walk<'a> {
             let depth = self.fields.len();
             self.fields.extend(names::embedded(&shape.name, &field.name).map(str::to_owned));
             self.fields.push(key);
-            let value = self.node(node, kind.at(field.shape))?;
+            let value = match names::nested(&shape.name, &field.name) {
+                Some(nested) => self.nested(node, nested, kind)?,
+                None => self.node(node, kind.at(field.shape))?,
+            };
             self.fields.truncate(depth);
             self.path.truncate(length);
             set.insert(&field.name, value);

@@ -88,7 +88,7 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             policies::mutating_binding(&object["spec"], out);
         }
         ("apiregistration.k8s.io", "APIService") => cluster::api_service(object, out),
-        ("networking.k8s.io", "IPAddress") if old.is_none() => cluster::address(&object["spec"], out),
+        ("networking.k8s.io", "IPAddress") => cluster::address(&object["spec"], out),
         ("networking.k8s.io", "ServiceCIDR") if old.is_none() => {
             cluster::service_range(&object["spec"], out);
         }
