@@ -296,7 +296,13 @@ fn merge_list(
             }
             None => {
                 places.insert(identity, merged.len());
-                merged.push(new_item(Value::Object(item)));
+                let unnamed = item[merge_key].is_null();
+                let mut made = new_item(Value::Object(item));
+                if unnamed {
+                    // It is put in order by what it lacks.
+                    made[merge_key] = Value::Null;
+                }
+                merged.push(made);
             }
         }
     }

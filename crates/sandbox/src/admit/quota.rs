@@ -224,7 +224,7 @@ pub(crate) fn limits(core: &Core, namespace: &str, pod: &mut Value) -> std::resu
         let all = range["spec"]["limits"].as_array().map_or(&[][..], Vec::as_slice);
         let mut set = Vec::new();
         for limit in all.iter().filter(|limit| limit["type"] == "Container") {
-            for list in ["initContainers", "containers"] {
+            for list in ["containers", "initContainers"] {
                 for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
                     fill(limit, list, container, &mut set);
                 }

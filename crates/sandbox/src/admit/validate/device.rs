@@ -102,13 +102,15 @@ fn driver(opaque: &Value, at: &str, out: &mut Causes) {
 }
 
 /// The name of a driver.
-pub(super) fn driver_name(name: &Value, at: &str, out: &mut Causes) {
+fn driver_name(name: &Value, at: &str, out: &mut Causes) {
     match name.as_str().unwrap_or("") {
         "" => out.push(Cause::required(at, "")),
         text => {
             texts(meta::caseless_problems(text), name, at, out);
             if text.len() > 63 {
-                out.push(Cause::too_long(at, 63));
+                let mut cause = Cause::too_long(at, 63);
+                cause.message = "Too long: may not be more than 63 characters".to_owned();
+                out.push(cause);
             }
         }
     }
