@@ -102,6 +102,18 @@ impl fmt::Display for ObjectId {
     }
 }
 
+/// What Go's errors call a JSON value.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Splits `apps/v1` into `("apps", "v1")` and `v1` into `("", "v1")`.
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 
 use super::time::{self, Precision};
+use crate::object::json_type;
 use crate::quantity::Quantity;
 use crate::schema::Scalar;
 
@@ -41,18 +42,6 @@ pub(super) fn reads_itself(scalar: Scalar) -> bool {
         scalar,
         Scalar::Quantity | Scalar::Time | Scalar::MicroTime | Scalar::Duration | Scalar::IntOrString
     )
-}
-
-/// What Go's errors call a JSON value.
-pub(super) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// The zero value a null becomes inside a list or map.

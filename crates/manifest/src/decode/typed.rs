@@ -9,6 +9,7 @@ use super::names::{self, Nested};
 use super::node::Node;
 use super::scalar::{self, Misfit};
 use super::{DecodeError, Decoded};
+use crate::object::json_type;
 use crate::schema::{MapShape, Omit, Scalar, Shape, TypeRef, zero, zero_field};
 
 /// Kubernetes stops counting here, too.
@@ -135,7 +136,7 @@ impl<'a> Walk<'a> {
                 if let (Some(owner), Some(field)) = (self.structs.last(), self.fields.last()) {
                     go_type = names::collection(owner, field, go_type);
                 }
-                let error = self.misfit(scalar::json_type(&node.into_value()), &go_type);
+                let error = self.misfit(json_type(&node.into_value()), &go_type);
                 self.saved.get_or_insert(error);
                 Ok(Value::Null)
             }

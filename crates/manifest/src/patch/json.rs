@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use crate::depth;
+use crate::object::json_type;
 
 /// Kubernetes refuses longer patches.
 pub const MOST_OPERATIONS: usize = 10_000;
@@ -18,7 +19,7 @@ pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().ok_or_else(|| {
         PatchError::Malformed(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            go_type(patch)
+            json_type(patch)
         ))
     })?;
     if operations.len() > MOST_OPERATIONS {
@@ -32,17 +33,6 @@ pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
         apply_one(&mut document, operation, &mut copied).map_err(PatchError::DoesNotApply)?;
     }
     Ok(document)
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 const MISSING: &str = "missing value";

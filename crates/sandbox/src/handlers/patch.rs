@@ -1,6 +1,7 @@
 //! PATCH in its four forms.
 
 use serde_json::{Value, json};
+use slipway_manifest::object::json_type;
 use slipway_manifest::patch::{PatchError, json as json_patch, merge, strategic};
 use slipway_manifest::schema::Schema;
 
@@ -74,17 +75,11 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
             Err(status)
         }
         (PatchForm::Json, Value::Array(operations)) => {
-            let word = operations.iter().find_map(|operation| match operation {
-                Value::Object(_) | Value::Null => None,
-                Value::Array(_) => Some("array"),
-                Value::Bool(_) => Some("bool"),
-                Value::String(_) => Some("string"),
-                Value::Number(_) => Some("number"),
-            });
-            match word {
+            match operations.iter().find(|operation| !operation.is_object() && !operation.is_null()) {
                 None => Ok(parsed),
-                Some(word) => Err(Status::bad_request(format!(
-                    "error decoding patch: json: cannot unmarshal {word} into Go value of type handlers.jsonPatchOp"
+                Some(odd) => Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+                    json_type(odd)
                 ))),
             }
         }
@@ -92,12 +87,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
             if other.is_null() {
                 return Ok(Parsed { value: Value::Array(vec![]), ..parsed });
             }
-            let word = match other {
-                Value::Object(_) => "object",
-                Value::String(_) => "string",
-                Value::Bool(_) => "bool",
-                _ => "number",
-            };
+            let word = json_type(other);
             Err(Status::bad_request(format!(
                 "error decoding patch: json: cannot unmarshal {word} into Go value of type []handlers.jsonPatchOp"
             )))
@@ -108,12 +98,7 @@ fn parse_patch(request: &Request, form: PatchForm) -> Result<Parsed> {
             Ok(Parsed { value: Value::Object(serde_json::Map::new()), ..parsed })
         }
         (PatchForm::Merge | PatchForm::Strategic, other) => {
-            let word = match other {
-                Value::Array(_) => "array",
-                Value::Bool(_) => "bool",
-                Value::String(_) => "string",
-                _ => "number",
-            };
+            let word = json_type(other);
             let before = if form == PatchForm::Merge { "error decoding patch: " } else { "" };
             Err(Status::bad_request(format!(
                 "{before}json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
@@ -296,12 +281,7 @@ fn apply(request: &Request, part: Part, force: bool, validation: FieldValidation
         config = json!({});
     }
     if !config.is_object() {
-        let word = match config {
-            Value::Array(_) => "array",
-            Value::String(_) => "string",
-            Value::Bool(_) => "bool",
-            _ => "number",
-        };
+        let word = json_type(&config);
         return Err(Status::bad_request(format!(
             "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {word} into Go value of type map[string]interface {{}}"
         )));

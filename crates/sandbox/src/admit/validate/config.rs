@@ -1,6 +1,7 @@
 //! Validation of configuration, storage, access and other small kinds.
 
 use serde_json::{Value, json};
+use slipway_manifest::object::json_type;
 
 use super::{Causes, is_empty, list, one_of, texts};
 use crate::admit::meta;
@@ -110,7 +111,7 @@ fn docker(object: &Value, key: &str, out: &mut Causes) {
         Ok(Value::Object(_) | Value::Null) => None,
         Ok(other) => Some(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            go_type(&other)
+            json_type(&other)
         )),
         // Numbers end where something else begins, and here nothing does.
         Err(_) if bytes.ends_with(b"-") => Some("invalid character ' ' in numeric literal".to_owned()),
@@ -119,18 +120,6 @@ fn docker(object: &Value, key: &str, out: &mut Causes) {
     };
     if let Some(why) = why {
         out.push(Cause::invalid(format!("data[{key}]"), &json!("<secret contents redacted>"), &why));
-    }
-}
-
-/// What Go's errors call a JSON value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
