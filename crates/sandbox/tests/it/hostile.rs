@@ -115,11 +115,11 @@ async fn paths_and_selectors_that_try_to_break_out() {
 #[tokio::test]
 async fn definitions_of_absurd_schemas() {
     let (_sandbox, client) = bare();
-    let definition = |schema: serde_json::Value| {
+    let definition = |number: usize, schema: serde_json::Value| {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "things.example.com"},
-            "spec": {"group": "example.com", "scope": "Namespaced",
+            "metadata": {"name": format!("things.g{number}.example.com")},
+            "spec": {"group": format!("g{number}.example.com"), "scope": "Namespaced",
                 "names": {"plural": "things", "kind": "Thing", "singular": "thing", "listKind": "ThingList"},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]},
         })
@@ -128,7 +128,7 @@ async fn definitions_of_absurd_schemas() {
     for _ in 0..60 {
         deep = json!({"type": "object", "properties": {"a": deep}});
     }
-    for (schema, codes) in [
+    let cases = [
         (deep, &[201, 400, 422][..]),
         (
             json!({"type": "object", "properties": {"s": {"type": "string", "pattern": "(a+)+$".repeat(2000)}}}),
@@ -146,11 +146,11 @@ async fn definitions_of_absurd_schemas() {
         (json!({"type": "object", "properties": {"x": {"$ref": "#/properties/x"}}}), &[422]),
         (json!({"type": ["object"]}), &[400, 422]),
         (json!("x"), &[400, 422]),
-    ] {
+    ];
+    for (number, (schema, codes)) in cases.into_iter().enumerate() {
         let shown: String = schema.to_string().chars().take(60).collect();
-        let answer = client.post(DEFINITIONS, &definition(schema)).await;
+        let answer = client.post(DEFINITIONS, &definition(number, schema)).await;
         assert!(codes.contains(&answer.code), "{shown}: {} {}", answer.code, answer.text);
-        client.delete(&format!("{DEFINITIONS}/things.example.com")).await;
     }
     assert_eq!(client.get("/readyz").await.code, 200);
 }
