@@ -97,13 +97,16 @@ def quiet(o):
     if isinstance(o, dict):
         o.get('metadata', {}).pop('generation', None) if o.get('kind') in ('Pod',) else None
         o.pop('status', None)
+        notes = o.get('metadata', {}).get('annotations', {})
+        if notes.pop('node.alpha.kubernetes.io/ttl', None) and not notes:
+            del o['metadata']['annotations']
         if 'taints' in o.get('spec', {}):
             o['spec']['taints'] = [t for t in o['spec']['taints'] if not t['key'].startswith('node.kubernetes.io/')]
     return o
 
 
 # What a controller fills in and a table shows.
-SETTLED = {'resourcequota': 'status.used', 'pdb': 'status.observedGeneration'}
+SETTLED = {'resourcequota': lambda o: dig(o, 'status.used'), 'pdb': lambda o: dig(o, 'status.observedGeneration'), 'pv': lambda o: dig(o, 'status.phase') == 'Available'}
 
 
 def bare_table(b):
@@ -135,10 +138,10 @@ def a_kind(key):
         c.post(p, o, label='create')
         c.post(p, o, label='create again')
         if key in SETTLED:
-            c.wait('settled', lambda: dig(c.raw('GET', p + '/' + name).body, SETTLED[key]))
+            c.wait('settled', lambda: SETTLED[key](c.raw('GET', p + '/' + name).body))
         live = c.get(p + '/' + name, sel=quiet).body
         c.get(p + '/' + name, accept=TABLE, sel=bare_table, label='table')
-        c.get(p + '/' + name, accept=POM, sel=no_mf, label='partial')
+        c.get(p + '/' + name, accept=POM, sel=quiet, label='partial')
         c.get(p, q={'fieldSelector': 'metadata.name=' + name}, sel=lambda b: [sorted(b), b['kind'], [quiet(i) for i in b['items']]], label='list')
         for _ in range(5):      # a controller may write in between
             r = c.raw('PUT', p + '/' + name, c.raw('GET', p + '/' + name).body)
@@ -1121,6 +1124,7 @@ def _(c):
     # descriptions are left out, see docs/reference/sandbox-differences.md
     c.kubectl('explain', 'deploy.spec.strategy', norm=lambda t: [l for l in textnorm(t) if d.re.search(r'^(GROUP|KIND|VERSION|FIELD)|<(?!empty)\w+>|enum:', l)])
     c.kubectl('explain', 'pod.spec.containers.nope')
+    c.wait('pods have finished', lambda: c.raw('GET', c.n('v1', 'resourcequotas', 'q')).body['status']['used']['pods'] == '0' and all(p['status']['phase'] == 'Succeeded' for p in c.raw('GET', c.pods()).body['items']))
     c.kubectl('get', 'cj,ing,quota,pdb', '--no-headers', norm=lambda t: textnorm(t))
     c.kubectl('get', 'nope')
     c.kubectl('get', 'cm/nope', 'cm/x')

@@ -377,7 +377,7 @@ fn check_selectable(version: &Value, field: &str, errors: &mut Vec<FieldError>) 
             .trim_start_matches('.')
             .split('.')
             .fold(root, |schema, name| schema["properties"].get(name).unwrap_or(&Value::Null));
-        if !path.starts_with('.') || (found.is_null() && !path.starts_with(".metadata")) {
+        if !path.starts_with('.') || (found.is_null() && path != ".metadata") {
             errors.push(FieldError::invalid(at, path, "is an invalid path: does not refer to a valid field"));
             continue;
         }

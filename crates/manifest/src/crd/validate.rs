@@ -41,7 +41,7 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),
         Value::Bool(_) => ("boolean", ""),
-        Value::Number(number) if number.is_i64() || number.is_u64() => ("integer", "int64"),
+        Value::Number(number) if number.is_i64() => ("integer", "int64"),
         Value::Number(_) => ("number", "float64"),
         Value::String(_) => ("string", ""),
         Value::Array(_) => ("array", ""),

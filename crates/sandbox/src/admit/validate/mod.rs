@@ -60,7 +60,7 @@ pub(crate) fn check(kind: (&str, &str), object: &Value, old: Option<&Value>, out
             storage::claim_over(&object["spec"], "spec", old.map(|old| &old["spec"]), out);
         }
         ("", "PersistentVolume") => volume::volume(object, out),
-        ("", "Namespace") => node::namespace(object, out),
+        ("", "Namespace") => node::namespace(object, old, out),
         ("", "Node") => node::node(object, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::attachment(&object["spec"], old.is_none(), out),
         ("", "LimitRange") => limits::limit_range(&object["spec"], out),
@@ -132,7 +132,7 @@ pub(crate) fn checks_status(kind: (&str, &str)) -> bool {
 pub(crate) fn status(kind: (&str, &str), object: &Value, out: &mut Causes) {
     let status = &object["status"];
     match kind {
-        ("", "Namespace") => node::namespace(object, out),
+        ("", "Namespace") => node::namespace(object, None, out),
         ("networking.k8s.io", "Ingress") => network::ingress_status(status, out),
         ("", "PersistentVolumeClaim") => {
             for (name, amount) in status["capacity"].as_object().into_iter().flatten() {

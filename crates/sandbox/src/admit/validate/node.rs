@@ -6,14 +6,15 @@ use super::{Causes, address, list, one_of, texts};
 use crate::admit::meta;
 use crate::status::Cause;
 
-pub(super) fn namespace(object: &Value, out: &mut Causes) {
-    for (_, finalizer) in list(&object["spec"]["finalizers"]) {
+pub(super) fn namespace(object: &Value, old: Option<&Value>, out: &mut Causes) {
+    for (i, finalizer) in list(&object["spec"]["finalizers"]) {
         let text = finalizer.as_str().unwrap_or("");
-        let at = "spec.finalizers";
+        // Which one is only said of those that are changed later.
+        let at = &if old.is_some() { format!("spec.finalizers[{i}]") } else { "spec.finalizers".to_owned() };
         let problems = meta::qualified_problems(text);
         if problems.is_empty() && text != "kubernetes" && !text.contains('/') {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            out.push(Cause::invalid(at, finalizer, why));
+            out.push(Cause::invalid(at.as_str(), finalizer, why));
         }
         texts(problems, finalizer, at, out);
     }
