@@ -83,19 +83,23 @@ pub(super) fn go_kind(value: &Value) -> &'static str {
 
 /// Brings a value (not null) of an object that was merged in memory into its form. Go converts such values
 /// rather than reading them: what does not fit an integer is cut, and only numbers can be mistaken.
-pub(super) fn convert(value: Value, scalar: Scalar, go_type: &str) -> Result<Value, String> {
+pub(super) fn convert(
+    value: Value,
+    scalar: Scalar,
+    go_type: impl Fn() -> &'static str,
+) -> Result<Value, String> {
     match (scalar, &value) {
         (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => {
             let whole = number.as_f64().filter(|n| n.fract() == 0.0).map(|n| n as i64);
             match (number.as_i64().or(whole), scalar) {
                 (Some(whole), Scalar::Int32) => Ok((whole as i32).into()),
                 (Some(whole), _) => Ok(whole.into()),
-                (None, _) => Err(format!("cannot convert float64 to {go_type}")),
+                (None, _) => Err(format!("cannot convert float64 to {}", go_type())),
             }
         }
         // Go would make a letter of it.
         (Scalar::String, Value::Number(number)) if number.is_i64() => {
-            Err(format!("cannot convert int64 to {go_type}"))
+            Err(format!("cannot convert int64 to {}", go_type()))
         }
         (Scalar::String | Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Float, value)
             if json_type(value) != expected(scalar) =>
@@ -108,7 +112,7 @@ pub(super) fn convert(value: Value, scalar: Scalar, go_type: &str) -> Result<Val
         _ => normalise(value, scalar).map_err(|misfit| match misfit {
             Misfit::Error(error) if scalar == Scalar::Bytes => format!("error decoding from json: {error}"),
             Misfit::Error(error) => error,
-            Misfit::Value(value) => unread(&value, go_type),
+            Misfit::Value(value) => unread(&value, go_type()),
             Misfit::As(value, go) => unread(&value, go),
         }),
     }

@@ -102,13 +102,16 @@ impl<'a> Walk<'a> {
             }
             (Shape::Scalar(scalar), node) => {
                 let value = node.into_value();
-                let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
-                let go_type = named.unwrap_or(scalar::go_type(*scalar));
+                // Looked up only for an error: it takes longer than all the rest.
+                let go_type = || {
+                    let named = (*scalar == Scalar::String).then(|| self.named()).flatten();
+                    named.unwrap_or(scalar::go_type(*scalar))
+                };
                 if self.source == Source::Memory {
                     return scalar::convert(value, *scalar, go_type).map_err(DecodeError::Type);
                 }
                 let formed = scalar::normalise(value, *scalar).map_err(|misfit| match misfit {
-                    Misfit::Value(value) => self.misfit(&value, go_type),
+                    Misfit::Value(value) => self.misfit(&value, go_type()),
                     Misfit::As(value, go) => self.misfit(&value, go),
                     Misfit::Error(error) => DecodeError::Type(error),
                 });
