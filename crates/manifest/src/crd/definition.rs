@@ -31,7 +31,11 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
     }
     if definition["spec"]["preserveUnknownFields"] == true {
         let at = "spec.preserveUnknownFields";
-        if definition["spec"]["versions"].as_array().into_iter().flatten().any(|v| has_defaults(&v["schema"]))
+        if definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|v| has_defaults(&v["schema"]["openAPIV3Schema"]))
         {
             errors.push(FieldError::invalid(
                 at,
@@ -55,13 +59,11 @@ pub fn check_definition(definition: &Value) -> Vec<FieldError> {
 
 /// Whether a schema gives a field a value. As deep as objects may be, so the recursion ends.
 fn has_defaults(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => {
-            members.iter().any(|(key, member)| key == "default" || has_defaults(member))
-        }
-        Value::Array(items) => items.iter().any(has_defaults),
-        _ => false,
-    }
+    schema.is_object()
+        && (!schema["default"].is_null()
+            || schema["properties"].as_object().is_some_and(|fields| fields.values().any(has_defaults))
+            || has_defaults(&schema["items"])
+            || has_defaults(&schema["additionalProperties"]))
 }
 
 fn is_protected(group: &str) -> bool {

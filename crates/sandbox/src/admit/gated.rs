@@ -56,7 +56,7 @@ const OF_KINDS: &[((&str, &str), &[&str])] = &[
 ];
 
 /// Where a kind keeps its pod spec, if it has one.
-pub(crate) fn pod_spec_of(kind: (&str, &str)) -> Option<&'static str> {
+fn pod_spec_of(kind: (&str, &str)) -> Option<&'static str> {
     POD_SPECS.iter().find(|(of, _)| *of == kind).map(|(_, place)| *place)
 }
 

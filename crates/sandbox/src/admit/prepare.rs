@@ -61,19 +61,7 @@ pub(crate) fn create(kind: (&str, &str), has_status: bool, object: &mut Value) {
             data_sources(&mut object["spec"], None);
         }
         ("", "ServiceAccount") => secret_names(object),
-        ("discovery.k8s.io", "EndpointSlice") => older_topology(object, None),
         _ => {}
-    }
-}
-
-/// Where endpoints are is told by fields now; slices of before those keep what they say.
-fn older_topology(object: &mut Value, old: Option<&Value>) {
-    let has = |slice: &Value| {
-        slice["endpoints"].as_array().into_iter().flatten().any(|e| !e["deprecatedTopology"].is_null())
-    };
-    if !old.is_some_and(has) {
-        let endpoints = object.get_mut("endpoints").and_then(Value::as_array_mut);
-        endpoints.into_iter().flatten().for_each(|endpoint| remove(endpoint, "deprecatedTopology"));
     }
 }
 
@@ -255,7 +243,6 @@ pub(crate) fn update(
                 ("", "Service") => service(new, live),
                 ("", "PersistentVolumeClaim") => data_sources(&mut new["spec"], Some(&live["spec"])),
                 ("", "ServiceAccount") => secret_names(new),
-                ("discovery.k8s.io", "EndpointSlice") => older_topology(new, Some(live)),
                 ("", "Node") => pod_ranges(new),
                 ("apps", "DaemonSet") => daemon_set(new, live),
                 ("storage.k8s.io", "CSINode") => no_drivers(new),
