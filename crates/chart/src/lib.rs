@@ -15,7 +15,6 @@ mod decode;
 pub mod deps;
 mod error;
 pub mod explain;
-mod gopath;
 pub mod lint;
 mod load;
 mod metadata;

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::decode::{self, Fields};
-use crate::gopath;
 use crate::version;
+use slipway_go::filepath;
 
 /// A chart's own description of itself (Chart.yaml).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -146,7 +146,7 @@ impl Metadata {
         if self.name.is_empty() {
             return fail("chart.metadata.name is required".into());
         }
-        if gopath::base(&self.name) != self.name {
+        if filepath::base(&self.name) != self.name {
             return fail(format!("chart.metadata.name {:?} is invalid", self.name));
         }
         if self.version.is_empty() {

@@ -1,6 +1,6 @@
 //! Versions and constraints as Helm compares them.
 
-use slipway_gotmpl::semver::{Constraints, Version};
+use slipway_go::semver::{Constraints, Version};
 
 /// Whether the text is a version, loosely written ones (`1.2`, `v1`) included.
 pub(crate) fn is_loose(text: &str) -> bool {

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use crate::func::{Ctx, FuncError};
 use crate::object::Object;
-use crate::strconv::{self, format_float};
 use crate::value::{Kind, List, ListKind, MAX_VALUE_DEPTH, Map, RED_ZONE, SEGMENT, Value};
+use slipway_go::strconv::{self, format_float};
 
 /// `fmt.Sprintf(format, args...)`, no longer than `max` bytes.
 pub fn sprintf(format: &[u8], args: &[Value], max: usize) -> Result<Vec<u8>, FuncError> {

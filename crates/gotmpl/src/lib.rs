@@ -6,10 +6,10 @@
 //! 3.17 (Go 1.23). Nothing here reads files, the environment or the network.
 
 mod builtin;
+mod encoding;
 mod exec;
 pub mod fmt;
 mod func;
-pub mod go;
 mod helm;
 mod host;
 mod object;
@@ -18,13 +18,11 @@ mod serde;
 mod set;
 pub mod sprig;
 mod str;
-pub mod strconv;
 mod trace;
 mod value;
 
 pub use exec::{ExecError, Renderer, remove_no_value};
 pub use func::{Args, Body, Ctx, Func, FuncError, FuncMap, FuncResult, Signature, Ty};
-pub use go::semver;
 pub use host::{Host, Limits, NoHost};
 pub use object::{Json, Object};
 pub use parse::ParseError;

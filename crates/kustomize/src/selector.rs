@@ -2,6 +2,7 @@
 
 use regex::Regex;
 use serde_json::{Map, Value};
+use slipway_go::regexp;
 
 use crate::resource::{Resource, scalar_text};
 
@@ -14,7 +15,7 @@ impl Pattern {
         if text.is_empty() {
             return Ok(Self(None));
         }
-        let compiled = regex::RegexBuilder::new(&format!("^(?:{text})$")).size_limit(1 << 20).build();
+        let compiled = regexp::compile_text_pattern(&format!("^(?:{text})$"), 1 << 20);
         compiled.map(|regex| Self(Some(regex))).map_err(|_| format!("`{text}` is not a regular expression"))
     }
 

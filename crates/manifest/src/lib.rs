@@ -5,7 +5,7 @@
 //! everything else is written once: [`decode`] (JSON and protobuf, strict), [`patch`] (JSON, merge and
 //! strategic merge patches, applied and created), [`fields`] and [`apply`] (who owns what, server-side
 //! apply), [`diff`] (what changed, without noise and secrets). [`jsonpath`], [`selector`], [`quantity`],
-//! [`duration`] and [`names`] read kubectl's small languages with its error texts.
+//! [`names`] read kubectl's small languages with its error texts.
 //!
 //! Nothing here talks to a cluster, reads the environment or prints.
 
@@ -14,7 +14,6 @@ pub mod crd;
 pub mod decode;
 pub mod depth;
 pub mod diff;
-pub mod duration;
 pub mod field_error;
 pub mod fields;
 pub mod jsonpath;

@@ -1,7 +1,7 @@
 //! Cron schedules: the standard five fields and the `@` words.
 
 use jiff::{ToSpan, Zoned};
-use slipway_manifest::duration;
+use slipway_go::time::Duration;
 
 /// A parsed schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,7 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<u64, String>
 
 /// A Go duration in whole seconds.
 fn whole_seconds(text: &str) -> Option<i64> {
-    duration::span(text).and_then(|span| i64::try_from(span.as_secs()).ok())
+    Duration::parse_unsigned(text).and_then(|span| i64::try_from(span.as_secs()).ok())
 }
 
 #[cfg(test)]

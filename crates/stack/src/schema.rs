@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_manifest::duration;
 use slipway_problem::{Problem, Problems, nearest};
 use slipway_yaml::{Fields, Node, Reader};
 
@@ -385,7 +384,8 @@ fn settings(fields: &mut Fields<'_, '_>) -> Settings {
 
 fn timeout(fields: &mut Fields<'_, '_>) -> Option<Located<Duration>> {
     let text = located(fields, "timeout", Fields::text)?;
-    let parsed = duration::span(&text.value).filter(|duration| !duration.is_zero());
+    let parsed =
+        slipway_go::time::Duration::parse_unsigned(&text.value).filter(|duration| !duration.is_zero());
     if parsed.is_none() {
         let problem = fields.place("timeout").problem(format!("`{}` is not a duration", text.value));
         fields.problems().push(problem.hint("write a number with a unit: `90s`, `10m`, `1h30m`"));

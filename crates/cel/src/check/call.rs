@@ -149,7 +149,7 @@ impl Checker<'_> {
                 Err(reason) => {
                     let place = args[1].offset;
                     let error = self.fail(CelErrorKind::Constant, place, "invalid matches argument");
-                    error.hint = Some(reason);
+                    error.hint = Some(reason.to_string());
                 }
             }
         }

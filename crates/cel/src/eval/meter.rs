@@ -70,10 +70,7 @@ impl<'m> Meter<'m> {
         }
         // Compiling is many times dearer than a step.
         self.charge(200 + text.len() as u64)?;
-        let made = Pattern::new(text).map_err(|reason| {
-            let reason = reason.lines().last().unwrap_or_default().trim().to_owned();
-            EvalError::invalid(format!("error parsing regexp: {reason}"))
-        })?;
+        let made = Pattern::new(text).map_err(|error| EvalError::invalid(error.to_string()))?;
         let mut patterns = self.patterns.borrow_mut();
         if patterns.len() < PATTERNS {
             patterns.insert(text.to_owned(), made.clone());

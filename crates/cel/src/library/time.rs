@@ -38,7 +38,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
 
 /// Reads a duration as Go writes it: `1h30m`, `-1.5s`, `0`.
 pub(crate) fn parse_duration(text: &str) -> Option<SignedDuration> {
-    slipway_manifest::duration::parse(text).ok()
+    slipway_go::time::Duration::parse(text.as_bytes()).ok().map(SignedDuration::from)
 }
 
 /// A zone by name or by its distance from UTC (`+02:00`, `-8:00`, `02:00`).

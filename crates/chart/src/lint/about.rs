@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde_json::Value;
-use slipway_gotmpl::semver::{Constraints, Version};
+use slipway_go::semver::{Constraints, Version};
 
 use super::{Report, Severity};
 use crate::codec;
-use crate::gopath;
 use crate::metadata::Metadata;
+use slipway_go::filepath;
 
 const FILE: &str = "Chart.yaml";
 
@@ -62,7 +62,7 @@ fn name(metadata: &Metadata) -> Result<(), String> {
     if metadata.name.is_empty() {
         return Err("name is required".into());
     }
-    if gopath::base(&metadata.name) != metadata.name {
+    if filepath::base(&metadata.name) != metadata.name {
         return Err(format!("chart name {:?} is invalid", metadata.name));
     }
     Ok(())

@@ -9,9 +9,9 @@ use super::names;
 use super::{Report, Severity};
 use crate::codec;
 use crate::decode::{self, Fields};
-use crate::gopath;
 use crate::load::File;
 use crate::render::RenderOptions;
+use slipway_go::filepath;
 
 static CRD_HOOK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#""?helm\.sh/hook"?:\s+crd-install"#).ok());
@@ -22,7 +22,7 @@ const DEPRECATIONS: &str = include_str!("deprecations.txt");
 /// Checks one template; false stops the lint of templates.
 pub(super) fn check(template: &File, rendered: &[u8], options: &RenderOptions, report: &mut Report) -> bool {
     let name = &template.name;
-    let extension = gopath::ext(name);
+    let extension = filepath::ext(name);
     if !matches!(extension, ".yaml" | ".yml" | ".tpl" | ".txt") {
         let text = format!(
             "file extension '{extension}' not valid. Valid extensions are .yaml, .yml, .tpl, or .txt"

@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 
 use super::{File, Limits, strip_bom};
-use crate::gopath;
+use slipway_go::filepath;
 
 /// Reads every file of the archive, without the leading directory.
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Vec<File>, String> {
@@ -62,7 +62,7 @@ fn inner_name(raw: &str) -> Result<String, String> {
     if inner.starts_with('/') {
         return Err("chart illegally contains absolute paths".into());
     }
-    let cleaned = gopath::clean(&inner);
+    let cleaned = filepath::clean(&inner);
     if cleaned == "." {
         return Err(format!("chart illegally contains content outside the base directory: {raw:?}"));
     }

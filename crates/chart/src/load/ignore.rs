@@ -1,6 +1,6 @@
 //! `.helmignore`: Helm's own rules, which are not Git's.
 
-use crate::gopath::{self, BadPattern};
+use slipway_go::filepath::{self, BadPattern};
 
 /// The rules of one chart directory.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ impl Rule {
         if line.contains("**") {
             return Err("double-star (**) syntax is not supported".into());
         }
-        gopath::matches(line, "abc").map_err(|error: BadPattern| error.to_string())?;
+        filepath::matches(line, "abc").map_err(|error: BadPattern| error.to_string())?;
         let (negated, rest) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
         let (directories_only, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
         let (anchored, rest) = rest.strip_prefix('/').map_or((false, rest), |rest| (true, rest));
@@ -89,11 +89,11 @@ impl Rule {
     }
 
     fn matches(&self, path: &str) -> bool {
-        let name = if self.whole_path { path } else { gopath::base(path) };
+        let name = if self.whole_path { path } else { filepath::base(path) };
         match self.shape {
             Shape::Literal => self.pattern == name,
             Shape::Ending if !self.whole_path => name.ends_with(&self.pattern[1..]),
-            _ => gopath::matches(&self.pattern, name).unwrap_or(false),
+            _ => filepath::matches(&self.pattern, name).unwrap_or(false),
         }
     }
 }

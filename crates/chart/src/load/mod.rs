@@ -15,8 +15,8 @@ pub(crate) use directory::go_io;
 
 use crate::codec;
 use crate::error::{Error, Notice, Notices};
-use crate::gopath;
 use crate::metadata::{Lock, Metadata};
+use slipway_go::filepath;
 
 /// One file of a chart, named by its slash path inside the chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Chart {
     /// Its own definitions, for a chart at `path` in the tree.
     pub(crate) fn own_crds(&self, path: &str) -> Vec<Crd> {
         let own = self.files.iter().filter(|file| {
-            let extension = gopath::ext(&file.name).to_ascii_lowercase();
+            let extension = filepath::ext(&file.name).to_ascii_lowercase();
             file.name.starts_with("crds/") && matches!(extension.as_str(), ".yaml" | ".yml" | ".json")
         });
         own.map(|file| Crd { path: format!("{path}/{}", file.name), file: file.clone() }).collect()
@@ -276,7 +276,7 @@ impl Loader<'_> {
                     }
                 }
                 name if name.starts_with("templates/") => chart.templates.push(file.clone()),
-                name if name.starts_with("charts/") && gopath::ext(name) != ".prov" => {
+                name if name.starts_with("charts/") && filepath::ext(name) != ".prov" => {
                     let inner = &name["charts/".len()..];
                     let group = inner.split('/').next().unwrap_or(inner).to_owned();
                     let inner = File { name: inner.to_owned(), data: file.data.clone() };
@@ -311,7 +311,7 @@ impl Loader<'_> {
         depth: usize,
         parent: &str,
     ) -> Result<Chart, String> {
-        let loaded = if gopath::ext(name) == ".tgz" {
+        let loaded = if filepath::ext(name) == ".tgz" {
             let file = &files[0];
             if file.name != name {
                 return Err(format!(

@@ -5,7 +5,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Map, Value, json};
-use slipway_gotmpl::semver::{Constraints, Version};
+use slipway_go::semver::{Constraints, Version};
 
 use crate::deps::{go_json, sha256_hex};
 use crate::error::Error;

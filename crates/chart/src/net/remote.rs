@@ -270,7 +270,7 @@ impl Remote {
             return Ok(Target::Oci { reference, login: true });
         }
         // A full version is a tag; asking for the list would need more rights.
-        if slipway_gotmpl::semver::Version::parse_strict(version).is_ok() {
+        if slipway_go::semver::Version::parse_strict(version).is_ok() {
             reference.tag = Some(version.replace('+', "_"));
             return Ok(Target::Oci { reference, login: true });
         }
@@ -432,7 +432,7 @@ impl Remote {
     ) -> Result<Option<String>, Error> {
         if repository.starts_with("oci://") {
             let reference = Reference::parse(&format!("{}/{name}", repository.trim_end_matches('/')))?;
-            if slipway_gotmpl::semver::Version::parse_strict(wanted).is_ok() {
+            if slipway_go::semver::Version::parse_strict(wanted).is_ok() {
                 return Ok(Some(wanted.to_owned()));
             }
             let credentials = self.credentials(&reference.host)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use slipway_gotmpl::semver::Version;
+use slipway_go::semver::Version;
 use slipway_gotmpl::{
     Args, Ctx, FuncError, FuncResult, Json, Kind, List, ListKind, Object, Signature, Str, Ty, Value,
 };

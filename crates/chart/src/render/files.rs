@@ -12,8 +12,8 @@ use slipway_gotmpl::{
 
 use super::glob::Glob;
 use crate::codec;
-use crate::gopath;
 use crate::load::File;
+use slipway_go::filepath;
 
 /// Helm's `engine.files`.
 pub(super) struct Files(Rc<BTreeMap<String, Str>>);
@@ -33,7 +33,7 @@ impl Files {
     /// One entry per base name, the last path winning, as YAML.
     fn by_base_name(&self, encode: impl Fn(&Str) -> String) -> String {
         let entries: BTreeMap<&str, String> =
-            self.0.iter().map(|(name, data)| (gopath::base(name), encode(data))).collect();
+            self.0.iter().map(|(name, data)| (filepath::base(name), encode(data))).collect();
         let json = entries.into_iter().map(|(name, data)| (name.to_owned(), data.into())).collect();
         let text = codec::write(&serde_json::Value::Object(json));
         text.strip_suffix('\n').map(str::to_owned).unwrap_or(text)

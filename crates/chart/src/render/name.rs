@@ -3,11 +3,11 @@
 use slipway_gotmpl::{FuncMap, Host, Limits, Renderer, TemplateSet, Value};
 
 use crate::error::Error;
-use crate::gopath;
+use slipway_go::filepath;
 
 /// The name `--generate-name` makes: the chart's, without extension, and the time in seconds.
 pub fn generate_name(chart: &str, seconds: u64) -> String {
-    let base = gopath::base(chart);
+    let base = filepath::base(chart);
     let base = if matches!(base, "." | "") { "chart" } else { base };
     let base = base.split('.').next().unwrap_or(base);
     format!("{base}-{seconds}")

@@ -40,7 +40,7 @@ struct Template<'c> {
 
 impl Template<'_> {
     fn is_partial(&self) -> bool {
-        crate::gopath::base(&self.path).starts_with('_')
+        slipway_go::filepath::base(&self.path).starts_with('_')
     }
 }
 

@@ -8,8 +8,8 @@ use regex::bytes::Regex;
 use super::manifests::{Hook, Manifest, split, trim};
 use super::options::RenderOptions;
 use crate::error::Error;
-use crate::gopath;
 use crate::load::Crd;
+use slipway_go::filepath;
 
 /// Everything a chart produced.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +115,7 @@ impl Rendered {
         for pattern in &options.show_only {
             let mut missing = true;
             for (piece, path) in &pieces {
-                if gopath::matches(pattern, path).unwrap_or(false) {
+                if filepath::matches(pattern, path).unwrap_or(false) {
                     missing = false;
                     shown.extend_from_slice(b"---\n");
                     shown.extend_from_slice(piece);

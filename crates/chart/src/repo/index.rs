@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use slipway_gotmpl::semver::{Constraints, Version};
+use slipway_go::semver::{Constraints, Version};
 
 use crate::codec;
 use crate::decode::{self, Fields};

@@ -1,7 +1,7 @@
 //! Finding charts by words in the repositories the user knows.
 
 use regex::RegexBuilder;
-use slipway_gotmpl::semver::{Constraints, Version};
+use slipway_go::semver::{Constraints, Version};
 
 use super::index::{Entry, Index};
 use crate::error::Error;

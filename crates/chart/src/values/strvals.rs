@@ -1,7 +1,7 @@
 //! The little language of `--set`: `a.b[0].c=1,d={x,y}`.
 
 use serde_json::{Map, Value};
-use slipway_gotmpl::strconv;
+use slipway_go::strconv;
 
 /// How the text after `=` becomes a value.
 #[derive(Clone, Copy)]

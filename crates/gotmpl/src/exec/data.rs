@@ -2,8 +2,8 @@
 
 use super::Renderer;
 use crate::func::{Args, FuncError, FuncResult, Signature, Ty};
-use crate::strconv;
 use crate::value::{Map, MapKind, Value};
+use slipway_go::strconv;
 
 #[derive(Clone, Copy)]
 pub(super) enum ValuesMethod {

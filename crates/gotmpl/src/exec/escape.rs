@@ -3,8 +3,8 @@
 use super::Renderer;
 use crate::builtin::Builtin;
 use crate::func::{FuncError, FuncResult};
-use crate::strconv;
 use crate::value::Value;
+use slipway_go::strconv;
 
 impl Renderer<'_> {
     /// The built-in functions that make text.

@@ -18,11 +18,11 @@ use crate::host::{Host, Limits};
 use crate::parse::ast::{Branch, Call, Command, Expr, Node, Pipe, Pos, Tree, Variable};
 use crate::set::TemplateSet;
 use crate::str::Str;
-use crate::strconv;
 use crate::trace::{Segment, Tracer};
 use crate::value::{Kind, RED_ZONE, SEGMENT, Value};
 use nested::{ParsedText, Scope};
 use rv::Rv;
+use slipway_go::strconv;
 
 /// Why a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -10,8 +10,8 @@ use crate::parse::ast::Tree;
 use crate::parse::{ParseError, parse};
 use crate::set::ROOT;
 use crate::str::Str;
-use crate::strconv;
 use crate::value::Value;
+use slipway_go::strconv;
 
 /// Templates a `tpl` text brought along, over those that were there before.
 pub(super) struct Scope {

@@ -242,7 +242,7 @@ impl fmt::Display for Pipe {
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = crate::strconv::quote(self.name.as_bytes());
+        let name = slipway_go::strconv::quote(self.name.as_bytes());
         write!(f, "{{{{template {}", String::from_utf8_lossy(&name))?;
         if let Some(pipe) = &self.pipe {
             write!(f, " {pipe}")?;

@@ -8,8 +8,8 @@ use super::ast::{
 };
 use super::lex::{Kind, Lexer, Token};
 use crate::func::FuncMap;
-use crate::strconv;
 use crate::value::{RED_ZONE, SEGMENT};
+use slipway_go::strconv;
 
 type Result<T> = std::result::Result<T, ParseError>;
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use super::ast::Pos;
-use crate::strconv;
+use slipway_go::strconv;
 
 /// What begins an action; prepared once, for it is searched for at every turn.
 static OPEN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"{{"));

@@ -2,7 +2,7 @@
 
 use super::ast::{Number, Pos};
 use super::lex::Kind;
-use crate::strconv::{self, Unquoted, parse_float, parse_int, parse_uint};
+use slipway_go::strconv::{self, Unquoted, parse_float, parse_int, parse_uint};
 
 impl Number {
     /// Reads a literal; the error is Go's text.

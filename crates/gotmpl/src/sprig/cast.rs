@@ -2,8 +2,8 @@
 
 use crate::func::{Ctx, FuncError};
 use crate::str::Str;
-use crate::strconv;
 use crate::value::Value;
+use slipway_go::strconv;
 
 /// Text of a value: strings and byte slices as they are, the rest as `%v` prints it.
 pub(super) fn strval(ctx: &mut Ctx<'_>, value: &Value) -> Result<Str, FuncError> {

@@ -5,10 +5,10 @@ use std::time::UNIX_EPOCH;
 
 use super::cast::to_int;
 use crate::func::{Args, Ctx, FuncError, FuncMap, FuncResult, Signature, Ty};
-use crate::go::time::{self, Duration, GoTime, Zone};
 use crate::object::{Json, Object};
 use crate::str::Str;
 use crate::value::{Kind, Value};
+use slipway_go::time::{self, Duration, GoTime, Zone};
 
 const A: Ty = Ty::Any;
 const S: Ty = Ty::String;
@@ -80,7 +80,7 @@ pub(super) fn add(map: &mut FuncMap) {
     map.add("duration", &[A], S, |_, args| {
         let seconds = match args.get(0) {
             Value::Str(text) => {
-                text.utf8().and_then(|text| crate::strconv::parse_int(text, 10).ok()).unwrap_or(0)
+                text.utf8().and_then(|text| slipway_go::strconv::parse_int(text, 10).ok()).unwrap_or(0)
             }
             Value::Int64(seconds) => *seconds,
             _ => 0,

@@ -4,9 +4,9 @@ use slipway_yaml::Emitter;
 
 use super::dates::Time;
 use super::dicts::{Measure, measure};
+use crate::encoding::json::{self, Decoded, EncodeError, Style};
+use crate::encoding::toml;
 use crate::func::{Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::go::json::{self, Decoded, EncodeError, Style};
-use crate::go::toml;
 use crate::value::{Map, MapKind, Value};
 
 const A: Ty = Ty::Any;

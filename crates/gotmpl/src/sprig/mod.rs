@@ -45,7 +45,7 @@ pub fn functions() -> FuncMap {
 
 /// A Go string for a message.
 fn quoted(text: &[u8]) -> String {
-    String::from_utf8_lossy(&crate::strconv::quote(text)).into_owned()
+    String::from_utf8_lossy(&slipway_go::strconv::quote(text)).into_owned()
 }
 
 /// Go's text for a runtime panic.

@@ -3,9 +3,9 @@
 use super::cast::{float_to_int, to_float, to_int};
 use super::runtime_error;
 use crate::func::{Args, Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::go::decimal::{Decimal, DecimalError};
-use crate::strconv;
 use crate::value::{List, ListKind, Value};
+use slipway_go::decimal::{Decimal, DecimalError};
+use slipway_go::strconv;
 
 const A: Ty = Ty::Any;
 

@@ -3,18 +3,18 @@
 use super::quoted;
 use super::strings::TextOp;
 use crate::func::{FuncError, FuncMap, Ty};
-use crate::go::path;
-use crate::go::url::Url;
 use crate::value::{Map, Value};
+use slipway_go::path;
+use slipway_go::url::Url;
 
 const S: Ty = Ty::String;
 
 pub(super) fn add(map: &mut FuncMap) {
     let all: [(&str, &str, TextOp); 4] = [
-        ("base", "osBase", path::base),
+        ("base", "osBase", |text| path::base(text).to_vec()),
         ("dir", "osDir", path::dir),
         ("clean", "osClean", path::clean),
-        ("ext", "osExt", path::ext),
+        ("ext", "osExt", |text| path::ext(text).to_vec()),
     ];
     for (name, os, body) in all {
         map.add(name, &[S], S, move |_, args| Ok(body(args.str(0)).into()));
@@ -33,7 +33,7 @@ pub(super) fn add(map: &mut FuncMap) {
             ("path", url.path.clone()),
             ("query", url.raw_query.clone()),
             ("scheme", url.scheme.clone().into_bytes()),
-            ("userinfo", url.user.as_ref().map(crate::go::url::User::to_bytes).unwrap_or_default()),
+            ("userinfo", url.user.as_ref().map(slipway_go::url::User::to_bytes).unwrap_or_default()),
         ];
         Ok(entries.into_iter().map(|(key, value)| (key, Value::from(value))).collect::<Map>().into())
     });

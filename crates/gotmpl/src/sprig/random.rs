@@ -3,8 +3,8 @@
 use base64::Engine as _;
 
 use crate::func::{Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::go::unicode::{push_rune, runes};
 use crate::value::Value;
+use slipway_go::unicode::{push_rune, runes};
 
 const S: Ty = Ty::String;
 

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use super::strings::string_list;
 use crate::func::{Args, Ctx, FuncError, FuncMap, FuncResult, Ty};
-use crate::go::regexp::Regexp;
-use crate::strconv;
 use crate::value::{List, ListKind, Value};
+use slipway_go::regexp::Regexp;
+use slipway_go::strconv;
 
 const S: Ty = Ty::String;
 

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use crate::func::{Args, Ctx, FuncError, FuncMap, FuncResult, Signature, Ty};
-use crate::go::semver::{Constraints, SemverError, Version};
 use crate::object::{Json, Object};
 use crate::str::Str;
 use crate::value::Value;
+use slipway_go::semver::{Constraints, SemverError, Version};
 
 const S: Ty = Ty::String;
 const POINTER: Ty = Ty::Named("*semver.Version");

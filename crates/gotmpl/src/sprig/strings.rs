@@ -6,10 +6,10 @@ use sha1::Digest as _;
 use super::cast::{strings, strval};
 use super::runtime_error;
 use crate::func::{Ctx, FuncError, FuncMap, Ty};
-use crate::go::{binary, strings as go};
 use crate::str::Str;
-use crate::strconv;
 use crate::value::{List, ListKind, Map, MapKind, Value};
+use slipway_go::strconv;
+use slipway_go::{binary, strings as go};
 
 const S: Ty = Ty::String;
 const I: Ty = Ty::Int;
@@ -38,7 +38,7 @@ pub(super) fn add(map: &mut FuncMap) {
         ("b32enc", |text| data_encoding::BASE32.encode(text).into_bytes()),
         ("b64dec", |text| binary::base64_decode(text).unwrap_or_else(String::into_bytes)),
         ("b32dec", |text| binary::base32_decode(text).unwrap_or_else(String::into_bytes)),
-        ("regexQuoteMeta", crate::go::regexp::quote_meta),
+        ("regexQuoteMeta", slipway_go::regexp::quote_meta),
         ("hello", |_| b"Hello!".to_vec()),
     ];
     for (name, body) in simple {

@@ -1,6 +1,6 @@
 //! strconv and fmt on their own.
 
-use slipway_gotmpl::strconv::{NumError, format_float, parse_float, parse_int, parse_uint};
+use slipway_go::strconv::{NumError, format_float, parse_float, parse_int, parse_uint};
 use slipway_gotmpl::{Value, fmt};
 
 #[test]

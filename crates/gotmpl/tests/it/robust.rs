@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use slipway_gotmpl::{Limits, NoHost, Value, fmt, strconv};
+use slipway_go::strconv;
+use slipway_gotmpl::{Limits, NoHost, Value, fmt};
 
 use crate::world::render_with;
 

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use slipway_gotmpl::semver::{Constraints, Version};
+use slipway_go::semver::{Constraints, Version};
 use slipway_gotmpl::{
     FuncMap, Host, Limits, Map, MapKind, NoHost, Numbers, Renderer, TemplateSet, Value, sprig,
 };

@@ -22,9 +22,8 @@ pub(crate) struct ImageChange {
 impl ImageChange {
     /// Compiles the match for an image name, which kustomize reads as a regular expression.
     pub(crate) fn matcher(name: &str) -> Result<Regex, String> {
-        regex::RegexBuilder::new(&format!("^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$"))
-            .size_limit(1 << 20)
-            .build()
+        let pattern = format!("^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$");
+        slipway_go::regexp::compile_text_pattern(&pattern, 1 << 20)
             .map_err(|_| format!("image name `{name}` is not a regular expression"))
     }
 

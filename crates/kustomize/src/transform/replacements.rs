@@ -414,7 +414,7 @@ fn visit(
         },
         (Segment::Where(key, wanted), Value::Array(list)) => {
             let pattern = match how.by {
-                By::Pattern => regex::RegexBuilder::new(wanted).size_limit(1 << 20).build().ok(),
+                By::Pattern => slipway_go::regexp::compile_text_pattern(wanted, 1 << 20).ok(),
                 By::Text => None,
             };
             let is_wanted = |text: String| {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use regex::Regex;
 use serde_json::Value;
+use slipway_go::regexp::{self, RegexpError};
 
 use super::rules::Rule;
 use crate::schema::{
@@ -69,8 +70,8 @@ pub(super) struct Checks {
 pub(super) const LARGEST_PATTERN: usize = 1 << 20;
 
 /// Compiles a pattern as Go's RE2 would take it.
-pub(super) fn pattern(text: &str) -> Result<Regex, regex::Error> {
-    regex::RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build()
+pub(super) fn pattern(text: &str) -> Result<Regex, RegexpError> {
+    regexp::compile_text_pattern(text, LARGEST_PATTERN)
 }
 
 impl Structural {

@@ -1,8 +1,9 @@
 //! Names, labels, annotations and the phases they ask for.
 
 use serde_json::Value as Json;
+use slipway_go::time::Duration;
+use slipway_manifest::names;
 use slipway_manifest::object::{annotation, annotations, labels};
-use slipway_manifest::{duration, names};
 use slipway_problem::Problems;
 
 use crate::build::{Build, BuiltObject};
@@ -67,7 +68,7 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
             problems.push(error("KR037", message).at(object.at.clone()));
         }
         if let Some(timeout) = annotation(&object.value, TIMEOUT)
-            && duration::span(timeout).is_none()
+            && Duration::parse_unsigned(timeout).is_none()
         {
             let message = format!("{}: `{TIMEOUT}` is no duration: `{timeout}`", show_id(&object.id));
             problems.push(error("KR037", message).at(object.at.clone()).hint("write 90s, 5m or 1h30m"));

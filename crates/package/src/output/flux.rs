@@ -1,7 +1,7 @@
 //! Flux Kustomizations, one per phase, each waiting for the one before.
 
 use serde_json::{Value as Json, json};
-use slipway_manifest::duration;
+use slipway_go::time::Duration;
 use slipway_manifest::object::annotation;
 use slipway_problem::{Problem, Problems};
 
@@ -97,7 +97,7 @@ impl Build {
             let timeout = objects
                 .iter()
                 .filter_map(|object| annotation(&object.value, TIMEOUT))
-                .max_by_key(|text| duration::span(text).unwrap_or_default());
+                .max_by_key(|text| Duration::parse_unsigned(text).unwrap_or_default());
             if let Some(timeout) = timeout {
                 map.insert("timeout".to_owned(), json!(timeout));
             }

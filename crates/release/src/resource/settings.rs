@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use slipway_manifest::object::split_api_version;
-use slipway_manifest::{Gvk, ObjectId, duration, object};
+use slipway_manifest::{Gvk, ObjectId, object};
 use slipway_problem::{Problem, Problems};
 
 use super::text::{self, Property};
@@ -519,7 +519,7 @@ impl<'a> Reader<'a> {
 
     fn time(&mut self, key: &str) -> Option<Duration> {
         let text = self.get(key)?;
-        let found = duration::span(text);
+        let found = slipway_go::time::Duration::parse_unsigned(text);
         if found.is_none() {
             self.expected(key, text, "a duration such as `1m30s`");
         }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use slipway_manifest::duration;
+use slipway_go::time::{self, DurationError};
 use slipway_problem::Problem;
 use slipway_yaml::{Mapping, Node, Value};
 
@@ -232,17 +232,24 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 }
 
-type DurationError = (&'static str, String, Option<String>);
+type DurationFinding = (&'static str, String, Option<String>);
 
 /// Reads a duration as Go writes it, without a sign.
-fn read_duration(text: &str) -> Result<Duration, DurationError> {
-    let hint = match duration::parse(text) {
-        Ok(signed) => {
-            return Duration::try_from(signed).map_err(|_| ("E031", format!("`{text}` is negative"), None));
+fn read_duration(text: &str) -> Result<Duration, DurationFinding> {
+    let hint = match time::Duration::parse(text.as_bytes()) {
+        Ok(time::Duration(nanos)) => {
+            let nanos = u64::try_from(nanos);
+            return nanos
+                .map(Duration::from_nanos)
+                .map_err(|_| ("E031", format!("`{text}` is negative"), None));
         }
-        Err(duration::DurationError::MissingUnit) => "a unit is missing: write `30s` or `5m`",
-        Err(duration::DurationError::UnknownUnit("d")) => "days are not known: write hours, such as `24h`",
-        Err(duration::DurationError::UnknownUnit("w")) => "weeks are not known: write hours, such as `168h`",
+        Err(DurationError::MissingUnit { .. }) => "a unit is missing: write `30s` or `5m`",
+        Err(DurationError::UnknownUnit { unit, .. }) if unit == b"d" => {
+            "days are not known: write hours, such as `24h`"
+        }
+        Err(DurationError::UnknownUnit { unit, .. }) if unit == b"w" => {
+            "weeks are not known: write hours, such as `168h`"
+        }
         Err(_) => "write it like `90s`, `5m` or `1h30m`",
     };
     Err(("E030", format!("`{text}` is not a duration"), Some(hint.to_owned())))

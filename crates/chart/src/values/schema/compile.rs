@@ -152,7 +152,7 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
         }
     }
     if let Some(Value::String(pattern)) = get(map, "pattern")
-        && slipway_gotmpl::go::regexp::Regexp::compile(pattern.as_bytes()).is_err()
+        && slipway_go::regexp::Regexp::compile(pattern.as_bytes()).is_err()
     {
         return Err("pattern must be a valid regex".into());
     }

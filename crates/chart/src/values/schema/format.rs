@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use slipway_gotmpl::go::regexp::Regexp;
+use slipway_go::regexp::Regexp;
 
 /// Whether `text` has the named format; names nobody knows accept anything.
 pub(super) fn fits(name: &str, text: &str) -> bool {

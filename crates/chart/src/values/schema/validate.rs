@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use serde_json::{Map, Number, Value};
-use slipway_gotmpl::go::regexp::Regexp;
+use slipway_go::regexp::Regexp;
 
 use super::compile::Document;
 use super::{format, get};

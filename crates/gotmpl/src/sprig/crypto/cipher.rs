@@ -7,7 +7,7 @@ use base64::Engine as _;
 
 use super::super::{random, runtime_error};
 use crate::func::{Ctx, FuncError, FuncResult};
-use crate::go::binary;
+use slipway_go::binary;
 
 const BLOCK: usize = 16;
 

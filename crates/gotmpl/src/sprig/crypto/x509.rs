@@ -8,9 +8,9 @@ use super::super::{dates, random};
 use super::keys::PrivateKey;
 use super::{Certificate, der};
 use crate::func::{Args, Ctx, FuncError, FuncResult};
-use crate::go::binary;
-use crate::go::time::{Duration, GoTime, Zone};
 use crate::value::Value;
+use slipway_go::binary;
+use slipway_go::time::{Duration, GoTime, Zone};
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 0x0e];

@@ -318,7 +318,8 @@ impl RunFlags {
 }
 
 pub fn time(text: &str) -> Result<Duration, String> {
-    slipway_manifest::duration::span(text).ok_or_else(|| "expected a duration such as 1m30s".to_owned())
+    slipway_go::time::Duration::parse_unsigned(text)
+        .ok_or_else(|| "expected a duration such as 1m30s".to_owned())
 }
 
 fn pairs(texts: &[String]) -> anyhow::Result<Vec<(String, String)>> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use slipway_chart::net::{Access, Client, ClientOptions, Login, Provenance, Remote as Charts, wait};
-use slipway_gotmpl::semver::Version;
+use slipway_go::semver::Version;
 use slipway_runbook::{Auth, ChartSource, FetchError, LARGEST_FILE, Remote, shown_url};
 use tempfile::TempDir;
 

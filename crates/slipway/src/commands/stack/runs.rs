@@ -77,7 +77,7 @@ struct PruneArgs {
 fn age(text: &str) -> Result<Duration, String> {
     let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
     let days = days.and_then(|days| days.checked_mul(24 * 3600)).map(Duration::from_secs);
-    let read = days.or_else(|| slipway_manifest::duration::span(text));
+    let read = days.or_else(|| slipway_go::time::Duration::parse_unsigned(text));
     read.ok_or_else(|| "expected an age such as 30d or 12h".to_owned())
 }
 

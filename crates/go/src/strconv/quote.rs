@@ -117,13 +117,13 @@ pub fn unquote(s: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-pub(crate) enum Unquoted {
+pub enum Unquoted {
     Byte(u8),
     Char(char),
 }
 
 /// One character or escape at the start of `s`, and how many bytes it took.
-pub(crate) fn unquote_char(s: &[u8], mark: u8) -> Option<(Unquoted, usize)> {
+pub fn unquote_char(s: &[u8], mark: u8) -> Option<(Unquoted, usize)> {
     match *s.first()? {
         b if b == mark => None,
         b'\\' => {

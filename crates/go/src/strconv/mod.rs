@@ -7,13 +7,14 @@ mod unicode;
 
 pub use float::format_float;
 pub use parse::{NumError, parse_float, parse_int, parse_uint};
-pub(crate) use quote::{Unquoted, unquote_char};
-pub use quote::{can_backquote, quote, quote_ascii, quote_rune, quote_rune_ascii, unquote};
+pub use quote::{
+    Unquoted, can_backquote, quote, quote_ascii, quote_rune, quote_rune_ascii, unquote, unquote_char,
+};
 pub use unicode::{is_letter_or_digit, is_print};
 
 /// The first rune of `s` and its length, U+FFFD and 1 for a bad byte.
 #[inline]
-pub(crate) fn decode(s: &[u8]) -> (char, usize) {
+pub fn decode(s: &[u8]) -> (char, usize) {
     let (c, len) = quote::decode_char(s);
     (c.unwrap_or('\u{fffd}'), len)
 }

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use base64::Engine as _;
 
-use super::unicode::decode_rune;
 use crate::object::Json;
 use crate::str::Str;
-use crate::strconv;
 use crate::value::{List, MAX_VALUE_DEPTH, Map, RED_ZONE, SEGMENT, Value};
+use slipway_go::strconv;
+use slipway_go::unicode::decode_rune;
 
 /// How JSON is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
+pub(crate) struct Style {
     /// `<`, `>` and `&` are escaped.
     pub html: bool,
     /// Two spaces a level, one member a line.
@@ -23,7 +23,7 @@ pub struct Style {
 
 /// Why a value has no JSON form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EncodeError {
+pub(crate) enum EncodeError {
     /// JSON cannot express it; the text is Go's.
     #[error("{0}")]
     Unsupported(String),
@@ -33,7 +33,7 @@ pub enum EncodeError {
 }
 
 /// Writes a value.
-pub fn encode(value: &Value, style: Style) -> Result<Vec<u8>, EncodeError> {
+pub(crate) fn encode(value: &Value, style: Style) -> Result<Vec<u8>, EncodeError> {
     let mut encoder = Encoder { out: Vec::new(), style, path: HashSet::new(), depth: 0 };
     encoder.value(value)?;
     Ok(encoder.out)
@@ -199,7 +199,7 @@ impl Encoder {
 }
 
 /// A float as JSON has it; none for infinities and NaN.
-pub fn float(number: f64) -> Option<String> {
+pub(crate) fn float(number: f64) -> Option<String> {
     if !number.is_finite() {
         return None;
     }
@@ -222,7 +222,7 @@ pub fn float(number: f64) -> Option<String> {
 const MAX_DEPTH: usize = 10_000;
 
 /// A value that was read, and what is wrong with some number in it: that one is nil.
-pub struct Decoded {
+pub(crate) struct Decoded {
     /// The value.
     pub value: Value,
     /// Go's text for the first number out of range.
@@ -230,7 +230,7 @@ pub struct Decoded {
 }
 
 /// Reads one value; an error is Go's text.
-pub fn decode(text: &[u8]) -> Result<Decoded, String> {
+pub(crate) fn decode(text: &[u8]) -> Result<Decoded, String> {
     let mut decoder = Decoder { text, at: 0, depth: 0, range: None };
     let value = decoder.document()?;
     Ok(Decoded { value, range_error: decoder.range })
@@ -447,7 +447,7 @@ impl Decoder<'_> {
                 _ => {
                     let from = self.at - 1;
                     if let Some((rune, width, _)) = decode_rune(&self.text[from..]) {
-                        super::unicode::push_rune(&mut out, rune);
+                        slipway_go::unicode::push_rune(&mut out, rune);
                         self.at = from + width;
                     }
                 }
@@ -468,7 +468,7 @@ impl Decoder<'_> {
 }
 
 fn push(out: &mut Vec<u8>, code: u32) {
-    super::unicode::push_rune(out, char::from_u32(code).unwrap_or('\u{fffd}'));
+    slipway_go::unicode::push_rune(out, char::from_u32(code).unwrap_or('\u{fffd}'));
 }
 
 fn invalid(byte: u8, place: &str) -> String {

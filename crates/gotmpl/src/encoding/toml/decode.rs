@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 
-use crate::go::time::{GoTime, Zone};
 use crate::sprig::Time;
 use crate::str::Str;
-use crate::strconv;
 use crate::value::{List, ListKind, Map, RED_ZONE, SEGMENT, Value};
+use slipway_go::strconv;
+use slipway_go::time::{GoTime, Zone};
 
 /// Deepest nesting of inline values and tables.
 const MAX_DEPTH: usize = 1000;
 
 /// Reads a document; an error is a line and what is wrong with it.
-pub fn decode(text: &[u8]) -> Result<Map, String> {
+pub(crate) fn decode(text: &[u8]) -> Result<Map, String> {
     // Marks of UTF-16 are skipped, whatever follows.
     let text = text.strip_prefix(b"\xff\xfe").or_else(|| text.strip_prefix(b"\xfe\xff")).unwrap_or(text);
     let Ok(text) = std::str::from_utf8(text) else {
@@ -766,7 +766,7 @@ fn datetime(word: &str) -> Parsed<Value> {
     ];
     layouts
         .iter()
-        .find_map(|(layout, zone)| crate::go::time::parse(layout.as_bytes(), text.as_bytes(), zone).ok())
+        .find_map(|(layout, zone)| slipway_go::time::parse(layout.as_bytes(), text.as_bytes(), zone).ok())
         .map(|time: GoTime| Value::object(Time(time)))
         .ok_or_else(|| format!("invalid datetime: {word:?}"))
 }

@@ -3,5 +3,5 @@
 mod decode;
 mod encode;
 
-pub use decode::decode;
-pub use encode::encode;
+pub(crate) use decode::decode;
+pub(crate) use encode::encode;

@@ -26,14 +26,14 @@ pub fn clean(path: &[u8]) -> Vec<u8> {
 }
 
 /// The last element, without trailing slashes.
-pub fn base(path: &[u8]) -> Vec<u8> {
+pub fn base(path: &[u8]) -> &[u8] {
     if path.is_empty() {
-        return b".".to_vec();
+        return b".";
     }
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
     let path = &path[..end];
     let start = path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-    if path[start..].is_empty() { b"/".to_vec() } else { path[start..].to_vec() }
+    if path[start..].is_empty() { b"/" } else { &path[start..] }
 }
 
 /// All but the last element, cleaned.
@@ -43,18 +43,18 @@ pub fn dir(path: &[u8]) -> Vec<u8> {
 }
 
 /// The suffix from the last dot of the last element.
-pub fn ext(path: &[u8]) -> Vec<u8> {
+pub fn ext(path: &[u8]) -> &[u8] {
     for (at, &byte) in path.iter().enumerate().rev() {
         match byte {
-            b'.' => return path[at..].to_vec(),
+            b'.' => return &path[at..],
             b'/' => break,
             _ => {}
         }
     }
-    Vec::new()
+    b""
 }
 
-/// Whether the path starts at the root.
+/// Tells whether the path starts at the root.
 pub fn is_abs(path: &[u8]) -> bool {
     path.first() == Some(&b'/')
 }

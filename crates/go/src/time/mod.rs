@@ -4,7 +4,7 @@ mod duration;
 mod layout;
 mod parse;
 
-pub use duration::Duration;
+pub use duration::{Duration, DurationError};
 pub use parse::parse;
 
 use jiff::Timestamp;
@@ -125,7 +125,7 @@ pub struct Civil {
 /// Seconds from 1970 back to Go's zero time, the year 1.
 const ZERO_SECS: i64 = -62_135_596_800;
 
-pub(crate) const MONTHS: [&str; 12] = [
+pub const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -139,8 +139,7 @@ pub(crate) const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-pub(crate) const DAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 fn days_from_civil(year: i64, month: u32, day: i64) -> i64 {
     // Counts from March, so that leap days end a year.

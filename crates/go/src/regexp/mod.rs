@@ -73,6 +73,22 @@ impl<'a> Haystack<'a> {
     }
 }
 
+/// Compiles a pattern in Go's syntax into a program of at most `size_limit` bytes, for texts that are UTF-8.
+pub fn compile_text_pattern(pattern: &str, size_limit: usize) -> Result<Regex, RegexpError> {
+    let translated = syntax::translate(pattern.as_bytes())?;
+    build(&translated.pattern, size_limit).ok_or_else(|| RegexpError::too_large(pattern.as_bytes()))
+}
+
+fn build(translated: &str, size_limit: usize) -> Option<Regex> {
+    RegexBuilder::new(translated).size_limit(size_limit).nest_limit(10_000).build().ok()
+}
+
+impl RegexpError {
+    fn too_large(pattern: &[u8]) -> Self {
+        Self { problem: "expression too large", expression: pattern.to_vec() }
+    }
+}
+
 impl Regexp {
     /// Compiles a pattern; recent patterns are remembered.
     pub fn compile(pattern: &[u8]) -> Result<Rc<Self>, RegexpError> {
@@ -80,12 +96,8 @@ impl Regexp {
             return Ok(known);
         }
         let translated = syntax::translate(pattern)?;
-        let too_large = || RegexpError { problem: "expression too large", expression: pattern.to_vec() };
-        let regex = RegexBuilder::new(&translated.pattern)
-            .size_limit(PROGRAM_LIMIT)
-            .nest_limit(10_000)
-            .build()
-            .map_err(|_| too_large())?;
+        let regex =
+            build(&translated.pattern, PROGRAM_LIMIT).ok_or_else(|| RegexpError::too_large(pattern))?;
         let compiled = Rc::new(Self { regex, names: translated.names, is_empty: pattern.is_empty() });
         CACHE.with_borrow_mut(|cache| {
             if cache.len() >= CACHE_LIMIT {

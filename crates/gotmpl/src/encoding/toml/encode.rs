@@ -3,11 +3,11 @@
 use crate::object::Json;
 use crate::sprig::Time;
 use crate::str::Str;
-use crate::strconv;
 use crate::value::{MAX_VALUE_DEPTH, RED_ZONE, SEGMENT, Value};
+use slipway_go::strconv;
 
 /// Writes a value, at most `max` bytes; an error is Go's text.
-pub fn encode(value: &Value, max: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn encode(value: &Value, max: usize) -> Result<Vec<u8>, String> {
     let mut encoder = Encoder { out: Vec::new(), max, depth: 0 };
     encoder.encode(&[], value)?;
     Ok(encoder.out)

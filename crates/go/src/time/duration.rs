@@ -10,8 +10,28 @@ pub struct Duration(pub i64);
 
 /// A text that is not a duration; prints as Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("time: {0}")]
-pub struct DurationError(String);
+pub enum DurationError {
+    /// Not a sequence of numbers with units, or longer than 292 years.
+    #[error("time: invalid duration {}", quote(.text))]
+    Invalid {
+        /// The whole text.
+        text: Vec<u8>,
+    },
+    /// A number other than `0` without a unit.
+    #[error("time: missing unit in duration {}", quote(.text))]
+    MissingUnit {
+        /// The whole text.
+        text: Vec<u8>,
+    },
+    /// A unit Go does not know, such as `d`.
+    #[error("time: unknown unit {} in duration {}", quote(.unit), quote(.text))]
+    UnknownUnit {
+        /// The unit as written.
+        unit: Vec<u8>,
+        /// The whole text.
+        text: Vec<u8>,
+    },
+}
 
 const SECOND: u64 = 1_000_000_000;
 const LIMIT: u64 = 1 << 63;
@@ -19,7 +39,7 @@ const LIMIT: u64 = 1 << 63;
 impl Duration {
     /// Parses a sequence of decimal numbers with units.
     pub fn parse(text: &[u8]) -> Result<Self, DurationError> {
-        let invalid = || DurationError(format!("invalid duration {}", quote(text)));
+        let invalid = || DurationError::Invalid { text: text.to_vec() };
         let (negative, mut rest) = match text.first() {
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
@@ -52,11 +72,11 @@ impl Duration {
             }
             let len = rest.iter().take_while(|&&byte| byte != b'.' && !byte.is_ascii_digit()).count();
             if len == 0 {
-                return Err(DurationError(format!("missing unit in duration {}", quote(text))));
+                return Err(DurationError::MissingUnit { text: text.to_vec() });
             }
-            let unit = unit(&rest[..len]).ok_or_else(|| {
-                DurationError(format!("unknown unit {} in duration {}", quote(&rest[..len]), quote(text)))
-            })?;
+            let name = &rest[..len];
+            let unit = unit(name)
+                .ok_or_else(|| DurationError::UnknownUnit { unit: name.to_vec(), text: text.to_vec() })?;
             rest = &rest[len..];
             if whole > LIMIT / unit {
                 return Err(invalid());
@@ -78,6 +98,12 @@ impl Duration {
         i64::try_from(total).map(Self).map_err(|_| invalid())
     }
 
+    /// Parses a duration that is not negative, as settings are.
+    pub fn parse_unsigned(text: &str) -> Option<std::time::Duration> {
+        let Self(nanos) = Self::parse(text.as_bytes()).ok()?;
+        u64::try_from(nanos).ok().map(std::time::Duration::from_nanos)
+    }
+
     /// The nearest multiple of `unit`, halves away from zero.
     pub fn round(self, unit: Self) -> Self {
         if unit.0 <= 0 {
@@ -90,6 +116,12 @@ impl Duration {
         } else {
             Self(down.saturating_add(if self.0 < 0 { -unit.0 } else { unit.0 }))
         }
+    }
+}
+
+impl From<Duration> for jiff::SignedDuration {
+    fn from(Duration(nanos): Duration) -> Self {
+        Self::from_nanos(nanos)
     }
 }
 
@@ -184,4 +216,61 @@ fn write_fraction(out: &mut fmt::Formatter<'_>, fraction: u64, width: usize, suf
         write!(out, ".{}", digits.trim_end_matches('0'))?;
     }
     out.write_str(suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_go_reads() {
+        for (text, nanos) in [
+            ("0", 0),
+            ("+0", 0),
+            ("-0", 0),
+            ("300ms", 300_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("1.5h", 5_400_000_000_000),
+            ("1h2m3.5s", 3_723_500_000_000),
+            (".5s", 500_000_000),
+            ("5.s", 5_000_000_000),
+            ("0.1s", 100_000_000),
+            ("-1.5s", -1_500_000_000),
+            ("3µs", 3_000),
+            ("3μs", 3_000),
+            ("9223372036854775807ns", i64::MAX),
+            ("-9223372036854775808ns", i64::MIN),
+            ("0.3333333333333333333h", 1_200_000_000_000),
+        ] {
+            assert_eq!(Duration::parse(text.as_bytes()), Ok(Duration(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_in_gos_words() {
+        for (text, message) in [
+            ("9223372036854775808ns", "time: invalid duration \"9223372036854775808ns\""),
+            ("999999999999h", "time: invalid duration \"999999999999h\""),
+            ("99999999999999999999999s", "time: invalid duration \"99999999999999999999999s\""),
+            ("10", "time: missing unit in duration \"10\""),
+            ("1h5", "time: missing unit in duration \"1h5\""),
+            ("3d", "time: unknown unit \"d\" in duration \"3d\""),
+            ("5 m", "time: unknown unit \" m\" in duration \"5 m\""),
+            ("5msx", "time: unknown unit \"msx\" in duration \"5msx\""),
+            ("", "time: invalid duration \"\""),
+            ("s", "time: invalid duration \"s\""),
+            (".s", "time: invalid duration \".s\""),
+            ("-", "time: invalid duration \"-\""),
+        ] {
+            let refused = Duration::parse(text.as_bytes()).map_err(|error| error.to_string());
+            assert_eq!(refused, Err(message.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_are_not_negative() {
+        assert_eq!(Duration::parse_unsigned("90s"), Some(std::time::Duration::from_secs(90)));
+        assert_eq!(Duration::parse_unsigned("-5s"), None);
+        assert_eq!(Duration::parse_unsigned("soon"), None);
+    }
 }

@@ -1,13 +1,15 @@
-//! Shell patterns and path arithmetic as Go's `path/filepath` has them.
+//! Shell patterns and file paths as Go's `path/filepath` treats them on Unix.
+
+use crate::path;
 
 /// The pattern is malformed; prints as Go's `filepath.ErrBadPattern`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("syntax error in pattern")]
-pub(crate) struct BadPattern;
+pub struct BadPattern;
 
 /// Tells whether `name` matches the shell pattern (`*`, `?`, `[a-z]`, `[^a]`, `\` escape); `*` and
 /// `?` do not match `/`.
-pub(crate) fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
+pub fn matches(pattern: &str, name: &str) -> Result<bool, BadPattern> {
     let mut pattern = pattern.as_bytes();
     let mut name = name.as_bytes();
     'pattern: while !pattern.is_empty() {
@@ -160,47 +162,24 @@ fn decode(bytes: &[u8]) -> (Option<char>, usize) {
     }
 }
 
-/// The last element of a path; `.` for the empty path, `/` for one of slashes only.
-pub(crate) fn base(path: &str) -> &str {
-    if path.is_empty() {
-        return ".";
-    }
-    let trimmed = path.trim_end_matches('/');
-    if trimmed.is_empty() {
-        return "/";
-    }
-    trimmed.rsplit('/').next().unwrap_or(trimmed)
+/// Returns the last element of a path; `.` for the empty path, `/` for one of slashes only.
+pub fn base(path: &str) -> &str {
+    text(path::base(path.as_bytes()))
 }
 
-/// The extension of the last element with its dot, or nothing.
-pub(crate) fn ext(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.rfind('.').map_or("", |dot| &name[dot..])
+/// Returns the extension of the last element with its dot, or nothing.
+pub fn ext(path: &str) -> &str {
+    text(path::ext(path.as_bytes()))
 }
 
-/// The shortest path naming the same thing: no `.`, no doubled `/`, `..` resolved where possible.
-pub(crate) fn clean(path: &str) -> String {
-    let rooted = path.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => match parts.last() {
-                Some(&last) if last != ".." => {
-                    parts.pop();
-                }
-                _ if rooted => {}
-                _ => parts.push(".."),
-            },
-            other => parts.push(other),
-        }
-    }
-    let joined = parts.join("/");
-    match (rooted, joined.is_empty()) {
-        (true, _) => format!("/{joined}"),
-        (false, true) => ".".to_owned(),
-        (false, false) => joined,
-    }
+/// Returns the shortest path naming the same thing: no `.`, no doubled `/`, `..` resolved where possible.
+pub fn clean(path: &str) -> String {
+    text(&path::clean(path.as_bytes())).to_owned()
+}
+
+/// Views a part of a text as text again: paths are cut at ASCII characters only.
+fn text(part: &[u8]) -> &str {
+    std::str::from_utf8(part).unwrap_or_default()
 }
 
 #[cfg(test)]
