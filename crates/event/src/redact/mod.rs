@@ -73,6 +73,11 @@ impl Redactor {
         coverage
     }
 
+    /// Whether nothing is registered.
+    pub fn is_empty(&self) -> bool {
+        self.matcher().is_none()
+    }
+
     /// Masks every registered secret in a text.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.matcher().map_or(Cow::Borrowed(text), |matcher| matcher.redact(text))

@@ -1,12 +1,12 @@
 //! Flags several commands share, under Helm's names.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use slipway_chart::net::{Access, Home, Login, Remote, wait};
 use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
 
 use crate::charts::{self, ChartRequest};
+use crate::files;
 use crate::helm;
 use crate::logs::Verbosity;
 use crate::session::Session;
@@ -202,7 +202,7 @@ pub fn default_keyring() -> PathBuf {
 pub fn notes(notes: &[String], session: &Session) {
     if session.verbosity > Verbosity::Quiet {
         for note in notes {
-            anstream::eprintln!("{note}");
+            say!("{note}");
         }
     }
 }
@@ -254,11 +254,7 @@ impl ValueFlags {
         };
         for file in &self.values {
             if file == "-" {
-                let mut content = Vec::new();
-                std::io::stdin()
-                    .lock()
-                    .read_to_end(&mut content)
-                    .map_err(|error| Error::Values(format!("cannot read standard input: {error}")))?;
+                let content = files::read_stdin().map_err(|problem| Error::Values(problem.to_string()))?;
                 values.files.push((file.clone(), content));
             } else if slipway_chart::is_address(file) {
                 values.files.push((file.clone(), wait(access.remote().get(file))?));

@@ -1,6 +1,5 @@
 //! What a chart is rendered with besides plain values: encrypted values and files, a post-renderer.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +14,7 @@ use slipway_release::source::Filter;
 
 use super::chart::secret::KeyFlag;
 use super::host::RenderHost;
+use crate::files;
 
 /// Encrypted values and files of werf and Nelm.
 #[derive(Debug, Default, clap::Args)]
@@ -77,7 +77,7 @@ impl SecretFlags {
             user.files.insert(0, plain(&own.name, &own.data)?);
         }
         for path in &self.secret_values {
-            let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+            let bytes = files::read(path)?;
             user.files.push(plain(&path.display().to_string(), &bytes)?);
         }
         if has_files {

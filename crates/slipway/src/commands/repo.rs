@@ -99,7 +99,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Command::Index { directory, url, merge, json } => {
             let mut index = Index::of_directory(directory, url, &now())?;
             if let Some(path) = merge.as_ref().filter(|path| path.exists()) {
-                let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+                let bytes = files::read(path)?;
                 index.merge(Index::parse(&bytes, &path.display().to_string(), &mut Notices::new())?);
             }
             let text = if *json { index.to_json_text() } else { index.to_yaml() };

@@ -1,13 +1,12 @@
 //! `slipway chart secret`: keys, encrypted values and files in the format of werf and Nelm.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use anyhow::{Context, bail};
 use slipway_chart::secret::{self, Key};
-use slipway_problem::Problem;
+use slipway_problem::{Problem, read_file, read_text_file};
 
 use crate::files;
 use crate::helm;
@@ -94,7 +93,7 @@ impl KeyFlag {
         given.or_else(|| {
             let places =
                 [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
-            places.iter().find_map(|path| fs::read_to_string(path).ok())
+            places.iter().find_map(|path| read_text_file(path).ok())
         })
     }
 
@@ -164,22 +163,16 @@ fn pass(
     change: impl FnOnce(&[u8], &Key) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<()> {
     let key = through.key.need()?;
-    let bytes = if through.file.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
-        bytes
-    } else {
-        fs::read(&through.file).with_context(|| format!("read {}", through.file.display()))?
-    };
+    let bytes = files::read_input(&through.file)?;
     let changed = change(&bytes, &key)?;
     match &through.save_output_to {
         Some(path) => files::replace(path, &changed),
-        None => Ok(std::io::stdout().lock().write_all(&changed)?),
+        None => show::data(changed),
     }
 }
 
 fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
-    let old = match fs::read(path) {
+    let old = match read_file(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
@@ -201,7 +194,7 @@ fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
     if !status.success() {
         bail!("{editor} failed, so nothing was changed: {status}");
     }
-    let edited = fs::read(&working)?;
+    let edited = files::read(&working)?;
     if edited == plain && old.is_some() {
         return Ok(());
     }
@@ -218,7 +211,7 @@ fn rotate(chart: &Path, extra: &[PathBuf], old: &Key, new: &Key) -> anyhow::Resu
     let usual = values.is_file().then_some(values);
     for path in usual.iter().chain(extra) {
         let failed = || format!("rotate {}", path.display());
-        let text = fs::read_to_string(path).with_context(failed)?;
+        let text = read_text_file(path).with_context(failed)?;
         changed.push((path.clone(), secret::rotate(&text, old, new).with_context(failed)?));
     }
     let mut folders = vec![chart.join("secret")];
@@ -230,7 +223,7 @@ fn rotate(chart: &Path, extra: &[PathBuf], old: &Key, new: &Key) -> anyhow::Resu
                 folders.push(path);
                 continue;
             }
-            let text = fs::read_to_string(&path).with_context(failed)?;
+            let text = read_text_file(&path).with_context(failed)?;
             changed.push((path.clone(), secret::rotate_file(&text, old, new).with_context(failed)?));
         }
     }

@@ -58,7 +58,7 @@ pub async fn call(place: &Place, method: &str, what: &str, body: Vec<u8>) -> any
 pub fn reset(place: &Place, session: &Session) -> anyhow::Result<Exit> {
     if place.running()?.is_some() {
         session.block_on(call(place, "POST", "reset", Vec::new()))?;
-        anstream::eprintln!("sandbox reset");
+        say!("sandbox reset");
         return Ok(Exit::Done);
     }
     let kept = place.data();
@@ -66,7 +66,7 @@ pub fn reset(place: &Place, session: &Session) -> anyhow::Result<Exit> {
         return Err(not_running().into());
     }
     fs::remove_dir_all(&kept).with_context(|| format!("remove {}", kept.display()))?;
-    anstream::eprintln!("removed what the sandbox had kept");
+    say!("removed what the sandbox had kept");
     Ok(Exit::Done)
 }
 
@@ -84,7 +84,7 @@ pub fn save(args: &SaveArgs, place: &Place, session: &Session) -> anyhow::Result
         // It may hold secrets, as the cluster does.
         files::replace_private(&args.file, text.as_bytes())?;
         let objects = text.lines().count().saturating_sub(1);
-        anstream::eprintln!("saved {objects} objects to {}", args.file.display());
+        say!("saved {objects} objects to {}", args.file.display());
     }
     Ok(Exit::Done)
 }
@@ -102,7 +102,7 @@ pub fn load(args: &LoadArgs, place: &Place, session: &Session) -> anyhow::Result
             other => connect::explain(other, "load the sandbox"),
         })
     })?;
-    anstream::eprintln!("loaded {} objects", said["objects"]);
+    say!("loaded {} objects", said["objects"]);
     Ok(Exit::Done)
 }
 
@@ -116,7 +116,7 @@ pub fn kubeconfig(args: &KubeconfigArgs, place: &Place, session: &Session) -> an
     let made = session.block_on(call(place, "POST", "credentials", asked.to_string().into_bytes()))?;
     show::print(made["kubeconfig"].as_str().unwrap_or_default())?;
     if !running.rbac {
-        anstream::eprintln!("note: this sandbox does not enforce RBAC; start it with `--rbac` to try roles");
+        say!("note: this sandbox does not enforce RBAC; start it with `--rbac` to try roles");
     }
     Ok(Exit::Done)
 }
