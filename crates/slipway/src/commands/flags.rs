@@ -10,6 +10,7 @@ use crate::files;
 use crate::helm;
 use crate::logs::Verbosity;
 use crate::session::Session;
+use crate::term::output;
 
 /// Where a chart comes from when its name is not a path: `REPO/NAME`, `oci://…`, an address, or a name
 /// with `--repo`.
@@ -137,6 +138,7 @@ impl TlsFlags {
 
 impl AccessFlags {
     pub fn access(&self) -> Access {
+        self.password.iter().for_each(output::hide);
         let login = (self.username.is_some() || self.password.is_some()).then(|| Login {
             username: self.username.clone().unwrap_or_default(),
             password: self.password.clone().unwrap_or_default(),

@@ -32,6 +32,13 @@ pub fn mask_with(redactor: &Redactor) {
     let _ = REDACTOR.set(redactor.clone());
 }
 
+/// Registers a secret, to be masked wherever something is shown.
+pub fn hide(secret: impl AsRef<[u8]>) {
+    if let Some(redactor) = REDACTOR.get() {
+        redactor.register(secret);
+    }
+}
+
 /// Masks registered secrets in a text.
 pub fn masked(text: &str) -> Cow<'_, str> {
     REDACTOR.get().map_or(Cow::Borrowed(text), |redactor| redactor.redact(text))
@@ -64,10 +71,9 @@ pub fn data(bytes: Vec<u8>) {
 
 /// Masks registered secrets in every text of a value; none when there is nothing to mask.
 pub fn masked_data(value: &impl Serialize) -> serde_json::Result<Option<serde_json::Value>> {
-    let Some(redactor) = REDACTOR.get().filter(|redactor| !redactor.is_empty()) else { return Ok(None) };
+    let Some(redactor) = REDACTOR.get() else { return Ok(None) };
     let mut data = serde_json::to_value(value)?;
-    redactor.redact_json(&mut data);
-    Ok(Some(data))
+    Ok(redactor.redact_json(&mut data).then_some(data))
 }
 
 /// The failure to write to standard output, unless the reader went away.

@@ -16,8 +16,8 @@ use crate::exit::Exit;
 use crate::files;
 use crate::helm;
 use crate::session::Session;
-use crate::term::show;
 use crate::term::table::Table;
+use crate::term::{output, show};
 
 #[derive(Debug, clap::Args)]
 pub struct Pull {
@@ -255,6 +255,7 @@ pub fn registry(command: &Registry) -> anyhow::Result<Exit> {
                 Some(password) => password.clone(),
                 None => password_from_stdin()?,
             };
+            output::hide(&password);
             let login = Login { username: args.username.clone().unwrap_or_default(), password };
             let mut access = Access { login: Some(login.clone()), ..args.tls.access() };
             access.insecure_skip_tls_verify |= args.insecure;

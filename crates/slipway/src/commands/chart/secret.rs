@@ -10,7 +10,7 @@ use slipway_problem::{Problem, read_file, read_text_file};
 
 use crate::files;
 use crate::helm;
-use crate::term::show;
+use crate::term::{output, show};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -90,11 +90,13 @@ impl KeyFlag {
             .or_else(|| variable("SLIPWAY_SECRET_KEY"))
             .or_else(|| variable("NELM_SECRET_KEY"))
             .or_else(|| variable("WERF_SECRET_KEY"));
-        given.or_else(|| {
+        let found = given.or_else(|| {
             let places =
                 [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
             places.iter().find_map(|path| read_text_file(path).ok())
-        })
+        });
+        found.iter().for_each(|key| output::hide(key.trim()));
+        found
     }
 
     /// The key, from wherever it is kept; none if it is nowhere.
@@ -141,7 +143,7 @@ fn text(bytes: &[u8]) -> anyhow::Result<&str> {
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
-        Command::Key(KeyCommand::Create) => show::print(&format!("{}\n", Key::generate())),
+        Command::Key(KeyCommand::Create) => show::data(format!("{}\n", Key::generate())),
         Command::Key(KeyCommand::Rotate { files, chart, old_secret_key, key }) => {
             rotate(chart, files, &Key::parse(old_secret_key)?, &key.need()?)
         }

@@ -79,7 +79,7 @@ pub fn save(args: &SaveArgs, place: &Place, session: &Session) -> anyhow::Result
         text.map_err(|error| connect::explain(error, "save the sandbox"))
     })?;
     if args.file.as_os_str() == "-" {
-        show::print(&text)?;
+        show::data(text)?;
     } else {
         // It may hold secrets, as the cluster does.
         files::replace_private(&args.file, text.as_bytes())?;
@@ -109,12 +109,12 @@ pub fn load(args: &LoadArgs, place: &Place, session: &Session) -> anyhow::Result
 pub fn kubeconfig(args: &KubeconfigArgs, place: &Place, session: &Session) -> anyhow::Result<Exit> {
     let running = place.required()?;
     let Some(user) = &args.user else {
-        show::print(&fs::read_to_string(place.kubeconfig()).context("read the sandbox's kubeconfig")?)?;
+        show::data(files::read(&place.kubeconfig())?)?;
         return Ok(Exit::Done);
     };
     let asked = json!({"user": user, "groups": args.groups, "certificate": args.certificate});
     let made = session.block_on(call(place, "POST", "credentials", asked.to_string().into_bytes()))?;
-    show::print(made["kubeconfig"].as_str().unwrap_or_default())?;
+    show::data(made["kubeconfig"].as_str().unwrap_or_default())?;
     if !running.rbac {
         say!("note: this sandbox does not enforce RBAC; start it with `--rbac` to try roles");
     }
