@@ -214,7 +214,12 @@ impl Event {
             }
             Self::Warning { problem } => {
                 edit(&mut problem.message);
-                problem.excerpt.iter_mut().chain(&mut problem.hint).for_each(edit);
+                problem.excerpt.iter_mut().chain(&mut problem.hint).for_each(&mut *edit);
+                if let Some(at) = &mut problem.at {
+                    let mut file = at.file.to_string();
+                    edit(&mut file);
+                    at.file = file.into();
+                }
             }
         }
     }

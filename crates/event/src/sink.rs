@@ -91,9 +91,13 @@ impl<W: Write + Send> Sink for JsonLines<W> {
 pub struct FileSink(JsonLines<File>);
 
 impl FileSink {
-    /// Opens `path`, keeping what it holds.
+    /// Opens `path`, keeping what it holds. A new file is readable by its owner alone.
     pub fn append(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path)?;
         Ok(Self(JsonLines::new(file)))
     }
 }

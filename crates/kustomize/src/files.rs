@@ -184,7 +184,8 @@ impl Files {
             .at(entry.at.clone())
             .into());
         }
-        let bytes = fs::read(real).map_err(|error| Problems::from(cannot_read(entry, &error)))?;
+        let bytes =
+            slipway_problem::read_file(real).map_err(|error| Problems::from(cannot_read(entry, &error)))?;
         self.read.insert(real.to_path_buf());
         Ok(bytes)
     }

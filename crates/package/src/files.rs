@@ -182,7 +182,7 @@ impl Walk {
             }
             return;
         }
-        match fs::read(path) {
+        match slipway_problem::read_file(path) {
             Ok(bytes) => {
                 self.files.files.insert(shown, bytes);
             }

@@ -3,11 +3,15 @@
 //! A loader collects every [`Problem`] it finds and returns them together as [`Problems`]. A problem
 //! says what is wrong, where ([`Location`], file:line:column), and what to do next (`hint:`). How it
 //! looks on a terminal is the binary's business; [`std::fmt::Display`] gives the plain form.
+//!
+//! Files that users name are read whole by [`read_file`] alone, which bounds size and time.
 
+mod bounded;
 mod location;
 mod nearest;
 mod problem;
 
+pub use bounded::{LARGEST_FILE, read_file, read_file_within, read_hint, read_stream, read_text_file};
 pub use location::Location;
 pub use nearest::nearest;
 pub use problem::{Problem, Problems, Severity};

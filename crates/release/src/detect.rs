@@ -131,7 +131,7 @@ fn marks(directory: &Path) -> Vec<(&'static str, Kind)> {
 
 fn says_kurel(path: &Path) -> bool {
     // What cannot be read is left to the package's loader to explain.
-    fs::read(path).is_ok_and(|bytes| {
+    slipway_problem::read_file(path).is_ok_and(|bytes| {
         let first = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
         first.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"kurel:"))
     })
@@ -141,7 +141,8 @@ fn says_kurel(path: &Path) -> bool {
 fn is_archive(path: &Path) -> bool {
     use std::io::Read;
     let mut start = [0; 2];
-    let begins = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+    let begins =
+        path.is_file() && fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
     let name = path.to_string_lossy();
     begins && start == [0x1f, 0x8b] || name.ends_with(".tgz") || name.ends_with(".tar.gz")
 }

@@ -22,8 +22,6 @@ pub struct Options {
     pub show_verbose_crds: bool,
     /// Whole manifests of what is created or deleted.
     pub show_verbose: bool,
-    /// Salts what stands for hidden values.
-    pub key: Vec<u8>,
 }
 
 impl Default for Options {
@@ -34,7 +32,6 @@ impl Default for Options {
             show_insignificant: false,
             show_verbose_crds: false,
             show_verbose: true,
-            key: Vec::new(),
         }
     }
 }
@@ -227,7 +224,7 @@ pub fn differences(
     after: Option<&Value>,
     options: &Options,
 ) -> (Vec<String>, Vec<String>, Significance) {
-    let redactor = Redactor::new(options.key.clone());
+    let redactor = Redactor::per_run();
     let settings = DiffOptions {
         cleaning: if options.show_insignificant { Cleaning::ShowInsignificant } else { Cleaning::Show },
         kind: None,

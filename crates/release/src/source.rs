@@ -306,7 +306,7 @@ fn manifests(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems>
     let mut documents = Vec::new();
     for file in manifest_files(path) {
         let name = file.display().to_string();
-        match std::fs::read(&file) {
+        match slipway_problem::read_file(&file) {
             Ok(bytes) => {
                 let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
                 for part in slipway_chart::split(&bytes) {

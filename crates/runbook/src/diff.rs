@@ -61,8 +61,7 @@ impl Difference {
 
 /// One object's difference as text; empty if there is none.
 fn unified(name: &str, before: Option<&Value>, after: Option<&Value>) -> String {
-    // A fresh salt each time would show a change where there is none: both sides share it.
-    let hider = Hider::new(name.as_bytes().to_vec());
+    let hider = Hider::per_run();
     let options = DiffOptions { cleaning: Cleaning::Show, kind: None, redactor: Some(&hider) };
     let Ok(found) = diff(before, after, &options) else {
         return format!("--- live/{name}\n+++ planned/{name}\n(nested too deeply to compare)\n");

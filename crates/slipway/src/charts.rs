@@ -3,7 +3,6 @@
 //!
 //! Every command that takes a chart goes through [`fetch`].
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -12,7 +11,7 @@ use slipway_release::Source;
 use tempfile::TempDir;
 
 use crate::commands::chart;
-use crate::helm;
+use crate::{files, helm};
 
 /// What somebody wants to use.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +42,7 @@ pub struct Fetched {
 pub fn fetch(request: &ChartRequest) -> anyhow::Result<Fetched> {
     let reference = request.reference.as_str();
     if reference == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
+        let bytes = files::read_stdin()?;
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("chart.tgz");
         std::fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;

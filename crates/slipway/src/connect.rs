@@ -1,15 +1,19 @@
 //! From settings to a cluster: `--kubeconfig`, `--context`, `-n`, or `--sandbox`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use secrecy::ExposeSecret;
+use slipway_event::without_credentials;
 use slipway_problem::{Location, Problem};
 
 use crate::commands::flags::ClusterFlags;
 use crate::commands::sandbox::place::Place;
 use crate::config::Settings;
 use crate::session::Session;
+use crate::term::output;
 
 /// A cluster the user means.
 pub struct Connection {
@@ -57,6 +61,7 @@ fn adjusted(mut config: Config, flags: &ClusterFlags) -> Config {
     }
     config.accept_invalid_certs |= flags.kube_insecure_skip_tls_verify;
     if let Some(token) = &flags.kube_token {
+        output::hide(token);
         config.auth_info.token = Some(token.clone().into());
     }
     if let Some(user) = &flags.kube_as_user {
@@ -82,9 +87,11 @@ async fn config(settings: &Settings, context: Option<&str>, flags: &ClusterFlags
         if !path.exists() && (paths.len() > 1 || !named) {
             continue;
         }
-        let read = Kubeconfig::read_from(path).map_err(|error| unreadable(path, &error))?;
+        let read = read(path)?;
         whole = Some(match whole {
-            Some(before) => before.merge(read).map_err(|error| unreadable(path, &error))?,
+            Some(before) => before
+                .merge(read)
+                .map_err(|error| unusable(&error, Location::file(path.display().to_string())))?,
             None => read,
         });
     }
@@ -115,27 +122,73 @@ async fn config(settings: &Settings, context: Option<&str>, flags: &ClusterFlags
 /// The administrator's client for the sandbox that runs.
 pub async fn to_sandbox(place: &Place) -> anyhow::Result<Client> {
     let path = place.kubeconfig();
-    let kubeconfig = Kubeconfig::read_from(&path).map_err(|error| unreadable(&path, &error))?;
+    let kubeconfig = read(&path)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Ok(open(config.map_err(|error| unreadable(&path, &error))?)?.client)
+    let at = Location::file(path.display().to_string());
+    Ok(open(config.map_err(|error| unusable(&error, at))?)?.client)
 }
 
 fn open(config: Config) -> anyhow::Result<Connection> {
-    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let address = config.cluster_url.to_string();
+    let server = without_credentials(address.trim_end_matches('/')).into_owned();
     let namespace = config.default_namespace.clone();
     let client = Client::try_from(config)
         .map_err(|error| Problem::error(format!("cannot connect to {server}: {}", chain(&error))))?;
     Ok(Connection { client, server, namespace })
 }
 
-fn unreadable(path: &Path, error: &KubeconfigError) -> Problem {
-    let hint = match error {
-        KubeconfigError::ReadConfig(..) => "check the path; --sandbox needs no kubeconfig",
-        _ => "`kubectl config view` shows what kubectl makes of it",
+/// Reads one kubeconfig file and sees to it that its secrets are shown nowhere.
+fn read(path: &Path) -> Result<Kubeconfig, Problem> {
+    let at = || Location::file(path.display().to_string());
+    let bytes = slipway_problem::read_file(path).map_err(|error| {
+        Problem::error(format!("cannot read the kubeconfig: {error}"))
+            .at(at())
+            .hint("check the path; --sandbox needs no kubeconfig")
+    })?;
+    let kubeconfig = if path.is_file() {
+        // Paths in it start at its directory.
+        Kubeconfig::read_from(path).map_err(|error| unusable(&error, at()))?
+    } else {
+        let text = String::from_utf8_lossy(&bytes);
+        Kubeconfig::from_yaml(&text).map_err(|error| unusable(&error, at()))?
     };
-    Problem::error(format!("cannot use the kubeconfig: {}", chain(error)))
-        .at(Location::file(path.display().to_string()))
-        .hint(hint)
+    hide_secrets(&kubeconfig);
+    Ok(kubeconfig)
+}
+
+/// Registers the credentials of a kubeconfig with the writer of both streams.
+fn hide_secrets(kubeconfig: &Kubeconfig) {
+    let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
+    for user in users {
+        for secret in [&user.token, &user.password, &user.client_key_data].into_iter().flatten() {
+            output::hide(secret.expose_secret());
+        }
+        let provider = user.auth_provider.iter().flat_map(|provider| provider.config.values());
+        // What a login program gets is the user's own business, its secrets among it.
+        let environment = user.exec.iter().filter_map(|exec| exec.env.as_ref()).flatten();
+        let values = environment.filter_map(|variable| variable.get("value"));
+        provider.chain(values).for_each(output::hide);
+    }
+}
+
+/// Says why a kubeconfig cannot be used without a word of what is in it: any line may hold a credential.
+fn unusable(error: &KubeconfigError, at: Location) -> Problem {
+    let (message, at) = match error {
+        KubeconfigError::Parse(error) => {
+            let place = error.location().map(|place| {
+                let number = |value: u64| u32::try_from(value).unwrap_or_default();
+                Location::new(Arc::clone(&at.file), number(place.line()), number(place.column()))
+            });
+            ("it is not the YAML of a kubeconfig".to_owned(), place.unwrap_or(at))
+        }
+        KubeconfigError::ParseClusterUrl(_) => ("the server's address is no address".to_owned(), at),
+        KubeconfigError::ParseProxyUrl(_) => ("the proxy's address is no address".to_owned(), at),
+        KubeconfigError::ParseCertificates(_) => ("its certificates are not in PEM form".to_owned(), at),
+        error => (chain(error), at),
+    };
+    Problem::error(format!("cannot use the kubeconfig: {message}"))
+        .at(at)
+        .hint("`kubectl config view` shows what kubectl makes of it")
 }
 
 fn wrong_context(error: &KubeconfigError, context: Option<&str>, known: &[String]) -> Problem {
@@ -147,7 +200,10 @@ fn wrong_context(error: &KubeconfigError, context: Option<&str>, known: &[String
         (KubeconfigError::CurrentContextNotSet, _) => {
             Problem::error("the kubeconfig names no current context").hint("choose one with --context")
         }
-        _ => Problem::error(format!("cannot use the kubeconfig: {}", chain(error))),
+        _ => {
+            let problem = unusable(error, Location::file(""));
+            Problem { at: None, ..problem }
+        }
     }
 }
 

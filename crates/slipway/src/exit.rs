@@ -37,6 +37,16 @@ impl Exit {
         }
     }
 
+    /// Whether the command did what it was asked to.
+    pub fn is_success(self) -> bool {
+        matches!(self, Self::Done | Self::Changes | Self::Revision)
+    }
+
+    /// The same, or [`Exit::Failed`] of a command that did its work and could not show it.
+    pub fn or_failed(self) -> Self {
+        if self.is_success() { Self::Failed } else { self }
+    }
+
     /// The code for a failure that reached `main`.
     pub fn of(failure: &anyhow::Error) -> Self {
         if failure.downcast_ref::<UsageError>().is_some() { Self::Usage } else { Self::Failed }

@@ -1,13 +1,10 @@
 //! Reading, and replacing, the files the user names.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use slipway_problem::{Location, Problem};
-
-/// Larger files are not ours to read into memory.
-const LARGEST: u64 = 64 << 20;
+use slipway_problem::{LARGEST_FILE, Location, Problem, read_file, read_hint, read_stream};
 
 /// A text file, or standard input when named `-`, with the name to use in messages.
 pub struct Text {
@@ -17,29 +14,8 @@ pub struct Text {
 
 /// Reads a text file or, for `-`, standard input.
 pub fn read_text(path: &Path) -> Result<Text, Problem> {
-    let stdin = path.as_os_str() == "-";
-    let name = if stdin { "<stdin>".to_owned() } else { path.display().to_string() };
-    let at = || Location::file(name.as_str());
-    let mut bytes = Vec::new();
-    let read = if stdin {
-        std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
-    };
-    read.map_err(|error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => "check the path; relative paths start at the current directory",
-            std::io::ErrorKind::PermissionDenied => "check the file's permissions",
-            std::io::ErrorKind::IsADirectory => "name a file, or `-` for standard input",
-            _ => "is it a readable file?",
-        };
-        Problem::error(format!("cannot read the file: {error}")).at(at()).hint(hint)
-    })?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(Problem::error(format!("the file is larger than {} MiB", LARGEST >> 20))
-            .at(at())
-            .hint("is it the right file?"));
-    }
+    let bytes = read_input(path)?;
+    let name = shown(path);
     let text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         let valid = String::from_utf8_lossy(&error.as_bytes()[..offset]).into_owned();
@@ -48,6 +24,31 @@ pub fn read_text(path: &Path) -> Result<Text, Problem> {
             .hint("expected a YAML text file; is this a binary or compressed one?")
     })?;
     Ok(Text { name, text })
+}
+
+/// Reads a file or, for `-`, standard input.
+pub fn read_input(path: &Path) -> Result<Vec<u8>, Problem> {
+    if path.as_os_str() == "-" { read_stdin() } else { read(path) }
+}
+
+/// Reads a file.
+pub fn read(path: &Path) -> Result<Vec<u8>, Problem> {
+    read_file(path).map_err(|error| unreadable(&shown(path), &error))
+}
+
+/// Reads standard input to its end.
+pub fn read_stdin() -> Result<Vec<u8>, Problem> {
+    read_stream(std::io::stdin().lock(), LARGEST_FILE).map_err(|error| unreadable(STDIN, &error))
+}
+
+const STDIN: &str = "<stdin>";
+
+fn shown(path: &Path) -> String {
+    if path.as_os_str() == "-" { STDIN.to_owned() } else { path.display().to_string() }
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Problem {
+    Problem::error(format!("cannot read the file: {error}")).at(Location::file(name)).hint(read_hint(error))
 }
 
 /// Replaces a file's content: after a crash it holds the old text or the new one, nothing between.

@@ -6,31 +6,41 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
+use crate::term::output;
 
-/// Listens for signals as long as it lives.
+/// Listens for signals from the first use to the end of the process.
 pub struct Interrupt {
     token: CancellationToken,
     received: Arc<AtomicU8>,
 }
 
 impl Interrupt {
-    /// Starts listening; must be called inside the runtime.
+    /// Starts listening.
     pub fn listen() -> anyhow::Result<Self> {
         let token = CancellationToken::new();
         let received = Arc::new(AtomicU8::new(0));
-        let mut signals = Signals::new()?;
+        // A thread and a runtime of their own: nothing the work does keeps a signal waiting. They live as long
+        // as the process, because once listened to, a signal does nothing by itself.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut signals = {
+            let _inside = runtime.enter();
+            Signals::new()?
+        };
         let (stop, seen) = (token.clone(), Arc::clone(&received));
-        tokio::spawn(async move {
-            loop {
-                let exit = signals.next().await;
-                if stop.is_cancelled() {
-                    std::process::exit(exit.code().into());
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                loop {
+                    let exit = signals.next().await;
+                    if stop.is_cancelled() && seen.load(Ordering::SeqCst) != 0 {
+                        std::process::exit(exit.code().into());
+                    }
+                    seen.store(exit.code(), Ordering::SeqCst);
+                    stop.cancel();
+                    output::hurry();
+                    say!("stopping: running work may finish; interrupt again to stop at once");
                 }
-                seen.store(exit.code(), Ordering::SeqCst);
-                anstream::eprintln!("stopping: running work may finish; interrupt again to stop at once");
-                stop.cancel();
-            }
-        });
+            });
+        })?;
         Ok(Self { token, received })
     }
 

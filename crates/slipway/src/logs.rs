@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use slipway_event::Redactor;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::term::output;
 
 /// How much to say: `-q` warnings only off, `-v` more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,29 +38,24 @@ impl Verbosity {
     }
 }
 
-/// Starts showing logs; every line passes the redactor.
-pub fn start(verbosity: Verbosity, redactor: &Redactor) {
+/// Starts showing logs, through the writer that masks everything.
+pub fn start(verbosity: Verbosity) {
     let Some(level) = verbosity.level() else { return };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_ansi(false)
-        .with_writer(Redacted(redactor.clone()))
-        .init();
+    tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(Lines).init();
 }
 
-struct Redacted(Redactor);
+struct Lines;
 
-impl<'a> MakeWriter<'a> for Redacted {
+impl MakeWriter<'_> for Lines {
     type Writer = Line;
 
-    fn make_writer(&'a self) -> Line {
-        Line { redactor: self.0.clone(), text: Vec::new() }
+    fn make_writer(&self) -> Line {
+        Line { text: Vec::new() }
     }
 }
 
-/// One log line; masked and written when it is complete.
+/// One log line; written when it is complete.
 struct Line {
-    redactor: Redactor,
     text: Vec<u8>,
 }
 
@@ -76,7 +72,6 @@ impl Write for Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let text = String::from_utf8_lossy(&self.text);
-        let _ = io::stderr().lock().write_all(self.redactor.redact(&text).as_bytes());
+        output::message(&String::from_utf8_lossy(&self.text));
     }
 }

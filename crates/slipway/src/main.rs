@@ -1,5 +1,9 @@
 //! The binary: commands, terminal, configuration, exit codes. No logic of its own.
 
+// First, because it brings the macro `say!`.
+#[macro_use]
+mod term;
+
 mod charts;
 mod cli;
 mod commands;
@@ -13,33 +17,59 @@ mod logs;
 mod reference;
 mod rehearse;
 mod session;
-mod term;
 
 use std::process::ExitCode;
 
 use crate::cli::Cli;
 use crate::exit::Exit;
 use crate::session::Session;
+use crate::term::output::{self, Ending, OutputLost};
+use crate::term::style::{ERROR, paint};
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(report_panic));
     let words: Vec<_> = std::env::args_os().collect();
-    let cli = match Cli::read(&words) {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error),
+    let exit = match Cli::read(&words) {
+        Ok(cli) => run(cli),
+        Err(error) => usage(&error),
     };
-    let result = Session::open(&cli.globals).and_then(|session| commands::run(cli.command, &session));
-    match result {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            term::report::failure(&failure);
-            Exit::of(&failure).into()
+    let exit = match output::finish() {
+        Ending::Written | Ending::Closed => exit,
+        Ending::Failed(error) => {
+            // Unless the command said it already.
+            if exit.is_success() {
+                say!("{} {}", paint(ERROR, "error:"), OutputLost(error));
+            }
+            exit.or_failed()
         }
-    }
+        Ending::Abandoned => exit.or_failed(),
+    };
+    output::finish_messages();
+    exit.into()
+}
+
+fn run(cli: Cli) -> Exit {
+    let result = Session::open(&cli.globals).and_then(|session| commands::run(cli.command, &session));
+    result.unwrap_or_else(|failure| {
+        term::report::failure(&failure);
+        Exit::of(&failure)
+    })
 }
 
 /// Prints what clap has to say: help and version are answers, the rest is a usage error (64).
-fn usage(error: &clap::Error) -> ExitCode {
-    // Nothing is left to be done when the terminal is gone.
-    let _ = error.print();
-    if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
+fn usage(error: &clap::Error) -> Exit {
+    let text = term::escape::mark(&error.render().ansi().to_string());
+    if error.use_stderr() {
+        output::message(&text);
+        return Exit::Usage;
+    }
+    output::print(&text);
+    Exit::Done
+}
+
+/// Says that there is a bug, through the writer that masks and never fails.
+fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+    let message = panic.payload_as_str().unwrap_or("no message");
+    say!("{} this is a bug in slipway: {message}{place}", paint(ERROR, "error:"));
 }

@@ -24,7 +24,8 @@ impl Session {
         term::style::choose(settings.color.value);
         let verbosity = Verbosity::from_flags(globals.verbose, globals.quiet);
         let redactor = Redactor::new();
-        logs::start(verbosity, &redactor);
+        term::output::mask_with(&redactor);
+        logs::start(verbosity);
         Ok(Self { settings, verbosity, redactor })
     }
 
@@ -45,7 +46,7 @@ impl Session {
     /// Starts an event stream shown as the user asked for: JSON lines, a live view, or plain lines.
     pub fn events(&self) -> Events {
         let sink: Arc<dyn Sink> = match self.settings.log_format.value {
-            LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
+            LogFormat::Json => Arc::new(JsonLines::new(term::output::Stderr)),
             LogFormat::Text => term::progress::sink(self.verbosity),
         };
         Events::new(RunId::generate(&SystemClock), Arc::new(SystemClock), self.redactor.clone(), sink)

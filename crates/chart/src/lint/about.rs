@@ -18,7 +18,7 @@ pub(super) fn check(path: &Path, report: &mut Report) {
         return;
     }
     let mut metadata = Metadata::default();
-    let read = std::fs::read(path)
+    let read = slipway_problem::read_file(path)
         .map_err(|error| error.to_string())
         .and_then(|bytes| codec::read(&bytes))
         .and_then(|value| metadata.read(&value).map(|()| value));

@@ -153,14 +153,14 @@ impl Report {
 
 fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, report: &mut Report) {
     let file = path.join("values.yaml");
-    let Ok(bytes) = std::fs::read(&file) else {
+    let Ok(bytes) = slipway_problem::read_file(&file) else {
         report.rule(Severity::Info, "values.yaml", Err("file does not exist".into()));
         return;
     };
     let check = || -> Result<(), String> {
         let defaults =
             codec::read_values(&bytes).map_err(|error| format!("unable to parse YAML: {error}"))?;
-        let schema = std::fs::read(path.join("values.schema.json")).unwrap_or_default();
+        let schema = slipway_problem::read_file(&path.join("values.schema.json")).unwrap_or_default();
         if schema.is_empty() || options.skip_schema_validation {
             return Ok(());
         }

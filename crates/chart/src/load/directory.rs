@@ -13,7 +13,7 @@ const DEEPEST: usize = 128;
 
 /// Reads every file of the chart, in lexical order per directory, following symbolic links.
 pub(super) fn read(root: &Path, limits: &Limits, notices: &mut Notices) -> Result<Vec<File>, String> {
-    let ignore = match fs::read(root.join(".helmignore")) {
+    let ignore = match slipway_problem::read_file(&root.join(".helmignore")) {
         Ok(bytes) => Ignore::parse(&String::from_utf8_lossy(&bytes))?,
         Err(_) => Ignore::parse("")?,
     };
@@ -120,7 +120,7 @@ fn contents(file: &mut fs::File, length: usize) -> io::Result<Arc<[u8]>> {
     }
     // Not as long as it was said to be, or to be shortened.
     let mut rest = data[..filled].to_vec();
-    file.read_to_end(&mut rest)?;
+    file.take(slipway_problem::LARGEST_FILE).read_to_end(&mut rest)?;
     Ok(strip_bom(rest).into())
 }
 

@@ -194,7 +194,8 @@ impl Loader<'_> {
                 self.limits.archive
             ));
         }
-        let bytes = std::fs::read(path).map_err(|error| go_io("open", path, &error))?;
+        let bytes = slipway_problem::read_file_within(path, self.limits.archive)
+            .map_err(|error| go_io("open", path, &error))?;
         if bytes.get(..3) != Some(&[0x1f, 0x8b, 0x08]) {
             let name = path.display().to_string();
             return Err(if name.ends_with(".yml") || name.ends_with(".yaml") {

@@ -57,7 +57,8 @@ impl Home {
     /// The index of a repository as last fetched.
     pub fn cached_index(&self, name: &str) -> Result<Index, Error> {
         let path = self.index_path(name);
-        let bytes = fs::read(&path).map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
+        let bytes = slipway_problem::read_file(&path)
+            .map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
         Index::parse(&bytes, &path.display().to_string(), &mut Notices::new())
     }
 
@@ -109,7 +110,7 @@ impl Home {
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    match fs::read(path) {
+    match slipway_problem::read_file(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::Publish(go_io("open", path, &error))),

@@ -321,7 +321,8 @@ impl Remote {
                 return Ok(None);
             }
             let path = Path::new(path);
-            let bytes = fs::read(path).map_err(|error| Error::Publish(go_io("open", path, &error)))?;
+            let bytes = slipway_problem::read_file(path)
+                .map_err(|error| Error::Publish(go_io("open", path, &error)))?;
             Ok(Some(bytes))
         };
         let identity = match (read(&repository.cert_file)?, read(&repository.key_file)?) {

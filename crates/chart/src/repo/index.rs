@@ -130,8 +130,8 @@ impl Index {
             for name in names(&inside, |path| path.extension().is_some_and(|kind| kind == "tgz"))? {
                 let path = inside.join(&name);
                 let Ok(chart) = Chart::load(path.as_path(), &LoadOptions::default()) else { continue };
-                let bytes =
-                    std::fs::read(&path).map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
+                let bytes = slipway_problem::read_file(&path)
+                    .map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
                 let parts = [base.trim_end_matches('/'), &folder, &name];
                 let url: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
                 index.add(Entry {

@@ -40,6 +40,11 @@ impl SecretFiles {
         Ok(Self(files))
     }
 
+    /// Every file's content, so that it can be masked where it must not show.
+    pub fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.values().map(Vec::as_slice)
+    }
+
     /// One file's content; the error lists what there is.
     pub fn get(&self, path: &str) -> Result<&[u8], Error> {
         if path.starts_with('/') {

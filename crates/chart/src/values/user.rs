@@ -32,7 +32,8 @@ pub struct UserValues {
 impl UserValues {
     /// Adds a values file by path.
     pub fn read_file(&mut self, path: &Path) -> Result<(), Error> {
-        let content = std::fs::read(path).map_err(|error| Error::Values(go_io("open", path, &error)))?;
+        let content =
+            slipway_problem::read_file(path).map_err(|error| Error::Values(go_io("open", path, &error)))?;
         self.files.push((path.display().to_string(), content));
         Ok(())
     }
@@ -91,7 +92,7 @@ impl UserValues {
                 Some((_, content)) => content.clone(),
                 None => {
                     let path = Path::new(path);
-                    std::fs::read(path).map_err(|error| go_io("open", path, &error))?
+                    slipway_problem::read_file(path).map_err(|error| go_io("open", path, &error))?
                 }
             };
             Ok(String::from_utf8(bytes)

@@ -58,6 +58,11 @@ impl Matcher {
         Cow::Owned(masked)
     }
 
+    /// Whether a text is a secret from beginning to end, and one that is no common word.
+    pub(super) fn is_secret(&self, text: &str) -> bool {
+        self.find(text.as_bytes(), 0).first().is_some_and(|found| *found == (0..text.len()))
+    }
+
     /// The places at or after `from` to mask, in order.
     pub(super) fn find(&self, text: &[u8], mut from: usize) -> Vec<Range<usize>> {
         let Some(automaton) = &self.automaton else { return Vec::new() };

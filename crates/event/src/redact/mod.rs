@@ -3,6 +3,7 @@
 //! A registered value is found raw and in the encodings it travels in (`forms`), in whole texts, in
 //! JSON trees and across the chunk boundaries of a stream (`stream`).
 
+mod address;
 mod forms;
 mod matcher;
 mod stream;
@@ -12,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
+pub use address::without_credentials;
 use matcher::Matcher;
 pub use stream::RedactingWriter;
 
@@ -73,9 +75,9 @@ impl Redactor {
         coverage
     }
 
-    /// Masks every registered secret in a text.
+    /// Masks every registered secret in a text, and the credentials of every address.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.matcher().map_or(Cow::Borrowed(text), |matcher| matcher.redact(text))
+        mask(self.matcher().as_deref(), text)
     }
 
     /// Masks in place; leaves a clean text untouched.
@@ -87,31 +89,42 @@ impl Redactor {
         *text = masked;
     }
 
-    /// Masks every string of a JSON tree, keys included. Numbers and shape stay, so the result is
-    /// always as valid as what came in.
-    pub fn redact_json(&self, value: &mut serde_json::Value) {
-        let Some(matcher) = self.matcher() else { return };
+    /// Masks every string of a JSON tree, keys included, and numbers that are secrets, and tells whether it
+    /// masked anything. The shape stays, so the result is always as valid as what came in.
+    pub fn redact_json(&self, value: &mut serde_json::Value) -> bool {
+        let matcher = self.matcher();
+        let matcher = matcher.as_deref();
+        let mut found = false;
         let mut pending = vec![value];
         while let Some(value) = pending.pop() {
             match value {
                 serde_json::Value::String(text) => {
-                    if let Cow::Owned(masked) = matcher.redact(text) {
+                    if let Cow::Owned(masked) = mask(matcher, text) {
                         *text = masked;
+                        found = true;
+                    }
+                }
+                serde_json::Value::Number(number) => {
+                    if matcher.is_some_and(|matcher| matcher.is_secret(&number.to_string())) {
+                        *value = MASK.into();
+                        found = true;
                     }
                 }
                 serde_json::Value::Array(items) => pending.extend(items),
                 serde_json::Value::Object(fields) => {
-                    if fields.keys().any(|key| matches!(matcher.redact(key), Cow::Owned(_))) {
+                    if fields.keys().any(|key| matches!(mask(matcher, key), Cow::Owned(_))) {
                         *fields = std::mem::take(fields)
                             .into_iter()
-                            .map(|(key, value)| (matcher.redact(&key).into_owned(), value))
+                            .map(|(key, value)| (mask(matcher, &key).into_owned(), value))
                             .collect();
+                        found = true;
                     }
                     pending.extend(fields.values_mut());
                 }
                 _ => {}
             }
         }
+        found
     }
 
     /// Wraps a writer so that secrets are masked even when they are written in pieces.
@@ -136,6 +149,14 @@ impl Redactor {
             secrets.matcher = Some(Arc::new(built));
         }
         secrets.matcher.clone()
+    }
+}
+
+/// Masks what is registered, then what is recognised by its place in an address.
+fn mask<'a>(matcher: Option<&Matcher>, text: &'a str) -> Cow<'a, str> {
+    match matcher.map_or(Cow::Borrowed(text), |matcher| matcher.redact(text)) {
+        Cow::Borrowed(text) => without_credentials(text),
+        Cow::Owned(text) => Cow::Owned(without_credentials(&text).into_owned()),
     }
 }
 

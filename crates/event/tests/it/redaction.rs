@@ -76,14 +76,26 @@ fn json_keeps_its_shape() {
         "hunter2secret": ["x hunter2secret y", 12345678, null],
         "nested": {"k": "a\"b\\c\nd", "n": "12345678"},
     });
-    redactor.redact_json(&mut value);
+    assert!(redactor.redact_json(&mut value), "something was masked");
+    assert!(!redactor.redact_json(&mut serde_json::json!({"clean": [1, "x"]})));
     assert_eq!(
         value,
-        serde_json::json!({"***": ["x *** y", 12345678, null], "nested": {"k": "***", "n": "***"}})
+        serde_json::json!({"***": ["x *** y", "***", null], "nested": {"k": "***", "n": "***"}})
     );
     let text = serde_json::to_string(&serde_json::json!({"v": "a\"b\\c\nd", "w": "z"})).unwrap();
     let masked = redactor.redact(&text).into_owned();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&masked).unwrap()["v"], "***");
+}
+
+#[test]
+fn credentials_of_addresses_are_masked_without_being_registered() {
+    for redactor in [Redactor::new(), redactor(&["hunter2"])] {
+        let text = "get https://bob:swordfish@host/x?token=abc: no";
+        assert_eq!(redactor.redact(text), "get https://***@host/x?token=***: no");
+        let mut value = serde_json::json!({"url": "https://bob:swordfish@host/"});
+        assert!(redactor.redact_json(&mut value));
+        assert_eq!(value["url"], "https://***@host/");
+    }
 }
 
 #[test]
@@ -101,9 +113,12 @@ fn events_are_clean_before_any_sink_sees_them() {
         done: None,
         total: None,
     });
-    events.send(Event::Warning { problem: slipway_problem::Problem::error("hunter2").hint("not hunter2") });
+    let problem = slipway_problem::Problem::error("hunter2").hint("not hunter2");
+    let at = slipway_problem::Location::file("https://bob:hunter2@host/values.yaml");
+    events.send(Event::Warning { problem: problem.at(at) });
     let text = serde_json::to_string(&memory.drain()).unwrap();
-    assert!(!text.contains("hunter2") && text.matches("***").count() == 4, "{text}");
+    assert!(!text.contains("hunter2") && !text.contains("bob"), "{text}");
+    assert_eq!(text.matches("***").count(), 5, "{text}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! last line is cut off when the journal is opened, anything unreadable before it is an error.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,6 +53,9 @@ struct Parsed {
     end: usize,
 }
 
+/// The largest journal that is read: far beyond what the largest graph writes.
+const LARGEST: u64 = 1 << 30;
+
 impl FileJournal {
     /// Opens a journal, or starts one, readable by its owner alone. Fails if another process has it open.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
@@ -65,14 +68,17 @@ impl FileJournal {
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(failed("open"))?;
+        let file = options.open(&path).map_err(failed("open"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(JournalError::Locked { path }),
             Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed("read"))?;
+        if !file.metadata().is_ok_and(|about| about.is_file()) {
+            let message = "it is no ordinary file";
+            return Err(failed("use")(io::Error::new(io::ErrorKind::InvalidInput, message)));
+        }
+        let bytes = slipway_problem::read_stream(&file, LARGEST).map_err(failed("read"))?;
         let Parsed { graph, records, end } = parse(&path, &bytes)?;
         if end < bytes.len() {
             file.set_len(end as u64).and_then(|()| file.sync_all()).map_err(failed("repair"))?;
@@ -88,7 +94,7 @@ impl FileJournal {
     /// every whole record.
     pub fn read(path: impl AsRef<Path>) -> Result<(Option<Fingerprint>, Vec<Record>), JournalError> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|source| JournalError::Io {
+        let bytes = slipway_problem::read_file_within(path, LARGEST).map_err(|source| JournalError::Io {
             path: path.to_owned(),
             doing: "read",
             source: Arc::new(source),

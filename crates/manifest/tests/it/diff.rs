@@ -106,6 +106,9 @@ fn secrets_never_show() {
         "{:?}",
         shown(&result)
     );
+    let run = Redactor::per_run().placeholder(&json!("x"));
+    assert_eq!(run, Redactor::per_run().placeholder(&json!("x")), "the same throughout a run");
+    assert_ne!(run, Redactor::new(Vec::new()).placeholder(&json!("x")), "and salted");
     let other_key = Redactor::new(*b"other");
     assert_ne!(other_key.placeholder(&json!("x")), Redactor::new(*b"key").placeholder(&json!("x")));
     assert_eq!(

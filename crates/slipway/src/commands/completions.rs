@@ -1,12 +1,11 @@
 //! `slipway completions SHELL`
 
-use std::io::Write;
-
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::cli::Cli;
 use crate::exit::Exit;
+use crate::term::show;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -17,6 +16,6 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "slipway", &mut script);
-    std::io::stdout().lock().write_all(&script)?;
+    show::data(script)?;
     Ok(Exit::Done)
 }

@@ -1,15 +1,16 @@
 //! Flags several commands share, under Helm's names.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use slipway_chart::net::{Access, Home, Login, Remote, wait};
 use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
 
 use crate::charts::{self, ChartRequest};
+use crate::files;
 use crate::helm;
 use crate::logs::Verbosity;
 use crate::session::Session;
+use crate::term::output;
 
 /// Where a chart comes from when its name is not a path: `REPO/NAME`, `oci://…`, an address, or a name
 /// with `--repo`.
@@ -137,6 +138,7 @@ impl TlsFlags {
 
 impl AccessFlags {
     pub fn access(&self) -> Access {
+        self.password.iter().for_each(output::hide);
         let login = (self.username.is_some() || self.password.is_some()).then(|| Login {
             username: self.username.clone().unwrap_or_default(),
             password: self.password.clone().unwrap_or_default(),
@@ -202,7 +204,7 @@ pub fn default_keyring() -> PathBuf {
 pub fn notes(notes: &[String], session: &Session) {
     if session.verbosity > Verbosity::Quiet {
         for note in notes {
-            anstream::eprintln!("{note}");
+            say!("{note}");
         }
     }
 }
@@ -254,11 +256,7 @@ impl ValueFlags {
         };
         for file in &self.values {
             if file == "-" {
-                let mut content = Vec::new();
-                std::io::stdin()
-                    .lock()
-                    .read_to_end(&mut content)
-                    .map_err(|error| Error::Values(format!("cannot read standard input: {error}")))?;
+                let content = files::read_stdin().map_err(|problem| Error::Values(problem.to_string()))?;
                 values.files.push((file.clone(), content));
             } else if slipway_chart::is_address(file) {
                 values.files.push((file.clone(), wait(access.remote().get(file))?));

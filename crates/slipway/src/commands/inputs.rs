@@ -1,6 +1,5 @@
 //! What a chart is rendered with besides plain values: encrypted values and files, a post-renderer.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +14,8 @@ use slipway_release::source::Filter;
 
 use super::chart::secret::KeyFlag;
 use super::host::RenderHost;
+use crate::files;
+use crate::term::output;
 
 /// Encrypted values and files of werf and Nelm.
 #[derive(Debug, Default, clap::Args)]
@@ -35,18 +36,18 @@ pub struct SecretFlags {
 impl SecretFlags {
     /// Puts encrypted values among the user's and makes secret files readable. The chart's own
     /// `secret-values.yaml` stands under `-f`, files the user names above it, `--set` over all.
-    /// Gives what was decrypted, so that it can be masked.
+    /// What was decrypted is shown nowhere but where it was asked for.
     pub fn decrypt(
         &self,
         chart: &Chart,
         user: &mut UserValues,
         host: &mut RenderHost,
         notices: &mut Notices,
-    ) -> anyhow::Result<Vec<String>> {
+    ) -> anyhow::Result<()> {
         let own = chart.files.iter().find(|file| file.name == "secret-values.yaml");
         let has_files = chart.files.iter().any(|file| file.name.starts_with("secret/"));
         if own.is_none() && !has_files && self.secret_values.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let key = if self.no_decrypt_secrets { None } else { self.key.find()? };
         let Some(key) = key else {
@@ -63,36 +64,38 @@ impl SecretFlags {
             if !self.no_decrypt_secrets && own.is_some() {
                 notices.push(Notice("secret-values.yaml is left out: there is no secret key".into()));
             }
-            return Ok(Vec::new());
+            return Ok(());
         };
-        let mut learned = Vec::new();
-        let mut plain = |name: &str, bytes: &[u8]| -> anyhow::Result<(String, Vec<u8>)> {
+        let plain = |name: &str, bytes: &[u8]| -> anyhow::Result<(String, Vec<u8>)> {
             let failed = || format!("decrypt {name}");
             let text = std::str::from_utf8(bytes).with_context(failed)?;
             let values = secret::decrypt_to_map(text, &key).with_context(failed)?;
-            leaves(&Value::Object(values.clone()), &mut learned);
+            hide_leaves(&Value::Object(values.clone()));
             Ok((name.to_owned(), serde_json::to_vec(&values)?))
         };
         if let Some(own) = own {
             user.files.insert(0, plain(&own.name, &own.data)?);
         }
         for path in &self.secret_values {
-            let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+            let bytes = files::read(path)?;
             user.files.push(plain(&path.display().to_string(), &bytes)?);
         }
         if has_files {
-            host.secret_files = Some(SecretFiles::of(chart, &key)?);
+            let files = SecretFiles::of(chart, &key)?;
+            files.contents().for_each(output::hide);
+            host.secret_files = Some(files);
         }
-        Ok(learned)
+        Ok(())
     }
 }
 
-/// Every text in a tree of values.
-fn leaves(value: &Value, all: &mut Vec<String>) {
+/// Registers every text and number in a tree of values as a secret.
+fn hide_leaves(value: &Value) {
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
         match value {
-            Value::String(text) => all.push(text.clone()),
+            Value::String(text) => output::hide(text),
+            Value::Number(number) => output::hide(number.to_string()),
             Value::Array(items) => pending.extend(items),
             Value::Object(fields) => pending.extend(fields.values()),
             _ => {}

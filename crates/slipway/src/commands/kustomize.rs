@@ -148,7 +148,7 @@ fn change(
 pub fn print(directory: &Path, options: &BuildOptions) -> anyhow::Result<Exit> {
     let built = build(directory, options)?;
     for warning in &built.warnings {
-        anstream::eprint!("{}", report::render(warning));
+        report::show(warning);
     }
     show::print(&built.to_yaml())?;
     Ok(Exit::Done)

@@ -59,7 +59,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let (text, last) = lint::to_text(&reports, &options);
     show::print(&text)?;
     if reports.iter().any(|report| report.failed(&options)) {
-        anstream::eprintln!("error: {last}");
+        say!("error: {last}");
         return Ok(Exit::Failed);
     }
     if !options.quiet {

@@ -1,11 +1,10 @@
 //! `slipway reference`: the source of the generated pages under `docs/reference`.
 
-use std::io::Write;
-
 use clap::ValueEnum;
 
 use super::graph;
 use crate::exit::Exit;
+use crate::term::show;
 use crate::{config, reference};
 
 #[derive(Debug, clap::Args)]
@@ -36,6 +35,6 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",
         Page::GraphSchema => serde_json::to_string_pretty(&graph::schema())? + "\n",
     };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    show::data(text)?;
     Ok(Exit::Done)
 }

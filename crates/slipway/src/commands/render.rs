@@ -1,9 +1,8 @@
 //! `slipway render [NAME] SOURCE`: what a source becomes, on standard output.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -221,7 +220,7 @@ fn chart(
     });
     if session.verbosity > crate::logs::Verbosity::Quiet {
         for notice in &notices {
-            anstream::eprintln!("{notice}");
+            say!("{notice}");
         }
     }
     result.map(|()| Exit::Done)
@@ -292,7 +291,7 @@ fn print(
         let directory = if args.release_name { directory.join(&options.name) } else { directory.clone() };
         return write_files(&rendered, options, &directory);
     }
-    let written = write(&rendered.template_output(options)?);
+    let written = show::data(rendered.template_output(options)?.concat());
     // Not taken apart at the end: the process is about to give everything back at once.
     std::mem::forget(rendered);
     written
@@ -326,16 +325,6 @@ fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -
         show::print(&format!("wrote {}\n", path.display()))?;
     }
     show::print("\n")
-}
-
-/// Writes bytes as they are; a reader that went away is no failure.
-fn write(pieces: &[Cow<'_, [u8]>]) -> anyhow::Result<()> {
-    let mut out = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
-    let written = pieces.iter().try_for_each(|piece| out.write_all(piece));
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
-    }
 }
 
 fn explain_field(

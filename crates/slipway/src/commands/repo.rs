@@ -13,8 +13,8 @@ use crate::exit::Exit;
 use crate::files;
 use crate::helm;
 use crate::session::Session;
-use crate::term::show;
 use crate::term::table::Table;
+use crate::term::{output, show};
 
 /// Chart repositories; the same files as Helm's, so both see the same
 #[derive(Debug, clap::Args)]
@@ -99,7 +99,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Command::Index { directory, url, merge, json } => {
             let mut index = Index::of_directory(directory, url, &now())?;
             if let Some(path) = merge.as_ref().filter(|path| path.exists()) {
-                let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+                let bytes = files::read(path)?;
                 index.merge(Index::parse(&bytes, &path.display().to_string(), &mut Notices::new())?);
             }
             let text = if *json { index.to_json_text() } else { index.to_yaml() };
@@ -119,6 +119,7 @@ fn add(args: &Add) -> anyhow::Result<()> {
         bail!("repository name ({name}) contains '/', please specify a different name without '/'");
     }
     let password = if args.password_stdin { Some(password_from_stdin()?) } else { args.password.clone() };
+    password.iter().for_each(output::hide);
     let path = |path: &Option<PathBuf>| -> anyhow::Result<String> {
         Ok(match path {
             Some(path) => std::path::absolute(path)?.display().to_string(),
@@ -155,7 +156,9 @@ fn add(args: &Add) -> anyhow::Result<()> {
 pub fn password_from_stdin() -> anyhow::Result<String> {
     let mut text = String::new();
     std::io::stdin().lock().take(1 << 16).read_to_string(&mut text).context("read standard input")?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+    let password = text.trim_end_matches(['\r', '\n']).to_owned();
+    output::hide(&password);
+    Ok(password)
 }
 
 fn list(session: &Session) -> anyhow::Result<()> {

@@ -1,8 +1,15 @@
-//! How things look on a terminal.
+//! Everything that is shown: the one writer for both streams, and how things look.
 
+// First, because it brings the macro `say!`.
+#[macro_use]
+pub mod output;
+
+mod channel;
 pub mod diff;
+pub mod escape;
 pub mod progress;
 pub mod report;
+mod screen;
 pub mod show;
 pub mod style;
 pub mod table;

@@ -5,12 +5,14 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use slipway_event::{Event, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Sink, Totals};
 
 use crate::logs::Verbosity;
-use crate::term::report;
+use crate::term::escape::{Colors, Controls, settle};
+use crate::term::screen::Screen;
 use crate::term::style::{BOLD, DIM, ERROR, GOOD, WARNING, paint};
+use crate::term::{output, report};
 
 /// The sink that suits standard error.
 pub fn sink(verbosity: Verbosity) -> Arc<dyn Sink> {
@@ -31,7 +33,7 @@ impl Sink for Quiet {
         if let Event::NodeFinished { status: NodeStatus::Failed, .. } = &record.event
             && let Some(line) = line(&record.event, Verbosity::Quiet)
         {
-            anstream::eprintln!("{line}");
+            say!("{line}");
         }
     }
 }
@@ -42,7 +44,7 @@ struct Plain(Teller);
 impl Sink for Plain {
     fn take(&self, record: &Record) {
         if let Some(line) = self.0.line(&record.event) {
-            anstream::eprintln!("{line}");
+            say!("{line}");
         }
     }
 }
@@ -242,6 +244,11 @@ fn seconds(milliseconds: u64) -> String {
     }
 }
 
+/// A text that takes one row and moves no cursor.
+fn one_row(text: &str) -> String {
+    settle(&text.replace(['\n', '\t'], " "), Colors::Drop, Controls::Show)
+}
+
 /// How many running nodes are shown; a screen is not higher than that and some logs.
 const ROWS: usize = 12;
 
@@ -261,16 +268,18 @@ struct LiveState {
 
 impl Live {
     fn new(verbosity: Verbosity) -> Self {
-        Self { teller: Teller::new(verbosity), bars: MultiProgress::new(), state: Mutex::default() }
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(Screen::default()), 20);
+        Self {
+            teller: Teller::new(verbosity),
+            bars: MultiProgress::with_draw_target(target),
+            state: Mutex::default(),
+        }
     }
 
     fn say(&self, event: &Event) {
         if let Some(line) = self.teller.line(event) {
-            // indicatif writes to the terminal itself, so colours are settled here.
-            let line = match anstream::AutoStream::choice(&std::io::stderr()) {
-                anstream::ColorChoice::Never => anstream::adapter::strip_str(&line).to_string(),
-                _ => line,
-            };
+            // The view draws on the terminal itself, so the line is settled here.
+            let line = settle(&line, output::colors(&std::io::stderr()), Controls::Show);
             // A terminal that is gone shows nothing; the run goes on.
             let _ = self.bars.println(line);
         }
@@ -281,7 +290,7 @@ impl Live {
         if let Ok(style) = ProgressStyle::with_template("  {spinner} {wide_msg} {elapsed:.dim}") {
             bar.set_style(style);
         }
-        bar.set_message(node.to_owned());
+        bar.set_message(one_row(node));
         bar.enable_steady_tick(Duration::from_millis(100));
         bar
     }
@@ -334,7 +343,7 @@ impl Sink for Live {
                     .get(id)
                     .into_iter()
                     .flatten()
-                    .for_each(|bar| bar.set_message(format!("{id}: {rest}")));
+                    .for_each(|bar| bar.set_message(one_row(&format!("{id}: {rest}"))));
             }
             Event::NodeFinished { node, .. } if owner(node).is_some() => self.say(&record.event),
             Event::NodeStarted { node, .. } => {
@@ -360,7 +369,7 @@ impl Sink for Live {
                 // Told so that the end of the waiting is worth a line.
                 let _ = self.teller.line(&record.event);
                 if let Some(Some(bar)) = state.running.get(node) {
-                    bar.set_message(format!("{node}: {message}"));
+                    bar.set_message(one_row(&format!("{node}: {message}")));
                 }
             }
             Event::RunFinished { .. } => {
@@ -380,7 +389,7 @@ mod tests {
     use super::*;
 
     fn plain(event: &Event) -> String {
-        anstream::adapter::strip_str(&line(event, Verbosity::Normal).unwrap_or_default()).to_string()
+        settle(&line(event, Verbosity::Normal).unwrap_or_default(), Colors::Drop, Controls::Show)
     }
 
     #[test]

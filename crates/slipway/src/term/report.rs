@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use slipway_problem::{Problem, Problems, Severity};
 
 use crate::exit::UsageError;
+use crate::term::output;
 use crate::term::style::{self, DIM, ERROR, HINT, WARNING, paint};
 
 /// Says on standard error why the command failed.
@@ -16,18 +17,23 @@ pub fn failure(failure: &anyhow::Error) {
         return problems_report(problems);
     }
     if let Some(problem) = failure.downcast_ref::<Problem>() {
-        return anstream::eprint!("{}", render(problem));
+        return show(problem);
     }
-    anstream::eprintln!("{} {failure:#}", paint(ERROR, "error:"));
+    say!("{} {failure:#}", paint(ERROR, "error:"));
+}
+
+/// Says on standard error what is wrong, and where.
+pub fn show(problem: &Problem) {
+    output::message(&render(problem));
 }
 
 fn problems_report(problems: &Problems) {
     for problem in problems {
-        anstream::eprint!("{}", render(problem));
+        show(problem);
     }
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     if errors > 1 {
-        anstream::eprintln!("{} {errors} errors", paint(ERROR, "error:"));
+        say!("{} {errors} errors", paint(ERROR, "error:"));
     }
 }
 
@@ -39,7 +45,7 @@ pub fn render(problem: &Problem) -> String {
         Severity::Note => style::BOLD,
     };
     let mut text = paint(style, format!("{}:", problem.severity));
-    let _ = write!(text, " {}", printable(&problem.message));
+    let _ = write!(text, " {}", problem.message);
     if let Some(code) = &problem.code {
         let _ = write!(text, " [{code}]");
     }
@@ -52,21 +58,12 @@ pub fn render(problem: &Problem) -> String {
             let before: String = line.chars().take((at.column.max(1) - 1) as usize).collect();
             let indent: String = before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
             let _ = writeln!(text, "{margin} {bar}");
-            let _ = writeln!(text, "{} {bar} {}", paint(DIM, at.line), printable(line));
+            let _ = writeln!(text, "{} {bar} {}", paint(DIM, at.line), line);
             let _ = writeln!(text, "{margin} {bar} {indent}{}", paint(style, "^"));
         }
     }
     if let Some(hint) = &problem.hint {
-        let _ = writeln!(text, "  {} {}", paint(HINT, "hint:"), printable(hint));
+        let _ = writeln!(text, "  {} {}", paint(HINT, "hint:"), hint);
     }
     text
-}
-
-/// Keeps control characters of a user's file from reaching the terminal.
-fn printable(text: &str) -> String {
-    let harmless = |c: char| !c.is_control() || c == '\n' || c == '\t';
-    if text.chars().all(harmless) {
-        return text.to_owned();
-    }
-    text.chars().map(|c| if harmless(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }

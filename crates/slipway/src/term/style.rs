@@ -1,8 +1,9 @@
-//! Colours, used sparingly; anstream drops them where they do not belong.
+//! Colours, used sparingly; the writer drops them where they do not belong.
 
 use anstyle::{AnsiColor, Style};
 
 use crate::cli::Color;
+use crate::term::escape::mark;
 
 pub const BOLD: Style = Style::new().bold();
 pub const DIM: Style = Style::new().dimmed();
@@ -23,7 +24,7 @@ pub fn choose(color: Color) {
     choice.write_global();
 }
 
-/// Wraps `text` in a style.
+/// Wraps `text` in a style, which stays a mark until the stream is known.
 pub fn paint(style: Style, text: impl std::fmt::Display) -> String {
-    format!("{style}{text}{style:#}")
+    mark(&style.render().to_string()) + &text.to_string() + &mark(&style.render_reset().to_string())
 }

@@ -4,6 +4,8 @@ mod bad_input;
 mod charts;
 mod config;
 mod graph;
+#[cfg(unix)]
+mod output;
 mod release;
 mod run;
 mod runbook;

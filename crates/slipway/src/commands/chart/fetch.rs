@@ -13,10 +13,11 @@ use crate::cli::Output;
 use crate::commands::flags::{SourceFlags, TlsFlags, notes};
 use crate::commands::repo::password_from_stdin;
 use crate::exit::Exit;
+use crate::files;
 use crate::helm;
 use crate::session::Session;
-use crate::term::show;
 use crate::term::table::Table;
+use crate::term::{output, show};
 
 #[derive(Debug, clap::Args)]
 pub struct Pull {
@@ -74,7 +75,7 @@ fn unpack(chart: &Chart, archive: &Path, target: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         bail!("failed to untar: a file or directory with the name {} already exists", folder.display());
     }
-    let bytes = fs::read(archive).with_context(|| format!("read {}", archive.display()))?;
+    let bytes = files::read(archive)?;
     for file in slipway_chart::unpack(&bytes)? {
         let path = folder.join(&file.name);
         let failed = || format!("write {}", path.display());
@@ -105,8 +106,8 @@ pub fn push(args: &Push) -> anyhow::Result<Exit> {
         bail!("scheme prefix missing from remote (e.g. \"oci://\")");
     }
     let chart = Chart::load(args.chart.as_path(), &LoadOptions::default())?;
-    let bytes = fs::read(&args.chart).with_context(|| format!("read {}", args.chart.display()))?;
-    let provenance = fs::read(format!("{}.prov", args.chart.display())).ok();
+    let bytes = files::read(&args.chart)?;
+    let provenance = slipway_problem::read_file(Path::new(&format!("{}.prov", args.chart.display()))).ok();
     let remote = helm::remote(args.tls.access());
     let host = Reference::parse(&format!("{}/{}", args.remote.trim_end_matches('/'), chart.name()))?.host;
     let credentials = remote.credentials(&host)?;
@@ -166,10 +167,9 @@ pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<
     for repository in known {
         match home.cached_index(&repository.name) {
             Ok(index) => indexes.push((repository.name, index)),
-            Err(_) => anstream::eprintln!(
-                "WARNING: Repo {:?} is corrupt or missing. Try 'slipway repo update'.",
-                repository.name
-            ),
+            Err(_) => {
+                say!("WARNING: Repo {:?} is corrupt or missing. Try 'slipway repo update'.", repository.name)
+            }
         }
     }
     let options = SearchOptions {
@@ -255,6 +255,7 @@ pub fn registry(command: &Registry) -> anyhow::Result<Exit> {
                 Some(password) => password.clone(),
                 None => password_from_stdin()?,
             };
+            output::hide(&password);
             let login = Login { username: args.username.clone().unwrap_or_default(), password };
             let mut access = Access { login: Some(login.clone()), ..args.tls.access() };
             access.insecure_skip_tls_verify |= args.insecure;
@@ -263,14 +264,14 @@ pub fn registry(command: &Registry) -> anyhow::Result<Exit> {
             let client = remote.client(&Repository::default())?;
             wait(net::check_login(&client, host, &login))?;
             remote.home.change_credentials(|credentials| credentials.insert(host, &login))?;
-            anstream::eprintln!("Login Succeeded");
+            say!("Login Succeeded");
         }
         Registry::Logout { host } => {
             let host = host.strip_prefix("oci://").unwrap_or(host);
             if !helm::home().change_credentials(|credentials| credentials.remove(host))? {
                 bail!("not logged in to {host}");
             }
-            anstream::eprintln!("Removing login credentials for {host}");
+            say!("Removing login credentials for {host}");
         }
     }
     Ok(Exit::Done)

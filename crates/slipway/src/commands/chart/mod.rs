@@ -5,7 +5,6 @@ pub mod secret;
 pub mod verify;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -152,9 +151,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
                 ShownPart::Crds => Part::Crds,
                 ShownPart::All => Part::All,
             };
-            std::io::stdout()
-                .lock()
-                .write_all(&slipway_chart::show(&load(&source.locate(chart, session)?)?, part)?)?;
+            show::data(slipway_chart::show(&load(&source.locate(chart, session)?)?, part)?)?;
         }
         Command::Package(args) => package(args)?,
         Command::Verify { chart, keyring } => {

@@ -1,17 +1,16 @@
 //! `slipway chart secret`: keys, encrypted values and files in the format of werf and Nelm.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use anyhow::{Context, bail};
 use slipway_chart::secret::{self, Key};
-use slipway_problem::Problem;
+use slipway_problem::{Problem, read_file, read_text_file};
 
 use crate::files;
 use crate::helm;
-use crate::term::show;
+use crate::term::{output, show};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -91,11 +90,13 @@ impl KeyFlag {
             .or_else(|| variable("SLIPWAY_SECRET_KEY"))
             .or_else(|| variable("NELM_SECRET_KEY"))
             .or_else(|| variable("WERF_SECRET_KEY"));
-        given.or_else(|| {
+        let found = given.or_else(|| {
             let places =
                 [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
-            places.iter().find_map(|path| fs::read_to_string(path).ok())
-        })
+            places.iter().find_map(|path| read_text_file(path).ok())
+        });
+        found.iter().for_each(|key| output::hide(key.trim()));
+        found
     }
 
     /// The key, from wherever it is kept; none if it is nowhere.
@@ -142,7 +143,7 @@ fn text(bytes: &[u8]) -> anyhow::Result<&str> {
 
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
-        Command::Key(KeyCommand::Create) => show::print(&format!("{}\n", Key::generate())),
+        Command::Key(KeyCommand::Create) => show::data(format!("{}\n", Key::generate())),
         Command::Key(KeyCommand::Rotate { files, chart, old_secret_key, key }) => {
             rotate(chart, files, &Key::parse(old_secret_key)?, &key.need()?)
         }
@@ -164,22 +165,16 @@ fn pass(
     change: impl FnOnce(&[u8], &Key) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<()> {
     let key = through.key.need()?;
-    let bytes = if through.file.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
-        bytes
-    } else {
-        fs::read(&through.file).with_context(|| format!("read {}", through.file.display()))?
-    };
+    let bytes = files::read_input(&through.file)?;
     let changed = change(&bytes, &key)?;
     match &through.save_output_to {
         Some(path) => files::replace(path, &changed),
-        None => Ok(std::io::stdout().lock().write_all(&changed)?),
+        None => show::data(changed),
     }
 }
 
 fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
-    let old = match fs::read(path) {
+    let old = match read_file(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
@@ -201,7 +196,7 @@ fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
     if !status.success() {
         bail!("{editor} failed, so nothing was changed: {status}");
     }
-    let edited = fs::read(&working)?;
+    let edited = files::read(&working)?;
     if edited == plain && old.is_some() {
         return Ok(());
     }
@@ -218,7 +213,7 @@ fn rotate(chart: &Path, extra: &[PathBuf], old: &Key, new: &Key) -> anyhow::Resu
     let usual = values.is_file().then_some(values);
     for path in usual.iter().chain(extra) {
         let failed = || format!("rotate {}", path.display());
-        let text = fs::read_to_string(path).with_context(failed)?;
+        let text = read_text_file(path).with_context(failed)?;
         changed.push((path.clone(), secret::rotate(&text, old, new).with_context(failed)?));
     }
     let mut folders = vec![chart.join("secret")];
@@ -230,7 +225,7 @@ fn rotate(chart: &Path, extra: &[PathBuf], old: &Key, new: &Key) -> anyhow::Resu
                 folders.push(path);
                 continue;
             }
-            let text = fs::read_to_string(&path).with_context(failed)?;
+            let text = read_text_file(&path).with_context(failed)?;
             changed.push((path.clone(), secret::rotate_file(&text, old, new).with_context(failed)?));
         }
     }

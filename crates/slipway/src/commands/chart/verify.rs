@@ -1,6 +1,5 @@
 //! Signing packed charts and checking signatures.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -15,7 +14,7 @@ fn now() -> u64 {
 
 fn keyring(path: &Path) -> anyhow::Result<Keyring> {
     let failed = || format!("failed to load keyring: {}", path.display());
-    let bytes = fs::read(path).with_context(failed)?;
+    let bytes = slipway_problem::read_file(path).with_context(failed)?;
     Keyring::parse(&bytes).with_context(failed)
 }
 
@@ -25,9 +24,9 @@ pub fn check(chart: &Path, keys: &Path) -> anyhow::Result<String> {
         bail!("unpacked charts cannot be verified");
     }
     let provenance_path = format!("{}.prov", chart.display());
-    let provenance = fs::read_to_string(&provenance_path)
+    let provenance = slipway_problem::read_text_file(Path::new(&provenance_path))
         .with_context(|| format!("could not load provenance file {provenance_path}"))?;
-    let archive = fs::read(chart).with_context(|| format!("read {}", chart.display()))?;
+    let archive = files::read(chart)?;
     let name = chart.file_name().unwrap_or_default().to_string_lossy();
     Ok(keyring(keys)?.verify(&name, &archive, &provenance, now())?.to_string())
 }

@@ -147,7 +147,7 @@ pub fn print(
 
 fn warn(problems: &Problems) {
     for problem in problems {
-        anstream::eprint!("{}", report::render(problem));
+        report::show(problem);
     }
 }
 
@@ -159,7 +159,7 @@ fn warn_of(built: &Build, session: &Session) {
     warn(&built.problems);
     if session.verbosity >= Verbosity::Verbose {
         for line in built.report() {
-            anstream::eprintln!("{line}");
+            say!("{line}");
         }
     }
 }
@@ -175,7 +175,7 @@ fn validate(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
     // The report is for reading and keeping; the lines that are wrong go beside it.
     if session.output() == Output::Table && session.verbosity != Verbosity::Quiet {
         for problem in validation.problems.iter().filter(|problem| problem.severity == Severity::Error) {
-            anstream::eprint!("{}", report::render(problem));
+            report::show(problem);
         }
     }
     show::show(session.output(), &validation.problems, |_| validation.report(&package).join("\n") + "\n")?;

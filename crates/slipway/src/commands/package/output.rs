@@ -153,7 +153,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     for path in &plan.delete {
         let path = directory.join(path);
         fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
-        anstream::eprintln!("removed {}", path.display());
+        say!("removed {}", path.display());
     }
     Ok(Exit::Done)
 }
@@ -205,7 +205,7 @@ impl FormFlags {
                     || self.kind.iter().any(|kind| kind.eq_ignore_ascii_case(&object.id.kind)))
                 && (self.name.is_empty() || self.name.contains(&object.id.name))
         });
-        anstream::eprintln!("partial: {} of {all} objects", built.objects.len());
+        say!("partial: {} of {all} objects", built.objects.len());
     }
 }
 
@@ -225,7 +225,7 @@ fn existing(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
                 pending.push(path);
             } else if let Some(name) = path.strip_prefix(root).ok().map(slashed) {
                 // A link that leads nowhere is somebody's file all the same.
-                found.insert(name, fs::read(&path).unwrap_or_default());
+                found.insert(name, slipway_problem::read_file(&path).unwrap_or_default());
             }
         }
     }
@@ -245,7 +245,7 @@ pub fn write(directory: &Path, files: &[OutFile]) -> anyhow::Result<()> {
             fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
         }
         files::replace(&path, file.text.as_bytes())?;
-        anstream::eprintln!("wrote {}", path.display());
+        say!("wrote {}", path.display());
     }
     Ok(())
 }

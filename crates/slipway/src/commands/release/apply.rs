@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use slipway_cluster::Cluster;
 use slipway_problem::{Location, Problem};
 use slipway_release::apply as engine;
@@ -14,6 +13,7 @@ use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
 use super::{First, carry_out, carry_out_checked, connect, dry_run, fail, show_plan};
 use crate::config::Origin;
 use crate::exit::Exit;
+use crate::files;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 
@@ -92,7 +92,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
 
 /// Reads a saved plan, if it is of the release and the namespace the user names.
 pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Result<Saved> {
-    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    let bytes = files::read(path)?;
     let key = source.secrets.key.text();
     let saved = saved::load(&bytes, key.as_deref().map(str::trim)).map_err(fail)?;
     let Request { name, namespace, .. } = &saved.request;

@@ -61,7 +61,7 @@ pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
                 plan::situation(&cluster, name, &namespace, request.options.driver).await.map_err(fail)?;
             if known.history.releases.is_empty() {
                 let missing = inspect::not_found(&cluster, request.options.driver, &namespace, name).await;
-                anstream::eprintln!("{missing}: nothing to delete");
+                say!("{missing}: nothing to delete");
                 continue;
             }
             exit = if args.dry_run {

@@ -237,15 +237,12 @@ pub struct DiffFlags {
 
 impl DiffFlags {
     pub fn options(&self) -> plans::Options {
-        // A fresh salt: what stands for a value tells nothing about it in another run.
-        let run = slipway_event::RunId::generate(&slipway_event::SystemClock);
         plans::Options {
             context: self.diff_context_lines,
             show_sensitive: self.show_sensitive_diffs,
             show_insignificant: self.show_insignificant_diffs,
             show_verbose_crds: self.show_verbose_crd_diffs,
             show_verbose: self.show_verbose_diffs,
-            key: format!("{run}{:?}", std::time::SystemTime::now()).into_bytes(),
         }
     }
 }
@@ -404,10 +401,7 @@ impl SourceArgs {
             let mut hidden = values.clone();
             let mut notices = Notices::new();
             let chart = Chart::load_with(path.as_path(), &LoadOptions::default(), &mut Notices::new())?;
-            let learned = self.secrets.decrypt(&chart, &mut hidden, &mut host, &mut notices)?;
-            for secret in learned {
-                session.redactor().register(secret);
-            }
+            self.secrets.decrypt(&chart, &mut hidden, &mut host, &mut notices)?;
             let said: Vec<String> = notices.iter().map(ToString::to_string).collect();
             notes(&said, session);
             backing.values = Some(Box::new(hidden));

@@ -65,10 +65,10 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
                     values = all;
                 }
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
-                show::show(output, &values, |_| String::new())?;
+                show::reveal(output, &values, |_| String::new())?;
             }
-            What::Manifest => show::print(&release.manifest)?,
-            What::Notes => show::print(&format!("{}\n", release.info.notes))?,
+            What::Manifest => show::data(release.manifest.as_str())?,
+            What::Notes => show::data(format!("{}\n", release.info.notes))?,
             What::Metadata => {
                 let view = json!({
                     "name": release.name, "namespace": namespace, "revision": release.version,
@@ -79,12 +79,12 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
                     "labels": release.labels, "annotations": release.info.annotations,
                 });
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
-                show::show(output, &view, |_| String::new())?;
+                show::reveal(output, &view, |_| String::new())?;
             }
-            What::Hooks => show::print(&hooks(&release))?,
+            What::Hooks => show::data(hooks(&release))?,
             What::All => {
                 let output = if session.output() == Output::Json { Output::Json } else { Output::Yaml };
-                show::show(output, &release, |_| String::new())?;
+                show::reveal(output, &release, |_| String::new())?;
             }
         }
         Ok(Exit::Done)

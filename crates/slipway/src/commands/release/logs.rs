@@ -10,8 +10,8 @@ use crate::cli::Output;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
-use crate::term::show;
 use crate::term::style::{DIM, paint};
+use crate::term::{output, show};
 
 /// Show what the pods of a release say
 ///
@@ -78,9 +78,12 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
         let mut take = |said: Said| {
             lines += 1;
             // Who cannot write any more need not read any more.
-            if let Err(error) = say(&said, session) {
-                trouble.get_or_insert(error);
+            let said = say(&said, session);
+            if said.is_err() || output::is_closed() {
                 stop.cancel();
+            }
+            if let Err(error) = said {
+                trouble.get_or_insert(error);
             }
         };
         logs::logs(&cluster, &request, &options, stop.clone(), &mut take).await.map_err(fail)?;
@@ -88,7 +91,7 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
             return Err(error);
         }
         if lines == 0 && !args.follow && !session.is_quiet() {
-            anstream::eprintln!("nothing was said that fits");
+            say!("nothing was said that fits");
         }
         Ok(interrupt.exit().unwrap_or(Exit::Done))
     })
@@ -96,10 +99,9 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
 
 /// One line with who said it; what is known to be secret is masked.
 fn say(said: &Said, session: &Session) -> anyhow::Result<()> {
-    let text = session.redactor().redact(&said.text).into_owned();
     if session.output() == Output::Json {
-        return show::print(&(serde_json::to_string(&Said { text, ..said.clone() })? + "\n"));
+        return show::line(said);
     }
     let who = paint(DIM, format!("{}/{} |", said.pod, said.container));
-    show::print(&format!("{who} {text}\n"))
+    show::print(&format!("{who} {}\n", said.text))
 }

@@ -36,7 +36,6 @@ pub use test::{TestArgs, test};
 
 use flags::{DiffFlags, RunFlags};
 
-use crate::cli::Output;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::rehearse;
@@ -73,14 +72,9 @@ pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> 
 fn show_plan(plan: &Plan, diff: &DiffFlags, session: &Session) -> anyhow::Result<()> {
     let view = plan.view(&diff.options());
     if diff.show_sensitive_diffs {
-        return show::show(session.output(), &view, text::view_text);
+        return show::reveal(session.output(), &view, text::view_text);
     }
-    if session.output() == Output::Table {
-        return show::print(&session.redactor().redact(&text::view_text(&view)));
-    }
-    let mut data = serde_json::to_value(&view)?;
-    session.redactor().redact_json(&mut data);
-    show::show(session.output(), &data, |_| String::new())
+    show::show(session.output(), &view, text::view_text)
 }
 
 async fn dry_run(
@@ -139,7 +133,7 @@ async fn carry_out_checked(
                 if let Some(exit) = interrupt.exit() {
                     return Ok(exit);
                 }
-                anstream::eprintln!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
+                say!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
                 return Err(error);
             }
         }
@@ -148,7 +142,7 @@ async fn carry_out_checked(
     };
     if let Some(rehearsed) = rehearsed.as_ref().filter(|_| !session.is_quiet()) {
         let done = rehearsed.report.completed_operations.len();
-        anstream::eprintln!("rehearsed {done} changes on a copy of {} objects", rehearsed.copied);
+        say!("rehearsed {done} changes on a copy of {} objects", rehearsed.copied);
     }
     let exact = rehearsed.as_ref().map_or(request, |rehearsed| &rehearsed.request);
     let check = |plan: &Plan| {
@@ -189,7 +183,7 @@ fn finish(
         }
         Err(failure) => match interrupt.exit() {
             Some(exit) => {
-                anstream::eprintln!("{failure}");
+                say!("{failure}");
                 Ok(exit)
             }
             None => Err(fail(failure)),

@@ -75,7 +75,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             crate::files::replace_private(path, &bytes)
                 .with_context(|| format!("write {}", path.display()))?;
             if key.is_none() && !session.is_quiet() {
-                anstream::eprintln!(
+                say!(
                     "{} holds the values and objects of the release in clear; --secret-key encrypts it",
                     path.display()
                 );
@@ -88,7 +88,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
         }
         if args.explain {
             for (who, whom, field) in &plan.references {
-                anstream::eprintln!("{who} waits for {whom} {}", paint(DIM, format!("({field})")));
+                say!("{who} waits for {whom} {}", paint(DIM, format!("({field})")));
             }
         }
         if let Some(saved) = &shown {
@@ -108,7 +108,7 @@ fn tell_age(saved: &Saved, session: &Session) {
     if !session.is_quiet() {
         let minutes = jiff::Timestamp::now().duration_since(saved.created).as_mins();
         let (request, revision) = (&saved.request, saved.revision);
-        anstream::eprintln!(
+        say!(
             "plan of {} for revision {revision} of release {} in {} ({minutes} minutes old)",
             saved.created.strftime("%Y-%m-%d %H:%M:%S UTC"),
             request.name,

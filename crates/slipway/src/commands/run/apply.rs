@@ -1,7 +1,7 @@
 //! `slipway run apply` and `slipway run destroy`.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -136,7 +136,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     if document.state.is_none() && (args.no_resume || !args.rerun.is_empty()) {
         let problem =
             Problem::warning("the runbook keeps no record, so --no-resume and --rerun mean nothing");
-        anstream::eprint!("{}", crate::term::report::render(&problem));
+        crate::term::report::show(&problem);
     }
     let options = RunOptions {
         no_resume: args.no_resume,
@@ -169,7 +169,7 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
             let output = if args.dry_run { session.output() } else { Output::Table };
             match output {
                 Output::Table if args.dry_run => show::print(&preview::text(&planned, None))?,
-                Output::Table => anstream::eprint!("{}", preview::text(&planned, None)),
+                Output::Table => crate::term::output::message(&preview::text(&planned, None)),
                 output => show::show(output, &planned, |_| String::new())?,
             }
             let takes = planned.steps.iter().any(|step| step.action() == Some(Verb::Delete));
@@ -189,8 +189,7 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
 }
 
 fn confirmed() -> anyhow::Result<bool> {
-    anstream::eprint!("Delete all of this? [y/N] ");
-    std::io::stderr().flush()?;
+    crate::term::output::message("Delete all of this? [y/N] ");
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -26,11 +26,7 @@ pub async fn rehearse(
         .await
         .map_err(connection::failed)?;
     if report.is_success() {
-        anstream::eprintln!(
-            "rehearsed on a copy of {} objects: {}",
-            stage.copied,
-            last_line(&apply::table(&report))
-        );
+        say!("rehearsed on a copy of {} objects: {}", stage.copied, last_line(&apply::table(&report)));
         return Ok(());
     }
     let mut problems = Problems::new();

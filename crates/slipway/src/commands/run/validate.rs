@@ -71,6 +71,6 @@ fn placed(found: &Diagnostic) -> serde_json::Value {
 /// Shows warnings on standard error.
 pub fn warn(found: Diagnostics) {
     for problem in found.into_problems().iter() {
-        anstream::eprint!("{}", report::render(problem));
+        report::show(problem);
     }
 }

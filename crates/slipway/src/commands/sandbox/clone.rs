@@ -108,13 +108,10 @@ fn show(report: &Report, session: &Session) -> anyhow::Result<()> {
         return Ok(());
     }
     if report.secrets_replaced > 0 {
-        anstream::eprintln!(
-            "values of {} Secrets were replaced; --with-secrets copies them",
-            report.secrets_replaced
-        );
+        say!("values of {} Secrets were replaced; --with-secrets copies them", report.secrets_replaced);
     }
     if report.finalizers_dropped > 0 {
-        anstream::eprintln!(
+        say!(
             "{} finalizers were left out: nobody in the sandbox would remove them",
             report.finalizers_dropped
         );
@@ -131,10 +128,10 @@ fn show(report: &Report, session: &Session) -> anyhow::Result<()> {
         tracing::info!("left out {}: {}", skipped.object, skipped.reason);
     }
     for (reason, count) in reasons {
-        anstream::eprintln!("{count} left out: {reason}");
+        say!("{count} left out: {reason}");
     }
     for (what, why) in &report.unreadable {
-        anstream::eprintln!("warning: {what} could not be read: {why}");
+        say!("warning: {what} could not be read: {why}");
     }
     Ok(())
 }

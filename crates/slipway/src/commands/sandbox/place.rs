@@ -141,7 +141,7 @@ impl Place {
         let mut words = words.to_vec();
         words.push(self.data().into_os_string());
         let running = self.start(&words)?;
-        anstream::eprintln!("started a sandbox; `slipway sandbox down` stops it");
+        say!("started a sandbox; `slipway sandbox down` stops it");
         Ok(running)
     }
 

@@ -58,7 +58,7 @@ pub async fn call(place: &Place, method: &str, what: &str, body: Vec<u8>) -> any
 pub fn reset(place: &Place, session: &Session) -> anyhow::Result<Exit> {
     if place.running()?.is_some() {
         session.block_on(call(place, "POST", "reset", Vec::new()))?;
-        anstream::eprintln!("sandbox reset");
+        say!("sandbox reset");
         return Ok(Exit::Done);
     }
     let kept = place.data();
@@ -66,7 +66,7 @@ pub fn reset(place: &Place, session: &Session) -> anyhow::Result<Exit> {
         return Err(not_running().into());
     }
     fs::remove_dir_all(&kept).with_context(|| format!("remove {}", kept.display()))?;
-    anstream::eprintln!("removed what the sandbox had kept");
+    say!("removed what the sandbox had kept");
     Ok(Exit::Done)
 }
 
@@ -79,12 +79,12 @@ pub fn save(args: &SaveArgs, place: &Place, session: &Session) -> anyhow::Result
         text.map_err(|error| connect::explain(error, "save the sandbox"))
     })?;
     if args.file.as_os_str() == "-" {
-        show::print(&text)?;
+        show::data(text)?;
     } else {
         // It may hold secrets, as the cluster does.
         files::replace_private(&args.file, text.as_bytes())?;
         let objects = text.lines().count().saturating_sub(1);
-        anstream::eprintln!("saved {objects} objects to {}", args.file.display());
+        say!("saved {objects} objects to {}", args.file.display());
     }
     Ok(Exit::Done)
 }
@@ -102,21 +102,21 @@ pub fn load(args: &LoadArgs, place: &Place, session: &Session) -> anyhow::Result
             other => connect::explain(other, "load the sandbox"),
         })
     })?;
-    anstream::eprintln!("loaded {} objects", said["objects"]);
+    say!("loaded {} objects", said["objects"]);
     Ok(Exit::Done)
 }
 
 pub fn kubeconfig(args: &KubeconfigArgs, place: &Place, session: &Session) -> anyhow::Result<Exit> {
     let running = place.required()?;
     let Some(user) = &args.user else {
-        show::print(&fs::read_to_string(place.kubeconfig()).context("read the sandbox's kubeconfig")?)?;
+        show::data(files::read(&place.kubeconfig())?)?;
         return Ok(Exit::Done);
     };
     let asked = json!({"user": user, "groups": args.groups, "certificate": args.certificate});
     let made = session.block_on(call(place, "POST", "credentials", asked.to_string().into_bytes()))?;
-    show::print(made["kubeconfig"].as_str().unwrap_or_default())?;
+    show::data(made["kubeconfig"].as_str().unwrap_or_default())?;
     if !running.rbac {
-        anstream::eprintln!("note: this sandbox does not enforce RBAC; start it with `--rbac` to try roles");
+        say!("note: this sandbox does not enforce RBAC; start it with `--rbac` to try roles");
     }
     Ok(Exit::Done)
 }

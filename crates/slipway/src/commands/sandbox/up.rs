@@ -85,7 +85,7 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
 
 fn say_ready(args: &UpArgs, place: &Place, address: SocketAddr) {
     let shown = args.write_kubeconfig.clone().unwrap_or_else(|| place.kubeconfig());
-    anstream::eprintln!("sandbox ready on https://{address}\n  export KUBECONFIG={}", shown.display());
+    say!("sandbox ready on https://{address}\n  export KUBECONFIG={}", shown.display());
 }
 
 /// Why the sandbox cannot be built, with what to do about it.
@@ -143,9 +143,9 @@ pub fn down(place: &Place) -> anyhow::Result<Exit> {
     let running = place.required()?;
     terminate(running.pid)?;
     place.wait_until_stopped(&running)?;
-    anstream::eprintln!("sandbox stopped");
+    say!("sandbox stopped");
     if running.data_dir.as_ref() == Some(&place.data()) {
-        anstream::eprintln!("  its objects are kept; `slipway sandbox reset` removes them");
+        say!("  its objects are kept; `slipway sandbox reset` removes them");
     }
     Ok(Exit::Done)
 }

@@ -62,7 +62,7 @@ impl Connect for Clusters<'_> {
         let request = ChartRequest { reference: chart.to_owned(), access, ..ChartRequest::default() };
         let (path, notes) =
             charts::locate(&request).map_err(|error| NodeError::new(Class::Invalid, format!("{error:#}")))?;
-        notes.iter().filter(|_| !self.session.is_quiet()).for_each(|note| anstream::eprintln!("{note}"));
+        notes.iter().filter(|_| !self.session.is_quiet()).for_each(|note| say!("{note}"));
         fetched.insert(wanted, path.clone());
         Ok(path)
     }

@@ -1,6 +1,6 @@
 //! `slipway stack apply` and `slipway stack delete`: many releases carried out as one run.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
@@ -23,6 +23,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
 use crate::term::style::{ERROR, WARNING, paint};
+use crate::term::{output, show};
 
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("going_on").args(["resume", "run_id", "rerun_failed"]).multiple(true)))]
@@ -222,14 +223,10 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         if args.rehearse {
             match rehearse::rehearse(&wanted, &engine, &root, token.clone()).await {
                 Ok(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
-                Ok(done) => anstream::eprintln!(
-                    "rehearsed {} releases on a copy of {} objects",
-                    done.releases,
-                    done.copied
-                ),
+                Ok(done) => say!("rehearsed {} releases on a copy of {} objects", done.releases, done.copied),
                 Err(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
                 Err(error) => {
-                    anstream::eprintln!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
+                    say!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
                     return Err(error);
                 }
             }
@@ -237,12 +234,11 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         let listener = Listener {
             on_plan: Box::new(|plan, compiled| announce(plan, compiled, plan_only, session)),
             on_takeover: Box::new(|holder| {
-                anstream::eprintln!("{} took the lock from {}", paint(WARNING, "notice:"), holder.owner);
+                say!("{} took the lock from {}", paint(WARNING, "notice:"), holder.owner);
             }),
             ask: Box::new(ask),
             on_event: lines.then(|| {
-                Box::new(|event: &RunEvent| tell(&serde_json::to_value(event).unwrap_or_default()))
-                    as slipway_stack::run::OnEvent<'_>
+                Box::new(|event: &RunEvent| drop(show::line(event))) as slipway_stack::run::OnEvent<'_>
             }),
         };
         let ended = launch(wanted, &store, &Git::default(), &engine, listener, &events, token).await;
@@ -256,26 +252,23 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
             plan::present(*plan, &[], unmapped, &look, &args.root, session)
         }
         (Some(Ended::NothingToDo { releases }), _) => {
-            anstream::eprintln!("nothing to do: all {releases} releases succeeded");
+            say!("nothing to do: all {releases} releases succeeded");
             Ok(Exit::Done)
         }
         (Some(Ended::Ran { plan, finished }), interrupted) => {
             if lines {
                 let mut last = serde_json::to_value(&finished.summary)?;
                 last["type"] = json!("SUMMARY");
-                tell(&last);
+                show::line(&last)?;
             } else {
                 runs::show(&store, &plan.run_id, session)?;
             }
             if finished.lost_lock {
-                anstream::eprintln!(
-                    "{} another run took the lock; this one stopped",
-                    paint(WARNING, "notice:")
-                );
+                say!("{} another run took the lock; this one stopped", paint(WARNING, "notice:"));
             }
             if !finished.success {
                 let again = format!("slipway stack {command} --resume --run-id {}", plan.run_id);
-                anstream::eprintln!("resume with: {again}");
+                say!("resume with: {again}");
             }
             if let Some(why) = &finished.unwritable {
                 let problem = Problem::error(format!("run log unwritable: {why}")).code("ST055");
@@ -292,21 +285,16 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
     }
 }
 
-/// One line of JSON on standard output; a reader that left ends nothing.
-fn tell(value: &serde_json::Value) {
-    let _ = writeln!(std::io::stdout().lock(), "{value}");
-}
-
 /// Says what is about to happen.
 fn announce(plan: &Plan, compiled: Option<&Compiled>, plan_only: bool, session: &Session) {
     for warning in compiled.into_iter().flat_map(|compiled| &compiled.warnings) {
-        anstream::eprint!("{}", crate::term::report::render(warning));
+        crate::term::report::show(warning);
     }
     for notice in compiled.into_iter().flat_map(|compiled| &compiled.notices) {
-        anstream::eprintln!("{} {notice}", paint(WARNING, "notice:"));
+        say!("{} {notice}", paint(WARNING, "notice:"));
     }
     if !plan_only && !session.is_quiet() {
-        anstream::eprintln!("{} releases of stack {}", plan.nodes.len(), plan.stack_name);
+        say!("{} releases of stack {}", plan.nodes.len(), plan.stack_name);
     }
 }
 
@@ -315,8 +303,7 @@ fn ask(question: &str) -> Option<String> {
     if !std::io::stdin().is_terminal() {
         return None;
     }
-    anstream::eprint!("{question}");
-    std::io::stderr().flush().ok()?;
+    output::message(question);
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).ok()?;
     Some(answer)

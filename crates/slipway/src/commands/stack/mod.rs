@@ -121,7 +121,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 /// Says what is wrong in the form the user asked for.
 fn fail(error: Error, session: &Session) -> anyhow::Result<Exit> {
     if let Error::Empty { notices, .. } = &error {
-        notices.iter().for_each(|notice| anstream::eprintln!("{notice}"));
+        notices.iter().for_each(|notice| say!("{notice}"));
     }
     let exit = Exit::Other(error.exit_code());
     if session.output() == Output::Json {
@@ -142,12 +142,12 @@ fn fail(error: Error, session: &Session) -> anyhow::Result<Exit> {
             "hint": problem.and_then(|problem| problem.hint),
             "problems": all,
         }});
-        anstream::eprintln!("{value}");
+        say!("{value}");
         return Ok(exit);
     }
     match error {
         Error::Invalid(problems) => report::failure(&problems.into()),
-        Error::Empty { git_only: true, .. } => anstream::eprintln!("{error}"),
+        Error::Empty { git_only: true, .. } => say!("{error}"),
         error => report::failure(&error.into()),
     }
     Ok(exit)
@@ -161,10 +161,10 @@ fn compiled(
 ) -> Result<Compiled, Error> {
     let compiled = compile(&flags::request(root, select, command), &Git::default())?;
     for warning in &compiled.warnings {
-        anstream::eprint!("{}", report::render(warning));
+        report::show(warning);
     }
     for notice in &compiled.notices {
-        anstream::eprintln!("{} {notice}", paint(WARNING, "notice:"));
+        say!("{} {notice}", paint(WARNING, "notice:"));
     }
     Ok(compiled)
 }

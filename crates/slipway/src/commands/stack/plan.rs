@@ -56,7 +56,7 @@ pub fn run(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
     let command = if args.delete { Command::Delete } else { Command::Apply };
     let compiled = match super::compiled(&args.root, &args.select, command) {
         Err(error @ Error::Empty { .. }) if args.select.allow_empty => {
-            anstream::eprintln!("{error}");
+            say!("{error}");
             return Ok(Exit::Done);
         }
         compiled => compiled?,

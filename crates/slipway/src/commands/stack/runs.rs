@@ -1,6 +1,5 @@
 //! `slipway stack status` and `slipway stack runs`: what is on disk of runs, without touching it.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,12 +178,13 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
         let mut stored = store.open(&run_id)?;
         let mut shown = 0;
         loop {
-            let mut out = anstream::stdout().lock();
             for event in &stored.events[shown.min(stored.events.len())..] {
-                writeln!(out, "{}", serde_json::to_string(event)?)?;
+                term::show::line(event)?;
             }
             shown = stored.events.len();
-            drop(out);
+            if term::output::is_closed() {
+                return Ok(Exit::Done);
+            }
             let state = stored.state(alive);
             if state != RunState::Running {
                 return Ok(match state {
