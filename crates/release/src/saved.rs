@@ -1,8 +1,9 @@
 //! A plan in a file: what was decided, bound to what it was decided on.
 //!
 //! The file holds the release record and the state of every object it was planned against. Applying it plans
-//! again from that record and goes on only if the same operations on the same objects come out. With a key it is encrypted and
-//! signed; without one it has a checksum, holds values and objects in clear, and is refused for a release with
+//! again from that record and goes on only if the same operations on the same objects come out. With a key it
+//! is encrypted and signed, and whoever has a key accepts nothing else. Without one it has a checksum against
+//! accidents (anybody can make another), holds values and objects in clear, and is refused for a release with
 //! anything secret in it.
 
 use std::borrow::Cow;
@@ -32,7 +33,7 @@ const FORMAT: &str = "slipway.plan/v1";
 
 /// The file.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
     format: String,
     release: String,
@@ -108,21 +109,50 @@ fn states(plan: &Plan) -> Vec<State> {
     items.chain(doomed).collect()
 }
 
-fn seal(file: &File, key: Option<&str>) -> String {
-    let File { format, release, namespace, revision, created, encrypted, content, .. } = file;
-    let text = format!("{format}\n{release}\n{namespace}\n{revision}\n{created}\n{encrypted}\n{content}");
-    let bytes: Vec<u8> = match key {
-        // HMAC takes keys of any length.
-        Some(key) => match Hmac::<Sha256>::new_from_slice(key.as_bytes()) {
-            Ok(mut mac) => {
-                mac.update(text.as_bytes());
-                mac.finalize().into_bytes().to_vec()
-            }
-            Err(_) => Vec::new(),
-        },
-        None => Sha256::digest(text.as_bytes()).to_vec(),
-    };
+/// Everything a seal is over, so written that no two files give the same bytes.
+fn sealed(file: &File) -> Vec<u8> {
+    let File { format, release, namespace, revision, created, encrypted, content, seal: _ } = file;
+    let fields = serde_json::json!([format, release, namespace, revision, created, encrypted, content]);
+    fields.to_string().into_bytes()
+}
+
+fn signature(file: &File, key: &str) -> Result<Hmac<Sha256>, Problem> {
+    let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes());
+    let mut mac = mac.map_err(|error| Problem::error(format!("the key cannot be used: {error}")))?;
+    mac.update(&sealed(file));
+    Ok(mac)
+}
+
+fn seal(file: &File, key: Option<&str>) -> Result<String, Problem> {
+    Ok(match key {
+        Some(key) => hex(&signature(file, key)?.finalize().into_bytes()),
+        None => hex(&Sha256::digest(sealed(file))),
+    })
+}
+
+/// Whether a file is as it was written, by somebody with the key if there is one. Takes as long for a seal
+/// that is nearly right as for one that is not.
+fn is_sealed(file: &File, key: Option<&str>) -> Result<bool, Problem> {
+    let Some(found) = unhex(&file.seal) else { return Ok(false) };
+    Ok(match key {
+        Some(key) => signature(file, key)?.verify_slice(&found).is_ok(),
+        None => Sha256::digest(sealed(file)).as_slice() == found,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
+            Some(digit(*high) << 4 | digit(*low))
+        }
+        _ => None,
+    });
+    pairs.collect()
 }
 
 fn bad_key(error: &slipway_chart::Error) -> Problem {
@@ -192,11 +222,12 @@ pub fn save(plan: &Plan, cluster: &str, key: Option<&str>, known: &Redactor) -> 
         content,
         seal: String::new(),
     };
-    file.seal = seal(&file, key);
+    file.seal = seal(&file, key)?;
     serde_json::to_vec_pretty(&file).map_err(|error| Problem::error(error.to_string()).into())
 }
 
-/// Reads a plan back; refuses what was changed, is encrypted with another key, or is not a plan.
+/// Reads a plan back; refuses what was changed, is encrypted with another key, or is not a plan. With a key
+/// only what was encrypted with it is a plan.
 pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
     let file: File = serde_json::from_slice(bytes)
         .map_err(|error| Problem::error(format!("this is no saved plan: {error}")))?;
@@ -205,15 +236,26 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
             Problem::error(format!("this plan has the form `{}`, expected `{FORMAT}`", file.format)).into()
         );
     }
-    if file.encrypted && key.is_none() {
-        return Err(Problem::error("the plan is encrypted").hint("give the key it was saved with").into());
+    match (file.encrypted, key) {
+        (true, None) => {
+            return Err(Problem::error("the plan is encrypted")
+                .hint("give the key it was saved with")
+                .into());
+        }
+        // Who can write the file could otherwise take a signed plan's place by saying it is none.
+        (false, Some(_)) => {
+            return Err(Problem::error(
+                "the plan is not encrypted, and there is a key: nobody can tell who made it",
+            )
+            .hint("make it again with the key, or apply it without one")
+            .into());
+        }
+        (true, Some(_)) | (false, None) => {}
     }
-    let key = key.filter(|_| file.encrypted);
-    if seal(&file, key) != file.seal {
-        let why = if file.encrypted {
-            "the plan was changed, or the key is not the one it was saved with"
-        } else {
-            "the plan was changed after it was saved"
+    if !is_sealed(&file, key)? {
+        let why = match key {
+            Some(_) => "the plan was changed, or the key is not the one it was saved with",
+            None => "the plan was changed after it was saved",
         };
         return Err(Problem::error(why).into());
     }

@@ -16,14 +16,13 @@ pub enum Stage {
     /// Hooks before.
     PreInstall,
     PreUninstall,
-    /// Everything else.
+    /// Everything else; webhook configurations last, once all of it is ready.
     Install,
     Uninstall,
     /// Hooks after.
     PostInstall,
     PostUninstall,
-    /// Webhook configurations, once what serves them is ready.
-    PostPostInstall,
+    /// Definitions and namespaces go.
     PostPostUninstall,
     /// The revision is recorded as done.
     Final,
@@ -36,7 +35,6 @@ impl Stage {
             Self::PrePreInstall | Self::PreInstall => Self::PreUninstall,
             Self::Install => Self::Uninstall,
             Self::PostInstall => Self::PostUninstall,
-            Self::PostPostInstall => Self::PostPostUninstall,
             other => other,
         }
     }
@@ -52,7 +50,6 @@ impl Stage {
             Self::Uninstall => "uninstall",
             Self::PostInstall => "post-install",
             Self::PostUninstall => "post-uninstall",
-            Self::PostPostInstall => "post-post-install",
             Self::PostPostUninstall => "post-post-uninstall",
             Self::Final => "final",
         }

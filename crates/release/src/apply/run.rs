@@ -146,10 +146,13 @@ async fn after_failure(
 ) -> Result<(), String> {
     let plan = crew.plan;
     let outcome = |id: &str| ended.node(id).map(|node| &node.outcome);
-    let recorded = plan.graph.nodes().any(|node| {
-        matches!(node.value().act, Act::CreateRevision | Act::BeginDelete { .. })
-            && outcome(node.id()).is_some_and(Outcome::is_success)
-    });
+    let is_done = |wanted: fn(&Act) -> bool| {
+        let mut nodes = plan.graph.nodes().filter(|node| wanted(&node.value().act));
+        nodes.any(|node| outcome(node.id()).is_some_and(Outcome::is_success))
+    };
+    // What was recorded as deployed is; the next run sees to what is left of the records.
+    let recorded = is_done(|act| matches!(act, Act::CreateRevision | Act::BeginDelete { .. }))
+        && !is_done(|act| matches!(act, Act::FinishRevision));
     // Whoever lost the lock leaves objects to the run that has it.
     let nodes = plan.graph.nodes().filter(|_| !lost);
     let unready: Vec<(usize, usize)> = nodes

@@ -1,13 +1,13 @@
 //! Putting a graph together, in order: operations, boundaries, what has to come first, what should.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use slipway_graph::{Defect, Edges, Graph, GraphBuilder, Id};
 use slipway_problem::{Problem, Problems};
 
-use super::needs::{Found, Index};
+use super::needs::{Found, Index, even_later};
 use super::{Act, Built, Category, Deployed, Op, Parts};
-use crate::resource::Stored;
+use crate::resource::{Settings, Stored};
 use crate::stage::Stage;
 
 /// The ids of the operations on one visit.
@@ -18,29 +18,72 @@ pub(super) struct Ids {
     pub(super) gone: Option<Id>,
 }
 
+/// The part of a stage an operation is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Slot {
+    /// Ordered by what it waits for alone.
+    Free,
+    /// Once everything of a lower weight is over.
+    Weight(i64),
+    /// Once everything else of the stage is over.
+    Last,
+}
+
+impl Slot {
+    pub(super) fn of(settings: &Settings) -> Slot {
+        match settings.weight {
+            _ if settings.comes_last => Slot::Last,
+            Some(weight) => Slot::Weight(weight),
+            None => Slot::Free,
+        }
+    }
+
+    fn boundary(self, stage: Stage, side: &str) -> Id {
+        Id::from(match self {
+            Slot::Free => format!("stage/{stage}/{side}"),
+            Slot::Weight(weight) => format!("stage/{stage}/weight:{weight}/{side}"),
+            Slot::Last => format!("stage/{stage}/last/{side}"),
+        })
+    }
+
+    fn start(self, stage: Stage) -> Id {
+        self.boundary(stage, "start")
+    }
+
+    fn end(self, stage: Stage) -> Id {
+        self.boundary(stage, "end")
+    }
+
+    fn op(self, stage: Stage, act: Act) -> Op {
+        let weight = match self {
+            Slot::Weight(weight) => Some(weight),
+            Slot::Free | Slot::Last => None,
+        };
+        Op { stage, weight, act }
+    }
+}
+
 pub(super) struct Builder<'a> {
     pub(super) graph: GraphBuilder<Op>,
     pub(super) parts: &'a Parts<'a>,
     taken: HashMap<String, usize>,
     /// Last nodes of each container: what its end waits for.
-    containers: BTreeMap<(Stage, Option<i64>), Vec<Id>>,
+    containers: BTreeMap<(Stage, Slot), Vec<Id>>,
+    /// Operations that wait, as annotations say, for something that comes last.
+    pub(super) even_later: HashSet<Id>,
 }
 
-fn start(stage: Stage, weight: Option<i64>) -> Id {
-    Id::from(match weight {
-        None => format!("stage/{stage}/start"),
-        Some(weight) => format!("stage/{stage}/weight:{weight}/start"),
-    })
-}
+impl<'a> Builder<'a> {
+    fn new(parts: &'a Parts<'a>) -> Self {
+        Self {
+            graph: Graph::builder(),
+            parts,
+            taken: HashMap::new(),
+            containers: BTreeMap::new(),
+            even_later: HashSet::new(),
+        }
+    }
 
-fn end(stage: Stage, weight: Option<i64>) -> Id {
-    Id::from(match weight {
-        None => format!("stage/{stage}/end"),
-        Some(weight) => format!("stage/{stage}/weight:{weight}/end"),
-    })
-}
-
-impl Builder<'_> {
     /// A name of its own: objects of one kind's name in two groups get numbers.
     pub(super) fn id(&mut self, verb: &str, what: &str, iteration: u32) -> Id {
         let mut name = format!("{verb}: {what}");
@@ -55,10 +98,10 @@ impl Builder<'_> {
         Id::from(name)
     }
 
-    pub(super) fn add(&mut self, id: &Id, stage: Stage, weight: Option<i64>, act: Act, after: Option<&Id>) {
-        let first = after.cloned().unwrap_or_else(|| start(stage, weight));
-        self.graph.add(id.clone(), Op { stage, weight, act }, [first]);
-        let ends = self.containers.entry((stage, weight)).or_default();
+    pub(super) fn add(&mut self, id: &Id, stage: Stage, slot: Slot, act: Act, after: Option<&Id>) {
+        let first = after.cloned().unwrap_or_else(|| slot.start(stage));
+        self.graph.add(id.clone(), slot.op(stage, act), [first]);
+        let ends = self.containers.entry((stage, slot)).or_default();
         // Only the last of a chain must be waited for.
         if let Some(position) = after.and_then(|after| ends.iter().rposition(|known| known == after)) {
             ends[position] = id.clone();
@@ -68,26 +111,28 @@ impl Builder<'_> {
     }
 
     fn boundaries(&mut self) {
-        let mut stages: BTreeMap<Stage, Vec<i64>> = BTreeMap::new();
-        for (stage, weight) in self.containers.keys() {
-            stages.entry(*stage).or_default().extend(*weight);
+        let mut stages: BTreeMap<Stage, Vec<Slot>> = BTreeMap::new();
+        for (stage, slot) in self.containers.keys() {
+            stages.entry(*stage).or_default().push(*slot);
         }
         let mut previous: Option<Id> = None;
-        let boundary = |stage, weight| Op { stage, weight, act: Act::Boundary };
-        for (stage, weights) in stages {
-            self.graph.add(start(stage, None), boundary(stage, None), previous);
-            let mut last = start(stage, None);
-            for weight in weights {
-                let weight = Some(weight);
-                self.graph.add(start(stage, weight), boundary(stage, weight), [last]);
-                let inside = self.containers.remove(&(stage, weight)).unwrap_or_default();
-                self.graph.add(end(stage, weight), boundary(stage, weight), inside);
-                last = end(stage, weight);
+        for (stage, slots) in stages {
+            self.graph.add(Slot::Free.start(stage), Slot::Free.op(stage, Act::Boundary), previous);
+            let mut ends = self.containers.remove(&(stage, Slot::Free)).unwrap_or_default();
+            let mut last = Slot::Free.start(stage);
+            for slot in slots.into_iter().filter(|slot| *slot != Slot::Free) {
+                let mut before = vec![last];
+                if slot == Slot::Last {
+                    before.extend(ends.iter().filter(|id| !self.even_later.contains(*id)).cloned());
+                }
+                self.graph.add(slot.start(stage), slot.op(stage, Act::Boundary), before);
+                let inside = self.containers.remove(&(stage, slot)).unwrap_or_default();
+                self.graph.add(slot.end(stage), slot.op(stage, Act::Boundary), inside);
+                last = slot.end(stage);
             }
-            let mut ends = self.containers.remove(&(stage, None)).unwrap_or_default();
             ends.push(last);
-            self.graph.add(end(stage, None), boundary(stage, None), ends);
-            previous = Some(end(stage, None));
+            self.graph.add(Slot::Free.end(stage), Slot::Free.op(stage, Act::Boundary), ends);
+            previous = Some(Slot::Free.end(stage));
         }
     }
 }
@@ -95,16 +140,15 @@ impl Builder<'_> {
 /// Builds the graph. Only dependencies written by hand (and weights) can make it impossible; automatic ones
 /// that contradict them are left out with a warning.
 pub fn build(parts: &Parts<'_>) -> Result<Built, Problems> {
-    let mut builder =
-        Builder { graph: Graph::builder(), parts, taken: HashMap::new(), containers: BTreeMap::new() };
+    let mut builder = Builder::new(parts);
     builder.records();
     let removed = builder.removals();
     let awaited = builder.awaited();
-    let visited = builder.items(&awaited);
+    let index = Index::new(parts.items.iter().map(|item| &item.resource));
+    let visited = builder.items(&awaited, &even_later(parts, &index));
     builder.boundaries();
 
     let mut warnings = Problems::new();
-    let index = Index::new(parts.items.iter().map(|item| &item.resource));
     let mut needs: Vec<(Id, Id)> = Vec::new();
     let gone_index = Index::new(parts.removals.iter().map(|removal| &removal.resource));
     let found = Found { parts, index: &index, gone_index: &gone_index, visited: &visited, removed: &removed };
@@ -135,11 +179,10 @@ pub fn after_failure(
     revision: Option<u32>,
     unready: &[(usize, usize)],
 ) -> Result<Graph<Op>, Problems> {
-    let mut builder =
-        Builder { graph: Graph::builder(), parts, taken: HashMap::new(), containers: BTreeMap::new() };
+    let mut builder = Builder::new(parts);
     if let Some(revision) = revision {
         let id = Id::from(format!("update release: v{revision} failed"));
-        builder.add(&id, Stage::Init, None, Act::FailRevision, None);
+        builder.add(&id, Stage::Init, Slot::Free, Act::FailRevision, None);
     }
     for &(item, visit) in unready {
         let Deployed { resource, visits, .. } = &parts.items[item];

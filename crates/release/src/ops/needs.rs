@@ -1,6 +1,6 @@
 //! What waits for what: dependencies written by hand, and those found in the objects.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use slipway_graph::Id;
 use slipway_manifest::object;
@@ -9,7 +9,7 @@ use slipway_problem::{Problem, Problems};
 use super::build::Ids;
 use super::{Deployed, Parts};
 use crate::resource::depends::{self, Bindings, Users};
-use crate::resource::{Need, NeedState, Resource, Selector, Stored};
+use crate::resource::{Need, NeedState, Resource, Selector, Stored, is_webhook_configuration};
 use crate::stage::Stage;
 
 const WEIGHT: &str = "werf.io/weight";
@@ -191,6 +191,7 @@ impl Found<'_> {
                 }
             }
         }
+        webhooks_first(parts, removed, &mut wishes);
         (wishes, references)
     }
 }
@@ -224,6 +225,36 @@ fn hook_order(parts: &Parts<'_>, visited: &[Vec<Ids>], wishes: &mut Vec<(Id, Id)
             }
         }
     }
+}
+
+/// Webhook configurations are gone before anything else of their stage goes: without what serves them they
+/// would refuse the rest.
+fn webhooks_first(parts: &Parts<'_>, removed: &[(Id, Id)], wishes: &mut Vec<(Id, Id)>) {
+    let all = || parts.removals.iter().zip(removed);
+    for (webhook, (_, gone)) in all().filter(|(removal, _)| is_webhook_configuration(&removal.resource.gvk)) {
+        let others = all().filter(|(other, _)| {
+            other.stage == webhook.stage && !is_webhook_configuration(&other.resource.gvk)
+        });
+        wishes.extend(others.map(|(_, (delete, _))| (delete.clone(), gone.clone())));
+    }
+}
+
+/// Items that wait, as annotations say, directly or not, for one that comes last: it cannot come after them.
+pub(super) fn even_later(parts: &Parts<'_>, index: &Index<'_>) -> BTreeSet<usize> {
+    let settings = |number: usize| &parts.items[number].resource.settings;
+    let mut waiting: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for number in 0..parts.items.len() {
+        for other in settings(number).needs.iter().flat_map(|need| index.find(&need.selector)) {
+            waiting.entry(other).or_default().push(number);
+        }
+    }
+    let mut pending: Vec<usize> = (0..parts.items.len()).filter(|item| settings(*item).comes_last).collect();
+    let mut later = BTreeSet::new();
+    while let Some(item) = pending.pop() {
+        let next = waiting.get(&item).into_iter().flatten().copied();
+        pending.extend(next.filter(|item| later.insert(*item)));
+    }
+    later
 }
 
 /// Marks what something in the same stage waits to be ready: it is waited for whatever it says itself.

@@ -154,6 +154,8 @@ pub struct Tracking {
     pub failures_allowed_per_replica: Option<u64>,
     pub ignore_probe_failures: BTreeMap<String, Duration>,
     pub no_activity_timeout: Option<Duration>,
+    /// How long it may take to become ready; zero for as long as it takes.
+    pub ready_timeout: Option<Duration>,
     pub log_regex: Option<String>,
     pub log_regex_for: BTreeMap<String, String>,
     pub log_regex_skip: Option<String>,
@@ -171,8 +173,11 @@ pub struct Tracking {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub deploy_on: Vec<(Moment, Stage)>,
-    /// `None` when a dependency written by hand takes its place.
+    /// `None` when a dependency written by hand takes its place, or when it comes last.
     pub weight: Option<i64>,
+    /// A webhook configuration without a place of its own: deployed once the rest of its stage is ready, for
+    /// until then the server could not reach what serves it.
+    pub comes_last: bool,
     pub ownership: Ownership,
     pub delete_policies: Vec<DeletePolicy>,
     pub skip_create: bool,
@@ -259,11 +264,11 @@ pub fn read(
         for (_, stage) in &mut deploy_on {
             *stage = Stage::PrePreInstall;
         }
-    } else if is_webhook_configuration(&gvk) && !is_hook && !reader.has("werf.io/deploy-on") {
-        for (_, stage) in &mut deploy_on {
-            *stage = Stage::PostPostInstall;
-        }
     }
+    let comes_last = is_webhook_configuration(&gvk)
+        && !is_hook
+        && !reader.has("werf.io/deploy-on")
+        && !reader.has("werf.io/weight");
     let mut needs = reader.deploy_needs(release_namespace);
     let mut externals = reader.externals(release_namespace);
     if is_crd(&gvk) {
@@ -273,7 +278,7 @@ pub fn read(
     let weight = reader.weight(is_hook);
     let weight = if first {
         Some(0)
-    } else if needs.is_empty() {
+    } else if needs.is_empty() && !comes_last {
         Some(weight)
     } else {
         None
@@ -288,6 +293,7 @@ pub fn read(
     let settings = Settings {
         deploy_on,
         weight,
+        comes_last,
         ownership,
         delete_policies,
         skip_create: policies.contains(&"skip-create"),
@@ -583,6 +589,7 @@ impl<'a> Reader<'a> {
             fail_mode,
             failures_allowed_per_replica: self.count("werf.io/failures-allowed-per-replica"),
             no_activity_timeout: self.time("werf.io/no-activity-timeout").filter(|time| !time.is_zero()),
+            ready_timeout: self.time(&format!("{SLIPWAY}ready-timeout")),
             log_regex: self.regex("werf.io/log-regex"),
             log_regex_skip: self.regex("werf.io/log-regex-skip"),
             skip_logs: self.flag("werf.io/skip-logs"),

@@ -152,14 +152,12 @@ fn records_of_deletes_and_upgrades() {
     let records = Records { delete: Some(2), forget: vec![1, 2], ..Records::default() };
     expect(
         &Parts { records, ..Parts::default() },
-        "init.s→update release: v2 uninstalling→init.e→final.s→delete release: v1→final.e; \
-         final.s→delete release: v2→final.e",
+        "init.s→update release: v2 uninstalling→init.e→final.s→delete release: v1→delete release: v2→final.e",
     );
     let records = Records { create: Some(3), supersede: vec![2], ..Records::default() };
     expect(
         &Parts { records, ..Parts::default() },
-        "init.s→create release→init.e→final.s→update release: v3 deployed→final.e; \
-         final.s→update release: v2 superseded→final.e",
+        "init.s→create release→init.e→final.s→update release: v3 deployed→update release: v2 superseded→final.e",
     );
 }
 

@@ -35,6 +35,7 @@ pub(crate) struct Cut {
 }
 
 type Answer = dyn Fn(&Seen) -> Option<Box<Status>> + Send + Sync;
+type Witness = dyn Fn(Seen) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
 
 /// The line. Cheap to clone.
 #[derive(Clone)]
@@ -43,13 +44,15 @@ pub(crate) struct Tap {
     log: Arc<Mutex<Vec<Seen>>>,
     cut: Option<Cut>,
     answer: Option<Arc<Answer>>,
+    witness: Option<Arc<Witness>>,
     /// Fires when the line is cut: nothing is answered from then on.
     pub(crate) dead: CancellationToken,
 }
 
 impl Tap {
     pub(crate) fn on(inner: ApiService) -> Self {
-        Self { inner, log: Arc::default(), cut: None, answer: None, dead: CancellationToken::new() }
+        let dead = CancellationToken::new();
+        Self { inner, log: Arc::default(), cut: None, answer: None, witness: None, dead }
     }
 
     pub(crate) fn cut(self, cut: Cut) -> Self {
@@ -62,6 +65,14 @@ impl Tap {
         answer: impl Fn(&Seen) -> Option<Box<Status>> + Send + Sync + 'static,
     ) -> Self {
         Self { answer: Some(Arc::new(answer)), ..self }
+    }
+
+    /// Lets somebody look at the cluster after every write, before its answer is given.
+    pub(crate) fn witness<F>(self, look: impl Fn(Seen) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self { witness: Some(Arc::new(move |seen| Box::pin(look(seen)))), ..self }
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -129,8 +140,12 @@ where
             return Box::pin(std::future::pending());
         }
         let answer = self.inner.call(request);
+        let witness = self.witness.clone().filter(|_| seen.is_write());
         Box::pin(async move {
             let answer = answer.await?;
+            if let Some(witness) = witness {
+                witness(seen).await;
+            }
             if cuts {
                 dead.cancel();
                 std::future::pending::<()>().await;

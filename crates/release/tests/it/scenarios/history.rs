@@ -69,6 +69,76 @@ async fn s40_saved_plans() {
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
 }
 
+/// Whoever has a key takes nothing that was not written with it, whatever the file says of itself.
+#[tokio::test]
+async fn refuses_forged_plans_when_there_is_a_key() {
+    use sha2::Digest as _;
+    let world = World::new();
+    let plan = world.plan(&[config_map("a", "1")]).await.expect("plans");
+    let known = world.events.redactor();
+    let signed = saved::save(&plan, "here", Some(KEY), known).expect("saves");
+    let open = saved::save(&plan, "here", None, known).expect("saves");
+    let file = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).expect("is JSON");
+    let load = |file: &Value, key| saved::load(file.to_string().as_bytes(), key).map(|_| ());
+    assert!(load(&file(&signed), Some(KEY)).is_ok() && load(&file(&open), None).is_ok());
+    // Sealed again by somebody without the key.
+    let reseal = |file: &mut Value| {
+        let fields = ["format", "release", "namespace", "revision", "created", "encrypted", "content"];
+        let fields: Vec<&Value> = fields.iter().map(|name| &file[*name]).collect();
+        let digest = sha2::Sha256::digest(json!(fields).to_string());
+        file["seal"] = digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    };
+    let mut same = file(&open);
+    reseal(&mut same);
+    assert_eq!(same, file(&open), "this is how it is done");
+    let refused = load(&file(&open), Some(KEY)).expect_err("a plan in clear").to_string();
+    assert!(refused.contains("not encrypted") && refused.contains("hint:"), "{refused}");
+
+    let inside = file(&open)["content"].clone();
+    let changes = [
+        ("format", json!("slipway.plan/v0")),
+        ("release", json!("other")),
+        ("namespace", json!("other")),
+        ("revision", json!(7)),
+        ("created", json!("2020-01-01T00:00:00Z")),
+        ("encrypted", json!(false)),
+        ("encrypted", json!("no")),
+        ("content", inside),
+        ("content", json!("")),
+        ("content", json!(file(&signed)["content"].as_str().expect("is text").replacen('a', "b", 1))),
+        ("seal", json!("")),
+        ("seal", json!("00")),
+        ("seal", json!("zz")),
+        ("seal", json!("\u{e9}")),
+        ("extra", json!(true)),
+    ];
+    for (field, value) in &changes {
+        let mut forged = file(&signed);
+        forged[*field] = value.clone();
+        assert!(load(&forged, Some(KEY)).is_err(), "{field}: {value}");
+        if *field != "seal" {
+            reseal(&mut forged);
+            assert!(load(&forged, Some(KEY)).is_err(), "{field}: {value}, sealed again");
+        }
+        let mut plain = file(&open);
+        plain[*field] = value.clone();
+        if plain != file(&open) {
+            assert!(load(&plain, None).is_err(), "{field}: {value}, of a plan in clear");
+        }
+        reseal(&mut plain);
+        assert!(load(&plain, Some(KEY)).is_err(), "{field}: {value}, of a plan in clear sealed again");
+    }
+    for field in ["format", "release", "namespace", "revision", "created", "encrypted", "content", "seal"] {
+        let mut forged = file(&signed);
+        forged.as_object_mut().expect("is a map").remove(field);
+        assert!(load(&forged, Some(KEY)).is_err(), "without {field}");
+    }
+    // A name that runs over into the next field is another name.
+    let mut forged = file(&signed);
+    (forged["release"], forged["namespace"]) = (json!("demo\nt1"), json!(""));
+    assert!(load(&forged, Some(KEY)).is_err());
+}
+
 /// Without a key a plan is only saved if nothing in it is known to be secret.
 #[tokio::test]
 async fn plans_in_clear_hold_no_secret() {

@@ -8,6 +8,7 @@ use slipway_cluster::track::{TrackOptions, Tracker};
 use slipway_cluster::{Patch, WriteOptions};
 use slipway_event::Events;
 use slipway_release::Plan;
+use slipway_release::plan::Content;
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, fated, job, place, text};
 
@@ -301,4 +302,140 @@ async fn s52_waiting_takes_no_place() {
     };
     let (report, ()) = tokio::join!(world.deployed(&objects), tide);
     assert_eq!(report.completed_operations.len(), 61);
+}
+
+/// A configuration of webhooks served by the controller of the release.
+fn webhooks(kind: &str, name: &str) -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+        "webhooks": [{"name": "check.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Fail", "matchPolicy": "Equivalent",
+            "clientConfig": {"service": {"namespace": "t1", "name": "admission", "path": "/validate"}},
+            "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["boats"]}]}]})
+}
+
+/// A release as controllers with admission webhooks have it: a Job before makes the certificate, a Job after
+/// writes it into the configurations.
+fn admission(kinds: &[&str], image: &str) -> Vec<Value> {
+    let hook = |name: &str, events: &str| {
+        let note = json!({"helm.sh/hook": events,
+            "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"});
+        annotated(job(name, "certgen"), note)
+    };
+    let mut objects: Vec<Value> = kinds.iter().map(|kind| webhooks(kind, "admission")).collect();
+    objects.extend([
+        hook("admission-create", "pre-install,pre-upgrade,pre-rollback"),
+        hook("admission-patch", "post-install,post-upgrade,post-rollback"),
+        hook("admission-farewell", "pre-delete"),
+        deployment("controller", image),
+        annotated(config_map("late", "1"), json!({"werf.io/weight": "10"})),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "admission"}, "spec": {
+            "selector": {"app": "controller"}, "ports": [{"port": 443}]}}),
+    ]);
+    objects
+}
+
+/// The writes since `from` that are about these ends of paths, in order.
+fn order_of<'e>(tap: &crate::tap::Tap, from: usize, ends: &[&'e str]) -> Vec<&'e str> {
+    let paths = tap.written().into_iter().skip(from);
+    let mut found: Vec<&str> = Vec::new();
+    for path in paths {
+        if let Some(end) = ends.iter().find(|end| path.ends_with(**end)).filter(|end| !found.contains(end)) {
+            found.push(end);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn webhook_configurations_come_last_in_install_and_before_post_hooks() {
+    const VALIDATING: &str = "/validatingwebhookconfigurations/admission";
+    const MUTATING: &str = "/mutatingwebhookconfigurations/admission";
+    for (kinds, configurations) in [
+        (&["ValidatingWebhookConfiguration"][..], &[VALIDATING][..]),
+        (&["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"], &[MUTATING, VALIDATING]),
+    ] {
+        let (world, tap) = World::new().tapped();
+        let objects = admission(kinds, "nginx");
+        let plan = world.plan(&objects).await.expect("plans");
+        for kind in kinds {
+            let deploy = format!("create: {kind}/admission");
+            for earlier in [
+                "track readiness: Deployment/controller",
+                "create: ConfigMap/late",
+                "create: Service/admission",
+            ] {
+                assert!(comes_after(&plan, &deploy, earlier), "{deploy} after {earlier}");
+            }
+            assert!(comes_after(&plan, "create: Job/admission-patch", &deploy), "{kind}");
+        }
+        assert!(plan.warnings.is_empty(), "{}", plan.warnings);
+        // Whether installed, upgraded or rolled back: certificate, controller, configuration, patch.
+        let steps = |configuration| {
+            ["/jobs/admission-create", "/deployments/controller", configuration, "/jobs/admission-patch"]
+        };
+        for number in 0..3 {
+            let from = tap.written().len();
+            let report = match number {
+                0 => world.deployed(&objects).await,
+                1 => {
+                    let mut changed = admission(kinds, "nginx:2");
+                    for object in changed.iter_mut().take(kinds.len()) {
+                        object["webhooks"][0]["failurePolicy"] = "Ignore".into();
+                    }
+                    world.deployed(&changed).await
+                }
+                _ => world.run(&world.with(Content::Revision(Some(1)))).await.expect("goes back"),
+            };
+            assert_eq!(report.status, "deployed");
+            for configuration in configurations {
+                let steps = steps(configuration);
+                assert_eq!(order_of(&tap, from, &steps), steps, "run {number}");
+            }
+        }
+        // Deleting is the mirror: the hooks before, the configurations, then what serves them.
+        let from = tap.written().len();
+        world.delete().await;
+        for configuration in configurations {
+            let steps = ["/jobs/admission-farewell", configuration, "/deployments/controller"];
+            assert_eq!(order_of(&tap, from, &steps), steps);
+        }
+    }
+}
+
+#[tokio::test]
+async fn webhook_configurations_keep_the_place_annotations_give_them() {
+    let world = World::new();
+    let kind = "ValidatingWebhookConfiguration";
+    let deploy = format!("create: {kind}/early");
+    let late = annotated(config_map("late", "1"), json!({"werf.io/weight": "10"}));
+    // A weight of its own counts.
+    let early = annotated(webhooks(kind, "early"), json!({"werf.io/weight": "5"}));
+    let plan = world.plan(&[early, late.clone()]).await.expect("plans");
+    assert!(comes_after(&plan, "create: ConfigMap/late", &deploy));
+    // What waits for it comes after it, and the rest before.
+    let need = |on: &str| json!({"werf.io/deploy-dependency-x": format!("state=present,{on}")});
+    let waiting = [
+        webhooks(kind, "early"),
+        late,
+        annotated(config_map("checked", "1"), need(&format!("kind={kind},name=early"))),
+        annotated(config_map("after", "1"), need("kind=ConfigMap,name=checked")),
+    ];
+    let plan = world.plan(&waiting).await.expect("is no circle");
+    assert!(plan.warnings.is_empty(), "{}", plan.warnings);
+    assert!(comes_after(&plan, &deploy, "create: ConfigMap/late"));
+    assert!(comes_after(&plan, "create: ConfigMap/after", "create: ConfigMap/checked"));
+    assert!(comes_after(&plan, "create: ConfigMap/checked", &deploy));
+}
+
+#[tokio::test]
+async fn webhook_configurations_go_before_what_serves_them_when_pruned_first() {
+    let (mut world, tap) = World::new().tapped();
+    world.deployed(&admission(&["ValidatingWebhookConfiguration"], "nginx")).await;
+    world.options.prune_order = slipway_release::plan::PruneOrder::Before;
+    let from = tap.written().len();
+    world.deployed(&[config_map("other", "1")]).await;
+    let steps =
+        ["/validatingwebhookconfigurations/admission", "/deployments/controller", "/configmaps/other"];
+    assert_eq!(order_of(&tap, from, &steps), steps);
 }

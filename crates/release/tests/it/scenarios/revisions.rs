@@ -1,13 +1,16 @@
 //! Installing, doing nothing, revisions, plans.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use slipway_cluster::Cluster;
 use slipway_cluster::helm::Status;
 use slipway_release::Source;
 use slipway_release::plan::{self, Content};
 
-use crate::world::{World, annotated, config_map, deployment, place, text};
+use crate::tap::Tap;
+use crate::world::{World, annotated, config_map, deployment, fated, place, text};
 
 /// Scenario 1: a fresh install makes the namespace, the objects and revision 1.
 #[tokio::test]
@@ -201,4 +204,61 @@ async fn s56_two_namespaces() {
     assert!(failure.to_string().contains("ConfigMap/a is there twice"), "{failure}");
     world.deployed(&[config_map("a", "1"), t2]).await;
     assert!(world.cluster.get(&at).await.expect("can be read").is_none());
+}
+
+/// Whatever a run that works or fails writes, and wherever it ends, one revision is the deployed one.
+#[tokio::test]
+async fn a_release_always_has_a_deployed_revision() {
+    let mut world = World::new();
+    world.deployed(&[config_map("a", "1")]).await;
+    let states: Arc<Mutex<Vec<Vec<(u32, Status)>>>> = Arc::default();
+    let (storage, kept) = (world.storage(), Arc::clone(&states));
+    let tap = Tap::on(world.sandbox.service()).witness(move |_| {
+        let (storage, kept) = (storage.clone(), Arc::clone(&kept));
+        async move {
+            let revisions = storage.revisions("demo").await.expect("can be read");
+            let state = revisions.iter().map(|stored| (stored.revision, stored.status)).collect();
+            kept.lock().expect("nobody panics with it").push(state);
+        }
+    });
+    world.cluster = Cluster::new(tap.client());
+    world.apply.auto_rollback = true;
+    let bad = fated(deployment("bad", "nginx"), json!({"sim/fail": "imagepull"}));
+    for run in ["upgrade", "rollback", "failed upgrade", "second upgrade"] {
+        match run {
+            "rollback" => drop(world.run(&world.with(Content::Revision(Some(1)))).await.expect("goes back")),
+            "failed upgrade" => drop(world.failed(&[config_map("a", "3"), bad.clone()]).await),
+            _ => drop(world.deployed(&[config_map("a", run)]).await),
+        }
+        let seen = std::mem::take(&mut *states.lock().expect("nobody panics with it"));
+        assert!(seen.len() > 3, "{run}: {seen:?}");
+        for state in seen {
+            let deployed = state.iter().filter(|(_, status)| *status == Status::Deployed).count();
+            assert!((1..=2).contains(&deployed), "{run}: {state:?}");
+        }
+        let end = world.statuses().await;
+        let deployed: Vec<u32> = end
+            .iter()
+            .filter(|(_, status)| *status == Status::Deployed)
+            .map(|(revision, _)| *revision)
+            .collect();
+        assert_eq!(deployed.len(), 1, "{run}: {end:?}");
+    }
+}
+
+/// A record that could not be superseded does not make the revision that is deployed a failed one.
+#[tokio::test]
+async fn a_deployed_revision_stays_deployed_when_the_old_one_cannot_be_superseded() {
+    let mut world = World::new();
+    world.deployed(&[config_map("a", "1")]).await;
+    let tap = Tap::on(world.sandbox.service()).answer(|seen| {
+        let is_old = seen.is_write() && seen.path.ends_with("sh.helm.release.v1.demo.v1");
+        is_old.then(|| slipway_sandbox::Status::new(403, "Forbidden", "no more"))
+    });
+    let usual = std::mem::replace(&mut world.cluster, Cluster::new(tap.client()));
+    world.failed(&[config_map("a", "2")]).await;
+    assert_eq!(world.statuses().await, [(1, Status::Deployed), (2, Status::Deployed)]);
+    world.cluster = usual;
+    assert_eq!(world.deployed(&[config_map("a", "2")]).await.status, "skipped");
+    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
 }
