@@ -20,6 +20,6 @@ pub use event::{
     Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Totals,
 };
 pub use events::Events;
-pub use redact::{Coverage, MASK, RedactingWriter, Redactor};
+pub use redact::{Coverage, MASK, RedactingWriter, Redactor, without_credentials};
 pub use run_id::{InvalidRunId, RunId};
 pub use sink::{Broadcast, FileSink, JsonLines, Memory, Sink, Tee};

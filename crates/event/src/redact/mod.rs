@@ -3,6 +3,7 @@
 //! A registered value is found raw and in the encodings it travels in (`forms`), in whole texts, in
 //! JSON trees and across the chunk boundaries of a stream (`stream`).
 
+mod address;
 mod forms;
 mod matcher;
 mod stream;
@@ -12,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
+pub use address::without_credentials;
 use matcher::Matcher;
 pub use stream::RedactingWriter;
 
