@@ -1,11 +1,17 @@
 //! Ctrl-C, termination and a terminal that is closed: the first asks the work to stop, the second stops it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
+
+/// Cancelled once the user wants this process to stop. Signals come to the process, so there is one.
+pub fn stopping() -> &'static CancellationToken {
+    static STOPPING: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+    &STOPPING
+}
 
 /// Listens for signals as long as it lives.
 pub struct Interrupt {
@@ -16,20 +22,20 @@ pub struct Interrupt {
 impl Interrupt {
     /// Starts listening; must be called inside the runtime.
     pub fn listen() -> anyhow::Result<Self> {
-        let token = CancellationToken::new();
+        let token = stopping().clone();
         let received = Arc::new(AtomicU8::new(0));
         let mut signals = Signals::new()?;
         let (stop, seen) = (token.clone(), Arc::clone(&received));
         tokio::spawn(async move {
-            loop {
-                let exit = signals.next().await;
-                if stop.is_cancelled() {
-                    std::process::exit(exit.code().into());
-                }
-                seen.store(exit.code(), Ordering::SeqCst);
+            let exit = signals.next().await;
+            seen.store(exit.code(), Ordering::SeqCst);
+            // Another listener of this process may have been faster.
+            if !stop.is_cancelled() {
                 anstream::eprintln!("stopping: running work may finish; interrupt again to stop at once");
                 stop.cancel();
             }
+            let exit = signals.next().await;
+            std::process::exit(exit.code().into());
         });
         Ok(Self { token, received })
     }
