@@ -120,6 +120,11 @@ pub fn openssl() -> Result<PathBuf> {
     system_package("openssl", "openssl")
 }
 
+/// GnuPG, from the system's packages.
+pub fn gnupg() -> Result<PathBuf> {
+    system_package("gpg", "gnupg")
+}
+
 /// A program on `PATH`, installed from a package of the system if it is not there.
 fn system_package(program: &str, package: &str) -> Result<PathBuf> {
     let installed = || {

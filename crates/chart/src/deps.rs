@@ -5,9 +5,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use slipway_event::without_credentials;
 
 use crate::codec;
 use crate::error::Error;
+use crate::gopath::is_file_name;
 use crate::load::{Chart, LoadOptions, go_io};
 use crate::metadata::{Dependency, Lock};
 use crate::package::{PackageOptions, package};
@@ -31,11 +33,11 @@ pub struct Offline;
 
 impl Fetch for Offline {
     fn resolve(&self, repository: &str, _name: &str, _constraint: &str) -> Result<Option<String>, Error> {
-        Err(Error::Publish(format!("no repository definition for {repository}")))
+        Err(Error::Publish(format!("no repository definition for {}", without_credentials(repository))))
     }
 
     fn fetch(&self, repository: &str, _name: &str, _version: &str) -> Result<Vec<u8>, Error> {
-        Err(Error::Publish(format!("no repository definition for {repository}")))
+        Err(Error::Publish(format!("no repository definition for {}", without_credentials(repository))))
     }
 }
 
@@ -56,7 +58,7 @@ pub fn list(chart: &Chart, directory: &Path) -> Vec<Listed> {
         .map(|dependency| Listed {
             name: dependency.name.clone(),
             version: dependency.version.clone(),
-            repository: dependency.repository.clone(),
+            repository: without_credentials(&dependency.repository).into_owned(),
             status: status(chart, dependency, directory),
         })
         .collect()
@@ -209,6 +211,7 @@ fn resolve(chart: &Chart, directory: &Path, fetch: &dyn Fetch) -> Result<Vec<Dep
     let mut locked = Vec::new();
     let mut missing = Vec::new();
     for wanted in &chart.metadata.dependencies {
+        check_file_name(wanted, "name", &wanted.name)?;
         let found = if wanted.repository.is_empty() {
             let beside = directory.join("charts").join(&wanted.name);
             Chart::load(beside.as_path(), &LoadOptions::default())
@@ -230,7 +233,9 @@ fn resolve(chart: &Chart, directory: &Path, fetch: &dyn Fetch) -> Result<Vec<Dep
             }),
             None => missing.push(format!(
                 "{:?} (repository {:?}, version {:?})",
-                wanted.name, wanted.repository, wanted.version
+                wanted.name,
+                without_credentials(&wanted.repository),
+                wanted.version
             )),
         }
     }
@@ -252,6 +257,17 @@ fn local_chart(directory: &Path, path: &str) -> Result<Chart, Error> {
     Chart::load(path.as_path(), &LoadOptions::default())
 }
 
+/// Refuses a name or version that would lead out of `charts/`.
+fn check_file_name(dependency: &Dependency, what: &str, text: &str) -> Result<(), Error> {
+    if is_file_name(text) {
+        return Ok(());
+    }
+    Err(Error::Publish(format!(
+        "dependency {:?} has an invalid {what} {text:?}: it cannot be a part of a file's name",
+        dependency.name
+    )))
+}
+
 fn bring_in(
     chart: &Chart,
     directory: &Path,
@@ -264,6 +280,7 @@ fn bring_in(
     // Everything is fetched before anything is replaced.
     let mut archives: Vec<(String, Vec<u8>)> = Vec::new();
     for dependency in locked {
+        check_file_name(dependency, "name", &dependency.name)?;
         if dependency.repository.is_empty() {
             lines.push(format!(
                 "Dependency {} did not declare a repository. Assuming it exists in the charts directory",
@@ -283,7 +300,9 @@ fn bring_in(
             archives.push((packed.file_name, packed.bytes));
             continue;
         }
-        lines.push(format!("Downloading {} from repo {}", dependency.name, dependency.repository));
+        check_file_name(dependency, "version", &dependency.version)?;
+        let address = without_credentials(&dependency.repository);
+        lines.push(format!("Downloading {} from repo {address}", dependency.name));
         let bytes = fetch.fetch(&dependency.repository, &dependency.name, &dependency.version)?;
         archives.push((format!("{}-{}.tgz", dependency.name, dependency.version), bytes));
     }

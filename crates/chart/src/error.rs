@@ -27,6 +27,9 @@ pub enum Error {
     /// Packaging, repositories, registries, provenance.
     #[error("{0}")]
     Publish(String),
+    /// The user ended the work while something was being fetched.
+    #[error("stopped while fetching {0}")]
+    Interrupted(String),
     /// A value or file cannot be encrypted or decrypted.
     #[error("{0}")]
     Secret(String),

@@ -39,4 +39,4 @@ pub use render::{
     SeededHost, check_release_name, generate_name, install_rank, name_from_template, render, split,
 };
 pub use show::{Part, show};
-pub use values::{UserValues, is_address};
+pub use values::{SchemaSource, UserValues, is_address};

@@ -182,6 +182,14 @@ fn text(part: &[u8]) -> &str {
     std::str::from_utf8(part).unwrap_or_default()
 }
 
+/// Whether a text names a file in a directory and nothing outside it, on any system.
+pub(crate) fn is_file_name(text: &str) -> bool {
+    !text.is_empty()
+        && text != "."
+        && text != ".."
+        && !text.chars().any(|c| c.is_control() || matches!(c, '/' | '\\' | ':'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +237,18 @@ mod tests {
             assert_eq!(base(path), expected_base, "{path}");
             assert_eq!(ext(path), expected_ext, "{path}");
             assert_eq!(clean(path), expected_clean, "{path}");
+        }
+    }
+
+    #[test]
+    fn file_names_stay_in_their_directory() {
+        for (text, expected) in
+            [("a", true), ("a..b", true), ("..", false), (".", false), ("", false), ("a/b", false)]
+        {
+            assert_eq!(is_file_name(text), expected, "{text}");
+        }
+        for text in ["..\\a", "C:a", "a\nb", "a\0"] {
+            assert!(!is_file_name(text), "{text:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::host::{Host, Limits};
 use crate::str::Str;
@@ -277,19 +278,30 @@ pub struct Ctx<'a> {
     limits: &'a Limits,
     host: &'a dyn Host,
     pub(crate) used: Used,
+    end: Option<Instant>,
 }
+
+/// Steps between two looks at the clock.
+const STEPS_BETWEEN_LOOKS: u64 = 1000;
+
+/// Bytes between two looks at the clock.
+const BYTES_BETWEEN_LOOKS: u64 = 1 << 20;
 
 /// What one execution has consumed so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Used {
     pub(crate) steps: u64,
     pub(crate) bytes: u64,
+    /// What was used when the clock was last looked at.
+    looked_steps: u64,
+    looked_bytes: u64,
 }
 
 impl<'a> Ctx<'a> {
     /// A context outside any template: for calling a function directly.
     pub fn new(limits: &'a Limits, host: &'a dyn Host) -> Self {
-        Ctx { limits, host, used: Used::default() }
+        let end = limits.time.and_then(|time| Instant::now().checked_add(time));
+        Ctx { limits, host, used: Used::default(), end }
     }
 
     pub fn limits(&self) -> &'a Limits {
@@ -315,7 +327,7 @@ impl<'a> Ctx<'a> {
                 self.limits.total_bytes
             )));
         }
-        Ok(())
+        self.look()
     }
 
     /// Call for work the template chose the amount of: one step is about one node evaluated.
@@ -323,6 +335,27 @@ impl<'a> Ctx<'a> {
         self.used.steps = self.used.steps.saturating_add(steps);
         if self.used.steps > self.limits.steps {
             return Err(FuncError::limit(format!("rendering took more than {} steps", self.limits.steps)));
+        }
+        self.look()
+    }
+
+    /// Looks at the clock after some work: asking it costs more than a step.
+    fn look(&mut self) -> Result<(), FuncError> {
+        let used = &mut self.used;
+        if used.steps.wrapping_sub(used.looked_steps) < STEPS_BETWEEN_LOOKS
+            && used.bytes.wrapping_sub(used.looked_bytes) < BYTES_BETWEEN_LOOKS
+        {
+            return Ok(());
+        }
+        used.looked_steps = used.steps;
+        used.looked_bytes = used.bytes;
+        if let (Some(end), Some(time)) = (self.end, self.limits.time)
+            && Instant::now() >= end
+        {
+            return Err(FuncError::limit(format!("rendering took longer than {time:?}")));
+        }
+        if self.host.is_stopped() {
+            return Err(FuncError::limit("rendering was stopped"));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What a template can reach outside itself, and how much it may consume.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::func::FuncError;
 use crate::value::{Map, Value};
@@ -44,6 +44,11 @@ pub trait Host {
         false
     }
 
+    /// Whether nobody waits for the result any more; asked now and then while rendering.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
     /// Lint mode: `required` and `fail` report here and go on, if this returns true.
     fn tolerate(&self, message: &str) -> bool {
         let _ = message;
@@ -62,6 +67,8 @@ impl Host for NoHost {}
 pub struct Limits {
     /// Nodes evaluated, loop turns and the like.
     pub steps: u64,
+    /// Time from the start of a rendering, all files of a chart together; none is for ever.
+    pub time: Option<Duration>,
     /// Bytes of one output, string or list.
     pub value_bytes: usize,
     /// Bytes of everything built while rendering one file.
@@ -80,6 +87,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             steps: 200_000_000,
+            time: Some(Duration::from_secs(5 * 60)),
             value_bytes: 128 << 20,
             total_bytes: 2 << 30,
             template_depth: 100_000,

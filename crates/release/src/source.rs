@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use slipway_chart::{Capabilities, Chart, LoadOptions, Notices, Program, RenderOptions, UserValues};
+use slipway_chart::{
+    Capabilities, Chart, LoadOptions, Notices, Program, RenderOptions, SchemaSource, UserValues,
+};
 use slipway_cluster::helm::ChartRecord;
 use slipway_gotmpl::Host;
 use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
@@ -55,6 +57,10 @@ pub struct Backing {
     pub app_version: Option<String>,
     /// Leaves out the values a chart itself brings; those of its subcharts stay.
     pub no_default_values: bool,
+    /// What rendering a chart may consume.
+    pub limits: slipway_gotmpl::Limits,
+    /// Fetches schemas a chart refers to by address.
+    pub schemas: Option<Arc<dyn SchemaSource>>,
 }
 
 impl fmt::Debug for Backing {
@@ -129,6 +135,8 @@ fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Render
         capabilities: request.capabilities.clone(),
         skip_schema_validation: request.skip_schema_validation,
         subchart_notes: request.subchart_notes,
+        limits: request.backing.limits.clone(),
+        schemas: request.backing.schemas.clone(),
         ..RenderOptions::default()
     };
     let mut texts = HashMap::new();

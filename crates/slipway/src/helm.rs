@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use slipway_chart::net::{Access, Home, Login, Remote};
+use slipway_chart::net::{Access, Home, Login, NetworkOptions, Remote};
+
+use crate::interrupt;
 
 /// A variable that is set to something.
 fn variable(name: &str) -> Option<PathBuf> {
@@ -43,7 +45,12 @@ pub fn remote(access: Access) -> Remote {
 
 /// The same, with Helm's files elsewhere.
 pub fn remote_with(home: Home, access: Access) -> Remote {
-    Remote::new(home, access, Arc::new(ask_helper))
+    Remote::new(home, access, Arc::new(ask_helper)).with_network(network())
+}
+
+/// The network as every command uses it: Ctrl-C ends what is being fetched.
+pub fn network() -> NetworkOptions {
+    NetworkOptions { stop: interrupt::stopping().clone(), ..NetworkOptions::default() }
 }
 
 /// Asks `docker-credential-NAME` for a login, as Docker does.

@@ -1,12 +1,18 @@
 //! Ctrl-C, termination and a terminal that is closed: the first asks the work to stop, the second stops it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
 use crate::term::output;
+
+/// Cancelled once the user wants this process to stop. Signals come to the process, so there is one.
+pub fn stopping() -> &'static CancellationToken {
+    static STOPPING: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+    &STOPPING
+}
 
 /// Listens for signals from the first use to the end of the process.
 pub struct Interrupt {
@@ -17,7 +23,7 @@ pub struct Interrupt {
 impl Interrupt {
     /// Starts listening.
     pub fn listen() -> anyhow::Result<Self> {
-        let token = CancellationToken::new();
+        let token = stopping().clone();
         let received = Arc::new(AtomicU8::new(0));
         // A thread and a runtime of their own: nothing the work does keeps a signal waiting. They live as long
         // as the process, because once listened to, a signal does nothing by itself.
@@ -35,9 +41,13 @@ impl Interrupt {
                         std::process::exit(exit.code().into());
                     }
                     seen.store(exit.code(), Ordering::SeqCst);
+                    // Another listener of this process may have been faster.
+                    let is_first = !stop.is_cancelled();
                     stop.cancel();
                     output::hurry();
-                    say!("stopping: running work may finish; interrupt again to stop at once");
+                    if is_first {
+                        say!("stopping: running work may finish; interrupt again to stop at once");
+                    }
                 }
             });
         })?;

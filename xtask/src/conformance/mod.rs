@@ -5,6 +5,7 @@ mod helm;
 mod kubectl;
 mod kustomize;
 mod package;
+mod provenance;
 mod random;
 mod release;
 mod runbook;
@@ -36,6 +37,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "charts", run: charts::run, when: When::Named },
     Suite { name: "kustomize", run: kustomize::run, when: When::Always },
     Suite { name: "package", run: package::run, when: When::Always },
+    Suite { name: "provenance", run: provenance::run, when: When::Named },
     Suite { name: "runbook", run: runbook::run, when: When::Named },
     Suite { name: "release", run: release::run, when: When::Named },
     Suite { name: "kubectl", run: kubectl::run, when: When::Named },

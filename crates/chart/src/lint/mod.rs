@@ -5,6 +5,7 @@ mod manifests;
 mod names;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use slipway_gotmpl::Host;
@@ -13,7 +14,7 @@ use crate::codec;
 use crate::error::{Error, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
 use crate::render::{KubeVersion, Program, RenderOptions, Trace};
-use crate::values::{self, Node, coalesce};
+use crate::values::{self, Node, SchemaSource, coalesce};
 
 /// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +69,10 @@ pub struct LintOptions {
     /// Only what failed.
     pub quiet: bool,
     pub skip_schema_validation: bool,
+    /// What rendering a chart may consume.
+    pub limits: slipway_gotmpl::Limits,
+    /// Fetches schemas a chart refers to by address.
+    pub schemas: Option<Arc<dyn SchemaSource>>,
 }
 
 impl Default for LintOptions {
@@ -78,6 +83,8 @@ impl Default for LintOptions {
             strict: false,
             quiet: false,
             skip_schema_validation: false,
+            limits: slipway_gotmpl::Limits::default(),
+            schemas: None,
         }
     }
 }
@@ -167,7 +174,7 @@ fn check_values(path: &Path, given: &Map<String, Value>, options: &LintOptions, 
         let merged = coalesce::to_map(given);
         coalesce::lay_over(&merged, &coalesce::to_map(&defaults), &mut Notices::new());
         let json = serde_json::to_value(slipway_gotmpl::Value::Map(merged)).unwrap_or_default();
-        match values::check_schema(&schema, &json) {
+        match values::check_schema(&schema, &json, options.schemas.as_deref()) {
             Ok(text) if text.is_empty() => Ok(()),
             Ok(text) | Err(text) => Err(text),
         }
@@ -212,6 +219,7 @@ fn check_templates(
         name: "test-release".into(),
         namespace: options.namespace.clone(),
         skip_schema_validation: options.skip_schema_validation,
+        limits: options.limits.clone(),
         ..RenderOptions::default()
     };
     if let Some(version) = &options.kube_version {
@@ -222,7 +230,7 @@ fn check_templates(
     let Ok(tree) = Node::process(chart, &user, notices) else { return };
     let Ok(merged) = coalesce::final_values(&tree, &user, notices) else { return };
     if !options.skip_schema_validation
-        && let Err(error) = values::check_schemas(&tree, &merged)
+        && let Err(error) = values::check_schemas(&tree, &merged, options.schemas.as_deref())
     {
         report.rule(Severity::Error, FOLDER, Err(error.to_string()));
         return;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Notices};
+use crate::gopath::is_file_name;
 use crate::load::go_io;
 use crate::repo::{Index, Repositories};
 
@@ -56,7 +57,7 @@ impl Home {
 
     /// The index of a repository as last fetched.
     pub fn cached_index(&self, name: &str) -> Result<Index, Error> {
-        let path = self.index_path(name);
+        let path = self.cached(name, "index.yaml")?;
         let bytes = slipway_problem::read_file(&path)
             .map_err(|error| Error::Publish(go_io("open", &path, &error)))?;
         Index::parse(&bytes, &path.display().to_string(), &mut Notices::new())
@@ -65,13 +66,13 @@ impl Home {
     /// Keeps an index, and the names in it for shell completion.
     pub fn store_index(&self, name: &str, index: &Index, bytes: &[u8]) -> Result<(), Error> {
         let names: String = index.entries.keys().map(|chart| format!("{chart}\n")).collect();
-        replace(&self.cache.join(format!("{name}-charts.txt")), names.as_bytes())?;
-        replace(&self.index_path(name), bytes)
+        replace(&self.cached(name, "charts.txt")?, names.as_bytes())?;
+        replace(&self.cached(name, "index.yaml")?, bytes)
     }
 
     /// Removes what is cached of a repository.
     pub fn forget_index(&self, name: &str) -> Result<(), Error> {
-        for path in [self.cache.join(format!("{name}-charts.txt")), self.index_path(name)] {
+        for path in [self.cached(name, "charts.txt")?, self.cached(name, "index.yaml")?] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(Error::Publish(go_io("remove", &path, &error)));
@@ -82,8 +83,14 @@ impl Home {
         Ok(())
     }
 
-    fn index_path(&self, name: &str) -> PathBuf {
-        self.cache.join(format!("{name}-index.yaml"))
+    /// A file of a repository in the cache, never outside it.
+    fn cached(&self, name: &str, what: &str) -> Result<PathBuf, Error> {
+        if !is_file_name(name) {
+            return Err(Error::Publish(format!(
+                "invalid repository name {name:?}: it names the repository's files, so it cannot be a path"
+            )));
+        }
+        Ok(self.cache.join(format!("{name}-{what}")))
     }
 
     /// The logins Helm keeps, then those Docker keeps.

@@ -8,15 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::deps::{Fetch, sha256_hex};
-use crate::error::{Error, Notices};
+use crate::error::Error;
 use crate::load::go_io;
-use crate::repo::{Entry, Index, Repository, absolute};
+use crate::repo::{Entry, Index, Repository};
+use slipway_event::without_credentials;
 
 use super::credentials::{Credentials, Login};
 use super::home::{Home, replace};
-use super::http::{Client, ClientOptions};
-use super::oci::{self, Reference};
+use super::http::{Client, ClientOptions, NetworkOptions, parse};
+use super::index::{check_digest, fetch_index, is_same_origin, login};
+use super::oci;
+use super::place::{archive_name, cache_directory, chart_name};
+use super::reference::Reference;
 
 /// How to reach what the user names: the flags beside a chart's name.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +66,7 @@ pub struct Remote {
     pub home: Home,
     pub access: Access,
     helper: Arc<Helper>,
+    network: NetworkOptions,
     /// Indexes already read, shared by all clones.
     indexes: Indexes,
 }
@@ -80,8 +84,16 @@ impl fmt::Debug for Remote {
     }
 }
 
+/// A chart's archive and signature, not yet on disk.
+struct Archive {
+    file_name: String,
+    chart: Vec<u8>,
+    signature: Option<Vec<u8>>,
+    notes: Vec<String>,
+}
+
 /// What to fetch and from whom.
-enum Target {
+pub(super) enum Target {
     Http {
         url: String,
         repository: Repository,
@@ -94,13 +106,37 @@ enum Target {
     },
 }
 
-fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
+pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, Error> {
     Err(Error::Publish(text.into()))
+}
+
+impl Archive {
+    /// Writes the chart, and its signature beside it.
+    fn store(self, directory: &Path) -> Result<Downloaded, Error> {
+        fs::create_dir_all(directory).map_err(|error| Error::Publish(go_io("mkdir", directory, &error)))?;
+        let path = directory.join(&self.file_name);
+        replace(&path, &self.chart)?;
+        let provenance = match self.signature {
+            Some(bytes) => {
+                let path = directory.join(format!("{}.prov", self.file_name));
+                replace(&path, &bytes)?;
+                Some(path)
+            }
+            None => None,
+        };
+        Ok(Downloaded { path, provenance, notes: self.notes })
+    }
 }
 
 impl Remote {
     pub fn new(home: Home, access: Access, helper: Arc<Helper>) -> Self {
-        Self { home, access, helper, indexes: Arc::default() }
+        Self { home, access, helper, network: NetworkOptions::default(), indexes: Arc::default() }
+    }
+
+    /// The same with other limits, or with somebody who may end what is under way.
+    #[must_use]
+    pub fn with_network(self, network: NetworkOptions) -> Self {
+        Self { network, ..self }
     }
 
     /// A chart on this machine by that name: where it already is, or where it was put into the cache.
@@ -115,7 +151,9 @@ impl Remote {
         if path.is_absolute() || name.starts_with('.') {
             return fail(format!("path {} not found", crate::values::go_quote(name)));
         }
-        self.download(name, &self.home.cache, provenance).await
+        let archive = self.fetch_archive(name, provenance).await?;
+        let directory = cache_directory(&self.home.cache, &archive.chart);
+        archive.store(&directory)
     }
 
     /// Fetches a chart into a directory.
@@ -125,69 +163,81 @@ impl Remote {
         directory: &Path,
         provenance: Provenance,
     ) -> Result<Downloaded, Error> {
-        let mut notes = Vec::new();
-        let (file_name, chart, signature) = match self.resolve(name).await? {
+        self.fetch_archive(name, provenance).await?.store(directory)
+    }
+
+    async fn fetch_archive(&self, name: &str, provenance: Provenance) -> Result<Archive, Error> {
+        match self.resolve(name).await? {
             Target::Http { url, repository, digest } => {
-                let client = self.client(&repository)?;
-                let login = login(&repository, &url);
-                let chart = client.get(&url, login.as_ref()).await?;
-                check_digest(&url, &digest, &chart)?;
-                let signature = if provenance == Provenance::No {
-                    None
-                } else {
-                    match client.get(&format!("{url}.prov"), login.as_ref()).await {
-                        Ok(bytes) => Some(bytes),
-                        Err(error) if provenance == Provenance::Must => {
-                            return fail(format!("failed to fetch provenance \"{url}.prov\": {error}"));
-                        }
-                        Err(error) => {
-                            notes.push(format!("WARNING: Verification not found for {name}: {error}"));
-                            None
-                        }
-                    }
-                };
-                let path = url::Url::parse(&url).map(|url| url.path().to_owned()).unwrap_or(url);
-                let file_name = path.rsplit('/').next().unwrap_or_default().to_owned();
-                (file_name, chart, signature)
+                self.fetch_http(&url, &repository, &digest, provenance).await
             }
             Target::Oci { reference, login } => {
                 let credentials =
                     if login { self.credentials(&reference.host)? } else { self.known(&reference.host)? };
-                let client = self.client(&Repository::default())?;
-                let pulled = oci::pull(&client, &credentials, &reference).await?;
-                notes.push(format!("Pulled: {reference}"));
-                notes.push(format!("Digest: {}", pulled.digest));
-                if reference.tag.as_ref().is_some_and(|tag| tag.contains('_')) {
-                    notes.push(format!(
-                        "{reference} contains an underscore.\n\nOCI artifact references (e.g. tags) do not support the plus sign (+). To support\nstoring semantic versions, Helm adopts the convention of changing plus (+) to\nan underscore (_) in chart version tags when pushing to a registry and back to\na plus (+) when pulling from a registry."
-                    ));
-                }
-                if pulled.provenance.is_none() && provenance == Provenance::Must {
-                    return fail(format!("{reference} has no provenance"));
-                }
-                if pulled.provenance.is_none() && provenance == Provenance::IfThere {
-                    notes.push(format!("WARNING: Verification not found for {name}: no provenance layer"));
-                }
-                let tag = reference.tag.clone().unwrap_or_else(|| "latest".into()).replace('_', "+");
-                let signature = pulled.provenance.filter(|_| provenance != Provenance::No);
-                (format!("{}-{tag}.tgz", reference.name()), pulled.chart, signature)
+                self.fetch_oci(name, &reference, &credentials, provenance).await
             }
-        };
-        if file_name.is_empty() || file_name == ".." {
-            return fail(format!("{name} names no file"));
         }
-        fs::create_dir_all(directory).map_err(|error| Error::Publish(go_io("mkdir", directory, &error)))?;
-        let path = directory.join(&file_name);
-        replace(&path, &chart)?;
-        let provenance = match signature {
-            Some(bytes) => {
-                let path = directory.join(format!("{file_name}.prov"));
-                replace(&path, &bytes)?;
-                Some(path)
+    }
+
+    async fn fetch_http(
+        &self,
+        url: &str,
+        repository: &Repository,
+        digest: &str,
+        provenance: Provenance,
+    ) -> Result<Archive, Error> {
+        let client = self.client(repository)?;
+        let login = login(repository, url);
+        let mut address = parse(url)?;
+        let file_name = archive_name(&address)?;
+        let chart = client.get(url, login.as_ref()).await?;
+        check_digest(url, digest, &chart)?;
+        let mut notes = Vec::new();
+        let mut signature = None;
+        if provenance != Provenance::No {
+            address.set_path(&format!("{}.prov", address.path()));
+            let shown = without_credentials(address.as_str());
+            match client.get(address.as_str(), login.as_ref()).await {
+                Ok(bytes) => signature = Some(bytes),
+                Err(error @ Error::Interrupted(_)) => return Err(error),
+                Err(error) if provenance == Provenance::Must => {
+                    return fail(format!("failed to fetch provenance {shown:?}: {error}"));
+                }
+                Err(error) => {
+                    let url = without_credentials(url);
+                    notes.push(format!("WARNING: Verification not found for {url}: {error}"));
+                }
             }
-            None => None,
-        };
-        Ok(Downloaded { path, provenance, notes })
+        }
+        Ok(Archive { file_name, chart, signature, notes })
+    }
+
+    async fn fetch_oci(
+        &self,
+        name: &str,
+        reference: &Reference,
+        credentials: &Credentials,
+        provenance: Provenance,
+    ) -> Result<Archive, Error> {
+        let client = self.client(&Repository::default())?;
+        let pulled = oci::pull(&client, credentials, reference).await?;
+        let mut notes = vec![format!("Pulled: {reference}"), format!("Digest: {}", pulled.digest)];
+        if reference.tag.as_ref().is_some_and(|tag| tag.contains('_')) {
+            notes.push(format!(
+                "{reference} contains an underscore.\n\nOCI artifact references (e.g. tags) do not support the plus sign (+). To support\nstoring semantic versions, Helm adopts the convention of changing plus (+) to\nan underscore (_) in chart version tags when pushing to a registry and back to\na plus (+) when pulling from a registry."
+            ));
+        }
+        if pulled.provenance.is_none() && provenance == Provenance::Must {
+            return fail(format!("{reference} has no provenance"));
+        }
+        if pulled.provenance.is_none() && provenance == Provenance::IfThere {
+            let name = without_credentials(name);
+            notes.push(format!("WARNING: Verification not found for {name}: no provenance layer"));
+        }
+        let tag = reference.tag.clone().unwrap_or_else(|| "latest".into()).replace('_', "+");
+        let signature = pulled.provenance.filter(|_| provenance != Provenance::No);
+        let file_name = chart_name(reference.name(), &tag)?;
+        Ok(Archive { file_name, chart: pulled.chart, signature, notes })
     }
 
     /// Every version of a chart in the repository or registry it is named with, newest first.
@@ -218,7 +268,8 @@ impl Remote {
         }
         let Some((repo, chart)) = name.split_once('/') else {
             return fail(format!(
-                "non-absolute URLs should be in form of repo_name/path_to_chart, got: {name}"
+                "non-absolute URLs should be in form of repo_name/path_to_chart, got: {}",
+                without_credentials(name)
             ));
         };
         let repositories = self.home.repositories()?;
@@ -232,8 +283,7 @@ impl Remote {
                 "chart {chart:?} matching {version} not found in {repo} index. (try 'helm repo update'): {error}"
             ))
         })?;
-        let repository = self.over(repository.clone());
-        Ok(Target::Http { url: entry.url(&repository.url)?, repository, digest: entry.digest.clone() })
+        target(entry, self.over(repository.clone()))
     }
 
     /// A chart in the repository named by its address.
@@ -244,14 +294,10 @@ impl Remote {
         let version = &self.access.version;
         let Ok(entry) = index.find(name, version) else {
             let wanted = if version.is_empty() { String::new() } else { format!(" version {version:?}") };
+            let address = without_credentials(address);
             return fail(format!("chart {name:?}{wanted} not found in {address} repository"));
         };
-        let url = entry.url(address)?;
-        if url.starts_with("oci://") {
-            // Its registry is another party: the repository's login is not for it.
-            return Ok(Target::Oci { reference: Reference::parse(&url)?, login: false });
-        }
-        Ok(Target::Http { url, repository, digest: entry.digest.clone() })
+        target(entry, repository)
     }
 
     async fn resolve_oci(&self, name: &str) -> Result<Target, Error> {
@@ -284,11 +330,16 @@ impl Remote {
     }
 
     /// The known repository an address belongs to, for its login.
-    fn repository_of(&self, address: &str) -> Result<Repository, Error> {
-        let known = self.home.repositories()?.repositories.into_iter().find(|repository| {
+    fn known_repository_of(&self, address: &str) -> Result<Option<Repository>, Error> {
+        Ok(self.home.repositories()?.repositories.into_iter().find(|repository| {
             let base = repository.url.trim_end_matches('/');
             address.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
-        });
+        }))
+    }
+
+    /// The repository an address belongs to; one of its own if it is in none.
+    fn repository_of(&self, address: &str) -> Result<Repository, Error> {
+        let known = self.known_repository_of(address)?;
         Ok(self
             .over(known.unwrap_or_else(|| Repository { url: address.to_owned(), ..Repository::default() })))
     }
@@ -335,6 +386,7 @@ impl Remote {
             insecure_skip_tls_verify: repository.insecure_skip_tls_verify,
             plain_http: self.access.plain_http,
             user_agent: String::new(),
+            network: self.network.clone(),
         })
     }
 
@@ -351,7 +403,7 @@ impl Remote {
     }
 
     /// The login this machine knows for a registry.
-    fn known(&self, host: &str) -> Result<Credentials, Error> {
+    pub(super) fn known(&self, host: &str) -> Result<Credentials, Error> {
         let mut found = Credentials::default();
         for known in self.home.credentials()? {
             let login = known.login(host).or_else(|| {
@@ -373,30 +425,19 @@ impl Remote {
         Ok(Arc::new(index))
     }
 
-    /// The content at an address, for values files.
+    /// The content at an address, for values files. The login that was given is for the chart's
+    /// repository, so it is sent only if the file is there as well.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, Error> {
-        let repository = self.repository_of(url)?;
-        self.client(&repository)?.get(url, login(&repository, url).as_ref()).await
-    }
-
-    /// The repository a dependency means by an address, `@name` or `alias:name`.
-    fn repository_named(&self, text: &str) -> Result<Repository, Error> {
-        let repositories = self.home.repositories()?;
-        let named = text.strip_prefix('@').or_else(|| text.strip_prefix("alias:"));
-        match named {
-            Some(name) => repositories
-                .get(name)
-                .cloned()
-                .ok_or_else(|| Error::Publish(format!("no repository definition for {text}"))),
-            None => Ok(repositories
-                .by_url(text)
-                .cloned()
-                .unwrap_or_else(|| Repository { url: text.to_owned(), ..Repository::default() })),
-        }
+        let repository = self.known_repository_of(url)?;
+        let login = match &self.access.login {
+            Some(given) if is_same_origin(&self.access.repo, url) => Some(given.clone()),
+            _ => repository.as_ref().and_then(|repository| login(repository, url)),
+        };
+        self.client(&repository.unwrap_or_default())?.get(url, login.as_ref()).await
     }
 
     /// The index of a repository, read once for as long as this value or a clone of it lives.
-    async fn index(&self, repository: &Repository) -> Result<Arc<Index>, Error> {
+    pub(super) async fn index(&self, repository: &Repository) -> Result<Arc<Index>, Error> {
         let cell = self.index_cell(repository);
         let index = cell.get_or_try_init(async || {
             if repository.name.is_empty() {
@@ -424,100 +465,16 @@ impl Remote {
         }
         Ok(())
     }
-
-    async fn resolve_dependency(
-        &self,
-        repository: &str,
-        name: &str,
-        wanted: &str,
-    ) -> Result<Option<String>, Error> {
-        if repository.starts_with("oci://") {
-            let reference = Reference::parse(&format!("{}/{name}", repository.trim_end_matches('/')))?;
-            if slipway_go::semver::Version::parse_strict(wanted).is_ok() {
-                return Ok(Some(wanted.to_owned()));
-            }
-            let credentials = self.credentials(&reference.host)?;
-            let tags = oci::tags(&self.client(&Repository::default())?, &credentials, &reference).await?;
-            return Ok(oci::choose(&tags, wanted));
-        }
-        let repository = self.repository_named(repository)?;
-        let index = self.index(&repository).await?;
-        if !index.entries.contains_key(name) {
-            return fail(format!("{name} chart not found in repo {}", repository.url));
-        }
-        Ok(index.find(name, wanted).ok().map(|entry| entry.metadata.version.clone()))
-    }
-
-    async fn fetch_dependency(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, Error> {
-        if repository.starts_with("oci://") {
-            let text = format!("{}/{name}:{}", repository.trim_end_matches('/'), version.replace('+', "_"));
-            let reference = Reference::parse(&text)?;
-            let credentials = self.credentials(&reference.host)?;
-            let client = self.client(&Repository::default())?;
-            return Ok(oci::pull(&client, &credentials, &reference).await?.chart);
-        }
-        let repository = self.repository_named(repository)?;
-        let index = self.index(&repository).await?;
-        download(&self.client(&repository)?, &repository, index.find(name, version)?).await
-    }
 }
 
-impl Fetch for Remote {
-    fn address(&self, repository: &str) -> Result<String, Error> {
-        if repository.starts_with('@') || repository.starts_with("alias:") {
-            return Ok(self.repository_named(repository)?.url);
-        }
-        Ok(repository.to_owned())
-    }
-
-    fn resolve(&self, repository: &str, name: &str, constraint: &str) -> Result<Option<String>, Error> {
-        wait(self.resolve_dependency(repository, name, constraint))
-    }
-
-    fn fetch(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, Error> {
-        wait(self.fetch_dependency(repository, name, version))
-    }
-}
-
-/// Fetches a repository's index.
-pub async fn fetch_index(client: &Client, repository: &Repository) -> Result<(Index, Vec<u8>), Error> {
-    let url = absolute(&repository.url, "index.yaml")?;
-    let bytes = client.get(&url, login(repository, &url).as_ref()).await.map_err(|error| {
-        Error::Publish(format!(
-            "looks like {:?} is not a valid chart repository or cannot be reached: {error}",
-            repository.url
-        ))
-    })?;
-    let index = Index::parse(&bytes, &repository.url, &mut Notices::new())?;
-    Ok((index, bytes))
-}
-
-/// Fetches one chart of a repository, and checks it against the digest the index promises.
-async fn download(client: &Client, repository: &Repository, entry: &Entry) -> Result<Vec<u8>, Error> {
+/// Where an index says a chart is.
+pub(super) fn target(entry: &Entry, repository: Repository) -> Result<Target, Error> {
     let url = entry.url(&repository.url)?;
-    let bytes = client.get(&url, login(repository, &url).as_ref()).await?;
-    check_digest(&url, &entry.digest, &bytes)?;
-    Ok(bytes)
-}
-
-fn check_digest(url: &str, promised: &str, bytes: &[u8]) -> Result<(), Error> {
-    let promised = promised.strip_prefix("sha256:").unwrap_or(promised);
-    let found = sha256_hex(bytes);
-    if promised.is_empty() || promised.eq_ignore_ascii_case(&found) {
-        return Ok(());
+    if url.starts_with("oci://") {
+        // Its registry is another party: the repository's login is not for it.
+        return Ok(Target::Oci { reference: Reference::parse(&url)?, login: false });
     }
-    fail(format!("{url} has the digest {found}, but the repository's index promises {promised}"))
-}
-
-/// Credentials go to the repository's own host only, unless the user said otherwise.
-fn login(repository: &Repository, url: &str) -> Option<Login> {
-    if repository.username.is_empty() && repository.password.is_empty() {
-        return None;
-    }
-    let origin = |text: &str| url::Url::parse(text).ok().map(|url| url.origin());
-    let same = origin(&repository.url).is_some() && origin(&repository.url) == origin(url);
-    (same || repository.pass_credentials_all)
-        .then(|| Login { username: repository.username.clone(), password: repository.password.clone() })
+    Ok(Target::Http { url, repository, digest: entry.digest.clone() })
 }
 
 /// Runs to its end on a thread of its own, so that it works inside and outside of a runtime.
@@ -529,7 +486,10 @@ pub fn wait<T: Send>(work: impl Future<Output = Result<T, Error>> + Send) -> Res
                 .enable_all()
                 .build()
                 .map_err(|error| failed(error.to_string()))?;
-            runtime.block_on(work)
+            let result = runtime.block_on(work);
+            // A name that is still being looked up must not hold up the end.
+            runtime.shutdown_background();
+            result
         });
         worker.join().unwrap_or_else(|_| Err(failed("the download stopped unexpectedly".into())))
     })

@@ -6,26 +6,20 @@ use aws_lc_rs::signature::{self, Ed25519KeyPair, KeyPair as _, RsaKeyPair, Unpar
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-use super::packet::{Bytes, fail, mpi, packets, unarmour};
+use super::packet::{Bytes, fail, mpi};
 use super::signature::Signature;
 use crate::error::Error;
-
-/// Whom a key belongs to and which keys sign for them.
-#[derive(Clone, Debug)]
-pub struct Identity {
-    /// `Name <address>`, the first first.
-    pub names: Vec<String>,
-    pub(super) keys: Vec<Key>,
-}
 
 /// One key that may sign.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) fingerprint: [u8; 20],
     pub(super) public: Public,
+    /// When it was made, in seconds since 1970.
+    pub(super) created: u64,
     /// The packet from which the secret part can be had.
-    secret: Option<Vec<u8>>,
-    expires: Option<u64>,
+    pub(super) secret: Option<Vec<u8>>,
+    pub(super) expires: Option<u64>,
 }
 
 /// The public part, by algorithm.
@@ -45,12 +39,12 @@ const ED25519_OID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x0
 
 impl Key {
     /// Reads the public fields; what is left of the packet is the secret part.
-    fn read(body: &[u8]) -> Result<(Self, &[u8]), Error> {
+    pub(super) fn read(body: &[u8]) -> Result<(Self, &[u8]), Error> {
         let mut bytes = Bytes(body);
         if bytes.byte()? != 4 {
             return fail("only OpenPGP keys of version 4 are supported");
         }
-        bytes.take(4)?;
+        let created = bytes.number(4)? as u64;
         let algorithm = bytes.byte()?;
         let public = match algorithm {
             1 | 3 => Public::Rsa { n: bytes.mpi()?.to_vec(), e: bytes.mpi()?.to_vec() },
@@ -68,7 +62,7 @@ impl Key {
         };
         let public_length = body.len() - bytes.0.len();
         let fingerprint = Sha1::digest(hashed_key(&body[..public_length])).into();
-        Ok((Self { fingerprint, public, secret: None, expires: None }, bytes.0))
+        Ok((Self { fingerprint, public, created, secret: None, expires: None }, bytes.0))
     }
 
     pub(super) fn id(&self) -> &[u8] {
@@ -85,6 +79,7 @@ impl Key {
         match &self.public {
             Public::Rsa { n, e } => {
                 let parameters = match signature.hash {
+                    2 => &signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
                     8 => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
                     9 => &signature::RSA_PKCS1_2048_8192_SHA384,
                     10 => &signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
@@ -370,78 +365,4 @@ fn cfb_decrypt(key: &[u8], iv: &[u8], data: &[u8]) -> Result<Vec<u8>, Error> {
         before[..chunk.len()].copy_from_slice(chunk);
     }
     Ok(plain)
-}
-
-/// The keys of a keyring file, binary or armoured. Revoked keys are left out, and so are subkeys the
-/// owner did not sign.
-pub(super) fn keyring(bytes: &[u8]) -> Result<Vec<Identity>, Error> {
-    let text = std::str::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN PGP"));
-    let bytes = match text {
-        Some(text) if text.contains("PRIVATE KEY BLOCK") => unarmour(text, "PGP PRIVATE KEY BLOCK")?,
-        Some(text) => unarmour(text, "PGP PUBLIC KEY BLOCK")?,
-        None => bytes.to_vec(),
-    };
-    let mut identities: Vec<Identity> = Vec::new();
-    // The primary key's packet, and the subkey being read with its packet.
-    let mut primary: Option<(Key, Vec<u8>)> = None;
-    let mut subkey: Option<(Key, Vec<u8>)> = None;
-    for packet in packets(&bytes)? {
-        match packet.tag {
-            5 | 6 | 7 | 14 => {
-                let read = Key::read(&packet.body);
-                subkey = None;
-                let Ok((mut key, secret)) = read else {
-                    if matches!(packet.tag, 5 | 6) {
-                        primary = None;
-                    }
-                    continue;
-                };
-                let public = packet.body[..packet.body.len() - secret.len()].to_vec();
-                if matches!(packet.tag, 5 | 7) {
-                    key.secret = Some(secret.to_vec());
-                }
-                if matches!(packet.tag, 5 | 6) {
-                    identities.push(Identity { names: Vec::new(), keys: vec![key.clone()] });
-                    primary = Some((key, public));
-                } else {
-                    subkey = Some((key, public));
-                }
-            }
-            13 => {
-                if let (Some(_), Some(identity)) = (&primary, identities.last_mut()) {
-                    identity.names.push(String::from_utf8_lossy(&packet.body).into_owned());
-                }
-            }
-            2 => {
-                let (Some((key, body)), Some(identity)) = (&primary, identities.last_mut()) else { continue };
-                let Ok(signature) = Signature::read(&packet.body) else { continue };
-                if signature.issuer.as_deref() != Some(key.id()) {
-                    continue;
-                }
-                match (signature.kind, &subkey) {
-                    (0x20, _) => identity.keys.clear(),
-                    (0x10..=0x13, None) => {
-                        if let Some(first) = identity.keys.first_mut() {
-                            first.expires = signature.key_expires(body);
-                        }
-                    }
-                    (0x18, Some((sub, sub_body))) if signature.may_sign != Some(false) => {
-                        let content = [hashed_key(body), hashed_key(sub_body)].concat();
-                        if key.made(&signature, &content).unwrap_or(false) {
-                            let mut sub = sub.clone();
-                            sub.expires = signature.key_expires(sub_body);
-                            identity.keys.push(sub);
-                        }
-                    }
-                    (0x28, Some((sub, _))) => {
-                        identity.keys.retain(|key| key.fingerprint != sub.fingerprint);
-                    }
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
-    }
-    identities.retain(|identity| !identity.keys.is_empty());
-    Ok(identities)
 }

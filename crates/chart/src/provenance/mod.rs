@@ -3,6 +3,7 @@
 //! The signature is OpenPGP's "cleartext" kind. Only what charts need of OpenPGP is here, on the key
 //! provider the rest of the tree uses: version 4 keys, RSA and Ed25519.
 
+mod certificate;
 mod key;
 mod packet;
 mod signature;
@@ -11,14 +12,13 @@ use crate::codec;
 use crate::deps::sha256_hex;
 use crate::error::Error;
 use crate::metadata::Metadata;
+use certificate::{Certificate, Identity};
 use packet::fail;
 use serde_json::json;
 
-pub use key::Identity;
-
 /// Keys to check signatures with or to sign with.
 #[derive(Clone, Debug)]
-pub struct Keyring(Vec<Identity>);
+pub struct Keyring(Vec<Certificate>);
 
 /// What a good signature says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,11 @@ pub struct Verified {
 impl Keyring {
     /// Reads a keyring: GnuPG's older `.gpg` files or an export, binary or armoured.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        key::keyring(bytes).map(Self)
+        certificate::keyring(bytes).map(Self)
+    }
+
+    fn identities(&self, now: u64) -> Vec<Identity> {
+        self.0.iter().map(|certificate| certificate.identity(now)).collect()
     }
 
     /// Signs a packed chart with the key whose name contains `name`; gives the content of the `.prov`.
@@ -47,8 +51,11 @@ impl Keyring {
         archive: &[u8],
         now: u64,
     ) -> Result<String, Error> {
-        let named: Vec<&Identity> =
-            self.0.iter().filter(|identity| identity.names.iter().any(|one| one.contains(name))).collect();
+        let identities = self.identities(now);
+        let named: Vec<&Identity> = identities
+            .iter()
+            .filter(|identity| identity.names.iter().any(|one| one.contains(name)))
+            .collect();
         let identity = match named.as_slice() {
             [one] => *one,
             [] => return fail(format!("private key not found: no key is named {name:?}")),
@@ -57,7 +64,18 @@ impl Keyring {
                 None => return fail(format!("the key name {name:?} fits more than one key")),
             },
         };
-        let Some(key) = identity.keys.first() else { return fail("the key cannot sign") };
+        let usable: Vec<_> = identity
+            .keys
+            .iter()
+            .filter(|one| one.problem.is_none() && !one.key.is_expired(now))
+            .map(|one| &one.key)
+            .collect();
+        let Some(key) = usable.iter().find(|key| key.secret.is_some()).or(usable.first()) else {
+            return match identity.keys.first().and_then(|one| one.problem) {
+                Some(problem) => fail(format!("the key cannot sign: {problem}")),
+                None => fail("the key cannot sign: it has expired"),
+            };
+        };
         let signer = key.unlock(passphrase)?;
         let sums = json!({"files": {file_name: format!("sha256:{}", sha256_hex(archive))}});
         let text = format!("{}\n...\n{}", codec::write(&metadata.to_json()), codec::write(&sums));
@@ -73,7 +91,8 @@ impl Keyring {
         now: u64,
     ) -> Result<Verified, Error> {
         let (text, signature) = signature::clear_read(provenance)?;
-        let (identity, fingerprint) = signature::check(&text, &signature, &self.0, now)?;
+        let identities = self.identities(now);
+        let (identity, fingerprint) = signature::check(&text, &signature, &identities, now)?;
         let Some((_, sums)) = text.split_once("\n...\n") else {
             return fail("message block must have at least two parts");
         };

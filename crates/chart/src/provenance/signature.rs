@@ -1,10 +1,12 @@
 //! OpenPGP signatures, and text signed in the clear.
 
-use super::key::{Identity, Signer};
+use super::certificate::{Identity, IdentityKey};
+use super::key::Signer;
 use super::packet::{Bytes, armour, fail, length, packet, packets, unarmour};
 use crate::error::Error;
 
 /// A signature of version 4.
+#[derive(Clone, Debug)]
 pub(super) struct Signature {
     pub(super) kind: u8,
     pub(super) hash: u8,
@@ -15,7 +17,9 @@ pub(super) struct Signature {
     pub(super) values: Vec<Vec<u8>>,
     /// Whether the key it speaks of may sign, if it says so.
     pub(super) may_sign: Option<bool>,
-    created: u64,
+    /// A signature inside this one: a subkey's word that it belongs to the primary key.
+    pub(super) embedded: Option<Vec<u8>>,
+    pub(super) created: u64,
     expires_after: Option<u64>,
     key_expires_after: Option<u64>,
 }
@@ -42,6 +46,7 @@ impl Signature {
             trailer,
             values: Vec::new(),
             may_sign: None,
+            embedded: None,
             created: 0,
             expires_after: None,
             key_expires_after: None,
@@ -76,6 +81,8 @@ impl Signature {
                 9 if hashed => self.key_expires_after = Some(content.number(4)? as u64),
                 16 => self.issuer = Some(content.take(8)?.to_vec()),
                 27 if hashed => self.may_sign = content.0.first().map(|flags| flags & 2 != 0),
+                // Signed by the subkey, so it may stand where nothing else vouches for it.
+                32 => self.embedded = Some(content.0.to_vec()),
                 33 if content.0.len() == 21 => self.issuer = Some(content.0[13..].to_vec()),
                 // Kinds we know and have no use for, and those that may be ignored.
                 _ if kind & 0x80 == 0 || matches!(kind & 0x7f, 4..=34) => {}
@@ -85,12 +92,29 @@ impl Signature {
         Ok(())
     }
 
+    /// Whether it was made before `now` and is still meant.
+    pub(super) fn is_current(&self, now: u64) -> bool {
+        self.created <= now + CLOCK_SKEW && !self.is_expired(now)
+    }
+
+    fn is_expired(&self, now: u64) -> bool {
+        self.expires_after.is_some_and(|after| after > 0 && self.created + after <= now)
+    }
+
+    /// Whether its digest can be forged: MD5, SHA-1 and RIPEMD-160.
+    pub(super) fn is_weak(&self) -> bool {
+        matches!(self.hash, 1..=3)
+    }
+
     /// When the key in a packet ends by what this signature says, in seconds since 1970.
     pub(super) fn key_expires(&self, key: &[u8]) -> Option<u64> {
         let created = key.get(1..5)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         self.key_expires_after.filter(|after| *after > 0).map(|after| created + after)
     }
 }
+
+/// Seconds by which clocks of two machines may differ.
+const CLOCK_SKEW: u64 = 60 * 60;
 
 /// The text as it is hashed: lines without trailing blanks, joined by CR LF.
 fn canonical(text: &str) -> Vec<u8> {
@@ -153,7 +177,7 @@ pub(super) fn clear_read(message: &str) -> Result<(String, Vec<u8>), Error> {
 pub(super) fn check<'k>(
     text: &str,
     signatures: &[u8],
-    keys: &'k [Identity],
+    identities: &'k [Identity],
     now: u64,
 ) -> Result<(&'k Identity, [u8; 20]), Error> {
     let content = canonical(text);
@@ -162,17 +186,30 @@ pub(super) fn check<'k>(
         if signature.kind > 1 {
             continue;
         }
-        let all = keys.iter().flat_map(|identity| identity.keys.iter().map(move |key| (identity, key)));
-        for (identity, key) in all {
+        let all = identities.iter().flat_map(|identity| identity.keys.iter().map(move |key| (identity, key)));
+        for (identity, IdentityKey { key, problem }) in all {
             if signature.issuer.as_deref().is_some_and(|issuer| issuer != key.id()) {
                 continue;
             }
+            if signature.is_weak() {
+                let hash = signature.hash;
+                return fail(format!("openpgp: signatures with the weak hash {hash} are not accepted"));
+            }
             if !key.made(&signature, &content)? {
+                // Without a name on it, another key may have made it.
+                if signature.issuer.is_none() {
+                    continue;
+                }
                 return fail("openpgp: invalid signature: the text was changed after it was signed");
             }
-            if key.is_expired(now)
-                || signature.expires_after.is_some_and(|after| after > 0 && signature.created + after <= now)
-            {
+            if let Some(problem) = problem {
+                return fail(format!("openpgp: the key that signed is not to be trusted: {problem}"));
+            }
+            let earliest = key.created.max(signature.created);
+            if key.created > signature.created || earliest > now + CLOCK_SKEW {
+                return fail("openpgp: the signature or its key is from the future");
+            }
+            if key.is_expired(now) || signature.is_expired(now) {
                 return fail("openpgp: the signature or its key has expired");
             }
             return Ok((identity, key.fingerprint));

@@ -1,9 +1,12 @@
 //! What a rendering is asked for.
 
+use std::sync::Arc;
+
 use slipway_gotmpl::Limits;
 
 use super::capabilities::Capabilities;
 use crate::error::Error;
+use crate::values::SchemaSource;
 
 /// How to render. The defaults are those of `helm template`.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct RenderOptions {
     pub subchart_notes: bool,
     /// What a rendering may consume.
     pub limits: Limits,
+    /// Fetches schemas a chart refers to by address; without it they are an error.
+    pub schemas: Option<Arc<dyn SchemaSource>>,
 }
 
 impl Default for RenderOptions {
@@ -44,6 +49,7 @@ impl Default for RenderOptions {
             show_only: Vec::new(),
             subchart_notes: false,
             limits: Limits::default(),
+            schemas: None,
         }
     }
 }

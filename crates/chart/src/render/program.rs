@@ -106,7 +106,7 @@ impl Program {
         let tree = Node::process(chart, &user, notices).map_err(Error::Values)?;
         let values = coalesce::final_values(&tree, &user, notices).map_err(Error::Values)?;
         if !options.skip_schema_validation {
-            values::check_schemas(&tree, &values)?;
+            values::check_schemas(&tree, &values, options.schemas.as_deref())?;
         }
         let wanted = &chart.metadata.kube_version;
         let given = &options.capabilities.kube_version.version;

@@ -30,7 +30,8 @@ pub struct Repository {
 
 impl std::fmt::Debug for Repository {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Repository").field("name", &self.name).field("url", &self.url).finish_non_exhaustive()
+        let url = slipway_event::without_credentials(&self.url);
+        f.debug_struct("Repository").field("name", &self.name).field("url", &url).finish_non_exhaustive()
     }
 }
 

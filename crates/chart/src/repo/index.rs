@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use slipway_event::without_credentials;
 use slipway_go::semver::{Constraints, Version};
 
 use crate::codec;
@@ -248,7 +249,10 @@ pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, Erro
     {
         return Ok(reference.to_owned());
     }
-    let invalid = |error| Error::Publish(format!("invalid chart URL format: {reference}: {error}"));
+    let invalid = |error| {
+        let reference = without_credentials(reference);
+        Error::Publish(format!("invalid chart URL format: {reference}: {error}"))
+    };
     let mut base = url::Url::parse(repository).map_err(invalid)?;
     if !base.path().ends_with('/') {
         let path = format!("{}/", base.path());

@@ -11,6 +11,7 @@ use slipway_gotmpl::Map;
 
 use crate::error::Error;
 
+pub use schema::SchemaSource;
 pub(crate) use schema::check as check_schema;
 pub(crate) use strvals::go_quote;
 pub(crate) use tree::Node;
@@ -49,9 +50,13 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
 }
 
 /// Checks the values against the schemas of every chart in the tree.
-pub(crate) fn check_schemas(root: &Node<'_>, values: &Map) -> Result<(), Error> {
+pub(crate) fn check_schemas(
+    root: &Node<'_>,
+    values: &Map,
+    source: Option<&dyn SchemaSource>,
+) -> Result<(), Error> {
     let mut text = String::new();
-    schema_problems(root, values, &mut text);
+    schema_problems(root, values, source, &mut text);
     if text.is_empty() {
         return Ok(());
     }
@@ -60,16 +65,16 @@ pub(crate) fn check_schemas(root: &Node<'_>, values: &Map) -> Result<(), Error> 
     )))
 }
 
-fn schema_problems(node: &Node<'_>, values: &Map, text: &mut String) {
+fn schema_problems(node: &Node<'_>, values: &Map, source: Option<&dyn SchemaSource>, text: &mut String) {
     if let Some(schema) = &node.chart.schema {
         let json = serde_json::to_value(slipway_gotmpl::Value::Map(values.clone())).unwrap_or_default();
-        let found = schema::check(schema, &json).unwrap_or_else(|error| error);
+        let found = schema::check(schema, &json, source).unwrap_or_else(|error| error);
         if !found.is_empty() {
             text.push_str(&format!("{}:\n{found}", node.name()));
         }
     }
     for child in &node.dependencies {
         let values = coalesce::table(values, child.name()).unwrap_or_default();
-        schema_problems(child, &values, text);
+        schema_problems(child, &values, source, text);
     }
 }

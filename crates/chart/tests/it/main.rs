@@ -3,9 +3,13 @@
 mod args;
 mod golden;
 mod hostile;
+#[cfg(feature = "net")]
+mod hosts;
 mod lint;
 #[cfg(feature = "net")]
 mod net;
 mod provenance;
 mod strvals;
 mod tools;
+#[cfg(feature = "net")]
+mod trust;

@@ -72,3 +72,51 @@ fn damaged_data_ends_in_an_error() {
         let _ = keys.verify(NAME, ARCHIVE, &BY_HELM[..cut], NOW);
     }
 }
+
+/// Keyrings and signatures made by GnuPG and what it thinks of them, recorded by
+/// `conformance/provenance.py`.
+const CASES: &str = include_str!("../provenance/cases.json");
+const RECORDED: &[u8] = b"not really a chart";
+
+/// Good for GnuPG and not for us: no library of ours checks RSA with SHA-224.
+const STRICTER: [&str; 1] = ["digest-sha224"];
+
+#[test]
+fn keys_that_gnupg_does_not_trust_are_refused() {
+    use base64::Engine as _;
+    let cases: serde_json::Map<String, serde_json::Value> = serde_json::from_str(CASES).unwrap();
+    assert!(cases.len() >= 40);
+    for (name, case) in &cases {
+        let text = |key: &str| case[key].as_str().unwrap();
+        let bytes = base64::engine::general_purpose::STANDARD.decode(text("keyring")).unwrap();
+        let found = Keyring::parse(&bytes)
+            .and_then(|keys| keys.verify("web-0.1.0.tgz", RECORDED, text("provenance"), NOW));
+        let expected = text("verdict") == "good" && !STRICTER.contains(&name.as_str());
+        assert_eq!(found.is_ok(), expected, "{name}: GnuPG says {}, we say {found:?}", text("verdict"));
+        let Err(error) = &found else {
+            assert!(!found.unwrap().to_string().contains("Evil"), "{name}: nobody vouches for that name");
+            continue;
+        };
+        let error = error.to_string();
+        let reason = match text("verdict") {
+            "REVKEYSIG" => "revoked",
+            "EXPKEYSIG" | "EXPSIG" => "expired",
+            "BADSIG" => "invalid signature",
+            _ => "",
+        };
+        assert!(error.contains(reason), "{name}: {error}");
+    }
+}
+
+#[test]
+fn revoked_and_expired_keys_do_not_sign() {
+    use base64::Engine as _;
+    let cases: serde_json::Value = serde_json::from_str(CASES).unwrap();
+    for (name, expected) in [("primary-revoked-reason-0", "revoked"), ("primary-expired", "expired")] {
+        let keyring = cases[name]["keyring"].as_str().unwrap();
+        let keys =
+            Keyring::parse(&base64::engine::general_purpose::STANDARD.decode(keyring).unwrap()).unwrap();
+        let error = keys.sign("Test", b"", &metadata(), NAME, ARCHIVE, NOW).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -67,7 +67,9 @@ pub(super) fn add(map: &mut FuncMap) {
         Ok(object_or_error(decoded, |kind| yaml_mismatch(kind, "map[string]interface {}")))
     });
     map.add("fromYamlArray", &[S], Ty::List, |ctx, args| {
-        let decoded = from_yaml(ctx, args.str(0))?;
+        // As with a map, YAML's null leaves the list empty.
+        let decoded = from_yaml(ctx, args.str(0))?
+            .map(|value| if value.is_nil() { Value::list(Vec::new()) } else { value });
         Ok(list_or_error(decoded, |kind| yaml_mismatch(kind, "[]interface {}")))
     });
     map.add("toToml", &[A], S, |ctx, args| {

@@ -76,3 +76,32 @@ fn text_may_not_nest_without_end() {
     let fine = format!("{{{{ {}1{} }}}}", "(".repeat(1500), ")".repeat(1500));
     assert_eq!(render_with(fine.as_bytes(), &json!({}), &library(), &limits, &NoHost), Ok(b"1".to_vec()));
 }
+
+#[test]
+fn time_runs_out_in_loops_calls_and_large_values() {
+    let limits = Limits { time: Some(std::time::Duration::ZERO), ..Limits::default() };
+    for template in [
+        "{{ range until 10000 }}{{ end }}",
+        "{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}",
+        "{{ $x := 1 }}{{ range until 10000 }}{{ $x = list $x }}{{ end }}",
+        "{{ $x := until 100000 }}",
+    ] {
+        let text = fails(template, &limits);
+        assert!(text.ends_with("rendering took longer than 0ns"), "{text}");
+    }
+    let small = render_with(b"{{ list 1 }}", &json!({}), &library(), &limits, &NoHost);
+    assert_eq!(small, Ok(b"[1]".to_vec()), "what takes no time has none to lose");
+}
+
+#[test]
+fn rendering_ends_when_nobody_waits_for_it() {
+    struct Stopped;
+    impl slipway_gotmpl::Host for Stopped {
+        fn is_stopped(&self) -> bool {
+            true
+        }
+    }
+    let template = b"{{ range until 10000 }}{{ end }}";
+    let text = render_with(template, &json!({}), &library(), &Limits::default(), &Stopped).unwrap_err();
+    assert!(text.ends_with("rendering was stopped"), "{text}");
+}

@@ -172,6 +172,33 @@ fn random_text_has_its_shape() {
 }
 
 #[test]
+fn texts_without_content_are_read_as_helm_reads_them() {
+    let end = "unexpected end of JSON input";
+    for (function, text, expected) in [
+        ("fromYaml", "", "{}"),
+        ("fromYaml", " \\n", "{}"),
+        ("fromYaml", "# nothing", "{}"),
+        ("fromYaml", "null", "{}"),
+        ("fromYamlArray", "", "[]"),
+        ("fromYamlArray", " \\n", "[]"),
+        ("fromYamlArray", "# nothing", "[]"),
+        ("fromYamlArray", "null", "[]"),
+        ("fromYamlArray", "---", "[]"),
+        ("fromJson", "", &format!("{{\"Error\":\"{end}\"}}")),
+        ("fromJson", " ", &format!("{{\"Error\":\"{end}\"}}")),
+        ("fromJson", "null", "null"),
+        ("fromJsonArray", "", &format!("[\"{end}\"]")),
+        ("fromJsonArray", " ", &format!("[\"{end}\"]")),
+        ("fromJsonArray", "null", "null"),
+        ("fromToml", "", "{}"),
+        ("fromToml", "# nothing", "{}"),
+    ] {
+        let template = format!("{{{{ {function} \"{text}\" | toJson }}}}");
+        assert_eq!(render(&template).unwrap(), expected, "{template}");
+    }
+}
+
+#[test]
 fn a_seed_makes_everything_repeatable() {
     let template = r#"{{ randAlphaNum 8 }} {{ uuidv4 }} {{ shuffle "abcdef" }} {{ randInt 0 1000 }} {{ now | date "2006-01-02" }}"#;
     let run = |seed: u64| {

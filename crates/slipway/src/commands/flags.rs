@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use slipway_chart::net::{Access, Home, Login, Remote, wait};
 use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
+use slipway_event::without_credentials;
 
 use crate::charts::{self, ChartRequest};
 use crate::files;
@@ -259,7 +260,8 @@ impl ValueFlags {
                 let content = files::read_stdin().map_err(|problem| Error::Values(problem.to_string()))?;
                 values.files.push((file.clone(), content));
             } else if slipway_chart::is_address(file) {
-                values.files.push((file.clone(), wait(access.remote().get(file))?));
+                let name = without_credentials(file).into_owned();
+                values.files.push((name, wait(access.remote().get(file))?));
             } else {
                 values.read_file(Path::new(file))?;
             }

@@ -39,7 +39,11 @@ impl Host for RenderHost {
     }
 
     fn resolve(&self, host: &str) -> Option<String> {
-        let found = (host, 0).to_socket_addrs().ok().filter(|_| self.dns)?;
+        // Asked before the name service is: a name can carry what a chart should not tell.
+        if !self.dns {
+            return None;
+        }
+        let found = (host, 0).to_socket_addrs().ok()?;
         found.map(|address| address.ip().to_string()).next()
     }
 
@@ -72,6 +76,10 @@ impl Host for RenderHost {
             Some(seeded) => seeded.fill_random(bytes),
             None => NoHost.fill_random(bytes),
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        crate::interrupt::stopping().is_cancelled()
     }
 
     fn is_seeded(&self) -> bool {

@@ -1,21 +1,25 @@
 //! What a chart is rendered with besides plain values: encrypted values and files, a post-renderer.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
+use slipway_chart::net::RemoteSchemas;
 use slipway_chart::secret::{self, SecretFiles};
-use slipway_chart::{Chart, Notice, Notices, UserValues};
+use slipway_chart::{Chart, Notice, Notices, SchemaSource, UserValues};
+use slipway_gotmpl::Limits;
 use slipway_problem::Problem;
 use slipway_release::source::Filter;
 
 use super::chart::secret::KeyFlag;
 use super::host::RenderHost;
-use crate::files;
+use super::release::flags::time;
 use crate::term::output;
+use crate::{files, helm};
 
 /// Encrypted values and files of werf and Nelm.
 #[derive(Debug, Default, clap::Args)]
@@ -103,6 +107,37 @@ fn hide_leaves(value: &Value) {
     }
 }
 
+/// Bounds on rendering a chart.
+#[derive(Debug, Default, clap::Args)]
+pub struct TemplateFlags {
+    /// Time limit for a chart's templates, 0 for none [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = time)]
+    template_timeout: Option<Duration>,
+
+    /// Fetch schemas that values.schema.json refers to by address
+    #[arg(long)]
+    allow_remote_schemas: bool,
+}
+
+impl TemplateFlags {
+    pub fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        match self.template_timeout {
+            Some(time) => Limits { time: Some(time).filter(|time| !time.is_zero()), ..limits },
+            None => limits,
+        }
+    }
+
+    /// Where schemas come from that are not in the chart, if they may be fetched.
+    pub fn schemas(&self) -> Option<Arc<dyn SchemaSource>> {
+        self.allow_remote_schemas
+            .then(|| Arc::new(RemoteSchemas::new(helm::network())) as Arc<dyn SchemaSource>)
+    }
+}
+
+/// The most a post-renderer may print.
+const LARGEST_OUTPUT: u64 = 256 << 20;
+
 /// A program between rendering and everything after.
 #[derive(Debug, Default, clap::Args)]
 pub struct PostRenderFlags {
@@ -119,12 +154,12 @@ impl PostRenderFlags {
     /// What manifests pass through, if anything.
     pub fn filter(&self) -> Option<Arc<Filter>> {
         let (program, args) = (self.post_renderer.clone()?, self.post_renderer_args.clone());
-        Some(Arc::new(move |text: Vec<u8>| filter(&program, &args, &text)))
+        Some(Arc::new(move |text: Vec<u8>| filter(&program, &args, &text, LARGEST_OUTPUT)))
     }
 }
 
-/// Passes text through a program.
-fn filter(program: &Path, args: &[String], text: &[u8]) -> Result<Vec<u8>, String> {
+/// Passes text through a program that may answer with so many bytes.
+fn filter(program: &Path, args: &[String], text: &[u8], most: u64) -> Result<Vec<u8>, String> {
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::piped())
@@ -133,15 +168,48 @@ fn filter(program: &Path, args: &[String], text: &[u8]) -> Result<Vec<u8>, Strin
         .spawn()
         .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     let mut stdin = child.stdin.take();
-    let output = std::thread::scope(|scope| {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (printed, said) = std::thread::scope(|scope| {
         // Written from another thread: a filter may answer before it has read everything.
         scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(text)));
-        child.wait_with_output()
-    })
-    .map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{}: {}", output.status, said.trim_end()));
+        let said = scope.spawn(move || read_up_to(stderr, most));
+        let printed = read_up_to(stdout, most + 1);
+        if printed.as_ref().is_ok_and(|printed| printed.len() as u64 > most) {
+            // Nobody reads on, so it would wait for ever.
+            let _ = child.kill();
+        }
+        (printed, said.join().unwrap_or_else(|_| Ok(Vec::new())))
+    });
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let printed = printed.map_err(|error| error.to_string())?;
+    if printed.len() as u64 > most {
+        return Err(format!("{} printed more than {most} bytes", program.display()));
     }
-    Ok(output.stdout)
+    if !status.success() {
+        let said = said.unwrap_or_default();
+        return Err(format!("{status}: {}", String::from_utf8_lossy(&said).trim_end()));
+    }
+    Ok(printed)
+}
+
+fn read_up_to(stream: Option<impl Read>, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(most).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_post_renderer_without_end_is_stopped() {
+        let error = filter(Path::new("yes"), &[], b"a: 1\n", 1000).unwrap_err();
+        assert_eq!(error, "yes printed more than 1000 bytes");
+        assert_eq!(filter(Path::new("cat"), &[], b"a: 1\n", 5), Ok(b"a: 1\n".to_vec()));
+        let failed = filter(Path::new("sh"), &["-c".into(), "echo why >&2; exit 3".into()], b"", 5);
+        assert_eq!(failed.unwrap_err(), "exit status: 3: why");
+    }
 }

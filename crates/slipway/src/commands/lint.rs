@@ -6,6 +6,7 @@ use slipway_chart::lint::{self, LintOptions};
 use slipway_chart::{KubeVersion, Notices};
 
 use super::flags::ValueFlags;
+use super::inputs::TemplateFlags;
 use crate::exit::Exit;
 use crate::logs::Verbosity;
 use crate::session::Session;
@@ -33,6 +34,9 @@ pub struct Args {
     #[arg(long)]
     skip_schema_validation: bool,
 
+    #[command(flatten)]
+    templates: TemplateFlags,
+
     /// Look the charts inside the charts over too
     #[arg(long)]
     with_subcharts: bool,
@@ -46,6 +50,8 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         strict: args.strict,
         quiet: session.verbosity == Verbosity::Quiet,
         skip_schema_validation: args.skip_schema_validation,
+        limits: args.templates.limits(),
+        schemas: args.templates.schemas(),
     };
     let mut charts = args.charts.clone();
     if args.with_subcharts {

@@ -16,7 +16,7 @@ use slipway_problem::Problem;
 
 use super::flags::{CapabilityFlags, ClusterFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
-use super::inputs::{PostRenderFlags, SecretFlags};
+use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
@@ -108,6 +108,9 @@ pub struct Args {
     /// Do not check values against the chart's schema
     #[arg(long)]
     skip_schema_validation: bool,
+
+    #[command(flatten)]
+    templates: TemplateFlags,
 
     /// Generate the release's name
     #[arg(short = 'g', long)]
@@ -250,6 +253,8 @@ fn options(
         skip_tests: args.skip_tests,
         show_only: args.show_only.clone(),
         subchart_notes: args.render_subchart_notes,
+        limits: args.templates.limits(),
+        schemas: args.templates.schemas(),
         ..RenderOptions::default()
     };
     if let Some(namespace) = &session.settings.namespace.value {

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use slipway_chart::Notices;
 use slipway_chart::net::{Access, wait};
 use slipway_chart::repo::{Index, Repository};
+use slipway_event::without_credentials;
 
 use super::flags::TlsFlags;
 use crate::exit::Exit;
@@ -166,12 +167,14 @@ fn list(session: &Session) -> anyhow::Result<()> {
     if repositories.is_empty() && session.output() == crate::cli::Output::Table {
         bail!("no repositories to show");
     }
-    let data: Vec<_> =
-        repositories.iter().map(|one| serde_json::json!({"name": one.name, "url": one.url})).collect();
+    let data: Vec<_> = repositories
+        .iter()
+        .map(|one| serde_json::json!({"name": one.name, "url": without_credentials(&one.url)}))
+        .collect();
     show::show(session.output(), &data, |_| {
         let mut table = Table::new(&["name", "url"]);
         for one in &repositories {
-            table.row([one.name.clone(), one.url.clone()]);
+            table.row([one.name.clone(), without_credentials(&one.url).into_owned()]);
         }
         table.render()
     })
@@ -215,19 +218,20 @@ fn update(names: &[String], must: bool) -> anyhow::Result<()> {
         workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
     });
     for (one, result) in chosen.iter().zip(results) {
+        let address = without_credentials(&one.url);
         match result {
             Ok(Ok(())) => show::print(&format!(
                 "...Successfully got an update from the {:?} chart repository\n",
                 one.name
             ))?,
             Ok(Err(error)) => {
-                failed.push(one.url.clone());
                 show::print(&format!(
-                    "...Unable to get an update from the {:?} chart repository ({}):\n\t{error}\n",
-                    one.name, one.url
+                    "...Unable to get an update from the {:?} chart repository ({address}):\n\t{error}\n",
+                    one.name
                 ))?;
+                failed.push(address);
             }
-            Err(_) => failed.push(one.url.clone()),
+            Err(_) => failed.push(address),
         }
     }
     if must && !failed.is_empty() {

@@ -4,54 +4,89 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use slipway_event::without_credentials;
 
 use super::get;
 
 /// A schema with everything inside it that can be referred to.
 pub(super) struct Document {
-    pub(super) root: Value,
+    /// The chart's own schema, then those it refers to.
+    pub(super) documents: Vec<Value>,
     /// Places by their `$id`, absolute or `#name`.
-    ids: HashMap<String, String>,
+    ids: HashMap<String, Place>,
+}
+
+/// A place inside one of the documents.
+#[derive(Clone)]
+struct Place {
+    document: usize,
+    pointer: String,
 }
 
 /// Schemas nest no deeper than this.
-const DEEPEST: usize = 512;
+pub(super) const DEEPEST: usize = 512;
 
 impl Document {
     pub(super) fn read(text: &[u8]) -> Result<Self, String> {
         let root: Value = serde_json::from_slice(text).map_err(|error| go_json_error(text, &error))?;
-        let mut ids = HashMap::new();
-        collect_ids(&root, &mut String::new(), 0, &mut ids)?;
-        let document = Self { root, ids };
-        check_schema(&document.root, 0)?;
+        let mut document = Self { documents: Vec::new(), ids: HashMap::new() };
+        document.add("", root)?;
         Ok(document)
     }
 
-    /// What a `$ref` points to. Only this document is looked at: fetching schemas from elsewhere while
+    /// The chart's own schema.
+    pub(super) fn root(&self) -> &Value {
+        &self.documents[0]
+    }
+
+    /// Adds a document and the places in it that have names.
+    pub(super) fn add(&mut self, address: &str, root: Value) -> Result<(), String> {
+        let mut found = HashMap::new();
+        collect_ids(&root, &mut String::new(), 0, &mut found)?;
+        check_schema(&root, 0)?;
+        let document = self.documents.len();
+        for (id, pointer) in found {
+            // `#name` means a place of the document it stands in.
+            let id = if id.starts_with('#') { format!("{address}{id}") } else { id };
+            self.ids.entry(id).or_insert(Place { document, pointer });
+        }
+        if !address.is_empty() {
+            self.ids.insert(address.to_owned(), Place { document, pointer: String::new() });
+        }
+        self.documents.push(root);
+        Ok(())
+    }
+
+    pub(super) fn knows(&self, address: &str) -> bool {
+        self.ids.contains_key(address)
+    }
+
+    /// What a `$ref` points to. Only documents at hand are looked at: fetching schemas from elsewhere while
     /// rendering would let a chart make requests in the user's name.
     pub(super) fn resolve(&self, reference: &str) -> Result<&Value, String> {
-        if let Some(pointer) = self.ids.get(reference) {
-            return self.at(pointer, reference);
+        if let Some(place) = self.ids.get(reference) {
+            return self.at(place, reference);
         }
         let (document, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let base = if document.is_empty() {
-            String::new()
+        let mut place = if document.is_empty() {
+            Place { document: 0, pointer: String::new() }
         } else {
             match self.ids.get(document) {
-                Some(pointer) => pointer.clone(),
+                Some(place) => place.clone(),
                 None => {
+                    let reference = without_credentials(reference);
                     return Err(format!(
-                        "schema reference {reference:?} is outside the chart and is not fetched"
+                        "schema reference {reference:?} is outside the chart and is not fetched\nhint: --allow-remote-schemas fetches it"
                     ));
                 }
             }
         };
-        let fragment = percent_decode(fragment);
-        self.at(&format!("{base}{fragment}"), reference)
+        place.pointer.push_str(&percent_decode(fragment));
+        self.at(&place, reference)
     }
 
-    fn at(&self, pointer: &str, reference: &str) -> Result<&Value, String> {
-        self.root.pointer(pointer).ok_or_else(|| {
+    fn at(&self, place: &Place, reference: &str) -> Result<&Value, String> {
+        self.documents[place.document].pointer(&place.pointer).ok_or_else(|| {
             format!("Object has no key '{}'", reference.rsplit('/').next().unwrap_or(reference))
         })
     }

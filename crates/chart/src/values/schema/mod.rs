@@ -2,18 +2,27 @@
 
 mod compile;
 mod format;
+mod remote;
 mod validate;
 
 use serde_json::{Map, Value};
 
 use compile::Document;
+pub use remote::SchemaSource;
 
 /// Checks `values` against the text of a schema.
 ///
 /// Gives the lines Helm prints, `- FIELD: DESCRIPTION` each with its newline; nothing when all is well.
 /// An unusable schema is an error.
-pub(crate) fn check(schema: &[u8], values: &Value) -> Result<String, String> {
-    let document = Document::read(schema)?;
+pub(crate) fn check(
+    schema: &[u8],
+    values: &Value,
+    source: Option<&dyn SchemaSource>,
+) -> Result<String, String> {
+    let mut document = Document::read(schema)?;
+    if let Some(source) = source {
+        remote::bring_in(&mut document, source)?;
+    }
     let findings = validate::run(&document, values)?;
     Ok(findings.into_iter().map(|finding| format!("- {}: {}\n", finding.field, finding.text)).collect())
 }

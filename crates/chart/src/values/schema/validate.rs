@@ -24,7 +24,7 @@ const MOST_STEPS: u64 = 5_000_000;
 pub(super) fn run(document: &Document, values: &Value) -> Result<Vec<Finding>, String> {
     let mut walk = Walk { document, steps: 0, broken: None };
     let mut outcome = Outcome::default();
-    walk.schema(&document.root, values, &Path::Root, 0, &mut outcome);
+    walk.schema(document.root(), values, &Path::Root, 0, &mut outcome);
     match walk.broken {
         Some(error) => Err(error),
         None => Ok(outcome.findings),

@@ -1,6 +1,8 @@
 //! Private keys: making them, reading them from PEM, signing with them.
 
+use aws_lc_rs::encoding::{AsBigEndian as _, AsDer as _, Curve25519SeedBin, EcPrivateKeyBin, Pkcs8V1Der};
 use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
     EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
@@ -95,7 +97,7 @@ pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
             rsa(ctx, 4096)?
         }
         b"ecdsa" => ecdsa(ctx)?,
-        b"ed25519" => ed25519(&random::array(ctx))?,
+        b"ed25519" => ed25519(ctx)?,
         b"dsa" => {
             ctx.work(5_000_000)?;
             return Ok(dsa_pem(ctx).into());
@@ -105,11 +107,17 @@ pub(super) fn generate_pem(ctx: &mut Ctx<'_>, kind: &[u8]) -> FuncResult {
     Ok(key.to_pem().into())
 }
 
-/// A new RSA key.
-///
-/// Our own search for primes: it uses two cores, and a seeded host gives the same key again.
+/// A new RSA key. The library draws its own random numbers, so a seeded host looks for primes itself.
 pub(super) fn rsa(ctx: &Ctx<'_>, bits: u64) -> Result<PrivateKey, FuncError> {
-    rsa_from_der(rsa_from_primes(ctx, bits)).ok_or_else(|| failed("RSA"))
+    let failed = || failed("RSA");
+    if ctx.host().is_seeded() {
+        return rsa_from_der(rsa_from_primes(ctx, bits)).ok_or_else(failed);
+    }
+    let size = if bits == 4096 { KeySize::Rsa4096 } else { KeySize::Rsa2048 };
+    let pair = RsaKeyPair::generate(size).map_err(|_| failed())?;
+    let written: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| failed())?;
+    let (_, der) = pkcs8_parts(written.as_ref()).ok_or_else(failed)?;
+    Ok(PrivateKey::Rsa { der: der.to_vec(), pair })
 }
 
 fn rsa_from_der(der: Vec<u8>) -> Option<PrivateKey> {
@@ -146,6 +154,12 @@ fn rsa_from_primes(ctx: &Ctx<'_>, bits: u64) -> Vec<u8> {
 
 fn ecdsa(ctx: &Ctx<'_>) -> Result<PrivateKey, FuncError> {
     let curve = CURVES[0];
+    if !ctx.host().is_seeded() {
+        let pair = EcdsaKeyPair::generate(curve.signing).map_err(|_| failed("ECDSA"))?;
+        let scalar: EcPrivateKeyBin<'_> = pair.private_key().as_be_bytes().map_err(|_| failed("ECDSA"))?;
+        let scalar = scalar.as_ref().to_vec();
+        return Ok(PrivateKey::Ecdsa { pair, curve, scalar });
+    }
     // Nearly every number of the curve's size is a valid key.
     for _ in 0..64 {
         if let Some(key) = ecdsa_from_scalar(curve, random::bytes(ctx, curve.size)) {
@@ -186,7 +200,18 @@ fn seeded_ecdsa(ctx: &Ctx<'_>, curve: &Curve, scalar: &[u8], message: &[u8]) -> 
     None
 }
 
-fn ed25519(seed: &[u8; 32]) -> Result<PrivateKey, FuncError> {
+fn ed25519(ctx: &Ctx<'_>) -> Result<PrivateKey, FuncError> {
+    if ctx.host().is_seeded() {
+        return ed25519_from_seed(&random::array(ctx));
+    }
+    let failed = |_| failed("Ed25519");
+    let pair = Ed25519KeyPair::generate().map_err(failed)?;
+    let seed: Curve25519SeedBin<'_> = pair.seed().map_err(failed)?.as_be_bytes().map_err(failed)?;
+    let seed = seed.as_ref().to_vec();
+    Ok(PrivateKey::Ed25519 { pair, seed })
+}
+
+fn ed25519_from_seed(seed: &[u8; 32]) -> Result<PrivateKey, FuncError> {
     let pair = Ed25519KeyPair::from_seed_unchecked(seed).map_err(|_| failed("Ed25519"))?;
     Ok(PrivateKey::Ed25519 { pair, seed: seed.to_vec() })
 }
@@ -248,7 +273,7 @@ fn pkcs8(bytes: &[u8]) -> Option<PrivateKey> {
         }
         ED25519 => {
             let (seed, _) = der::expect(key, der::OCTET_STRING)?;
-            ed25519(&seed.try_into().ok()?).ok()
+            ed25519_from_seed(&seed.try_into().ok()?).ok()
         }
         _ => None,
     }

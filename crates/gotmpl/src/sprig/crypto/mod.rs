@@ -6,9 +6,6 @@ mod cipher;
 mod der;
 #[cfg(feature = "crypto")]
 mod keys;
-#[cfg(all(feature = "crypto", target_arch = "x86_64"))]
-mod lanes;
-mod modular;
 #[cfg(feature = "crypto")]
 mod password;
 #[cfg(feature = "crypto")]

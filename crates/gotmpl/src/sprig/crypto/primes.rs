@@ -1,4 +1,4 @@
-//! Primes for RSA and DSA keys.
+//! Primes for RSA keys that must come out the same again, and for DSA keys, which no library makes.
 //!
 //! What is drawn from the host is a seed for each prime, so that several are looked for at once and a
 //! seeded host still gives the same keys.
@@ -8,8 +8,10 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::super::random;
-use super::modular::{Digits, Modulus};
 use crate::func::Ctx;
+
+/// A number of `N` digits of 64 bits, lowest first.
+type Digits<const N: usize> = [u64; N];
 
 /// Odd primes below this are tried as divisors first. More would cost more than the tests they save.
 const SIEVE: u32 = 1 << 15;
@@ -83,51 +85,35 @@ fn random_digits<const N: usize>(random: &mut StdRng) -> Digits<N> {
 
 /// The first of some candidates that is prime.
 fn first_prime<const N: usize>(candidates: &[Digits<N>], random: &mut StdRng) -> Option<Digits<N>> {
-    candidates.chunks(TOGETHER).find_map(|some| {
-        let known = match some {
-            // A few are faster one by one.
-            [first, _, _, ..] => {
-                fermat_together(&std::array::from_fn(|at| some.get(at).copied().unwrap_or(*first)))
-            }
-            _ => None,
-        };
-        let mut numbered = some.iter().enumerate();
-        let passes = |at: usize, it: &Digits<N>| match known {
-            Some(known) => known >> at & 1 == 1,
-            None => Modulus::new(*it).passes_fermat(),
-        };
-        numbered.find(|(at, it)| passes(*at, it) && passes_rounds(it, random)).map(|(_, it)| *it)
+    let two = BigUint::from(2_u8);
+    let one = BigUint::from(1_u8);
+    let mut passes = |candidate: &Digits<N>| {
+        let number = to_number(candidate);
+        // Fermat's test: hardly any number passes that is not prime.
+        two.modpow(&(&number - &one), &number) == one && passes_rounds::<N>(&number, random)
+    };
+    candidates.iter().find(|candidate| passes(candidate)).copied()
+}
+
+/// Whether a number passes tests that only a prime can expect to pass.
+fn passes_rounds<const N: usize>(number: &BigUint, random: &mut StdRng) -> bool {
+    let rounds = if N < 16 { SMALL_ROUNDS } else { ROUNDS };
+    (0..rounds).all(|_| passes_miller_rabin(number, &to_number(&random_digits::<N>(random))))
+}
+
+/// One round of Miller and Rabin with any base.
+fn passes_miller_rabin(number: &BigUint, base: &BigUint) -> bool {
+    let one = BigUint::from(1_u8);
+    let less = number - &one;
+    let twos = less.trailing_zeros().unwrap_or_default();
+    let mut power = base.modpow(&(&less >> twos), number);
+    if power == one || power == less {
+        return true;
+    }
+    (1..twos).any(|_| {
+        power = &power * &power % number;
+        power == less
     })
-}
-
-/// Whether a number that passes Fermat's test also passes those that no other number can expect to.
-fn passes_rounds<const N: usize>(candidate: &Digits<N>, random: &mut StdRng) -> bool {
-    if N < 16 {
-        let modulus = Modulus::new(*candidate);
-        return (0..SMALL_ROUNDS).all(|_| modulus.passes_miller_rabin(&random_digits(random)));
-    }
-    let bases: [Digits<N>; ROUNDS] = std::array::from_fn(|_| random_digits(random));
-    match rounds_together(candidate, &std::array::from_fn(|at| bases[at % ROUNDS])) {
-        Some(passed) => passed == u8::MAX,
-        None => bases.iter().all(|base| Modulus::new(*candidate).passes_miller_rabin(base)),
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-use super::lanes::{LANES as TOGETHER, fermat as fermat_together, miller_rabin as rounds_together};
-
-/// How many candidates are looked at together.
-#[cfg(not(target_arch = "x86_64"))]
-const TOGETHER: usize = 8;
-
-#[cfg(not(target_arch = "x86_64"))]
-fn fermat_together<const N: usize>(_: &[Digits<N>; TOGETHER]) -> Option<u8> {
-    None
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn rounds_together<const N: usize>(_: &Digits<N>, _: &[Digits<N>; TOGETHER]) -> Option<u8> {
-    None
 }
 
 fn to_number<const N: usize>(digits: &Digits<N>) -> BigUint {
@@ -206,5 +192,32 @@ pub(super) fn dsa_parameters(seed: Seed) -> (BigUint, BigUint, BigUint) {
             }
             p += &double;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn primes_pass_and_others_do_not() {
+        let random = &mut StdRng::from_seed([7; 32]);
+        // 2^256 - 189 is prime, 2^256 - 187 is not, and 2047 passes Fermat's test without being prime.
+        for (digits, prime) in [
+            ([u64::MAX - 188, u64::MAX, u64::MAX, u64::MAX], true),
+            ([u64::MAX - 186, u64::MAX, u64::MAX, u64::MAX], false),
+            ([2047, 0, 0, 0], false),
+            ([2039, 0, 0, 0], true),
+        ] {
+            assert_eq!(first_prime(&[digits], random).is_some(), prime, "{digits:?}");
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_primes_again() {
+        let seeds = [Seed([1; 32]), Seed([2; 32])];
+        let (p, q) = pair(2048, seeds);
+        assert_eq!((p.clone(), q.clone()), pair(2048, seeds));
+        assert_eq!((p.bits(), q.bits(), (&p * &q).bits()), (1024, 1024, 2048));
     }
 }

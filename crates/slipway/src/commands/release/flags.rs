@@ -18,7 +18,7 @@ use slipway_release::source::{Backing, Source};
 use crate::charts::{self, Fetched};
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
-use crate::commands::inputs::{PostRenderFlags, SecretFlags};
+use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use crate::exit::UsageError;
 use crate::session::Session;
 
@@ -76,6 +76,9 @@ pub struct SourceArgs {
     /// Do not check values against the chart's schema
     #[arg(long)]
     skip_schema_validation: bool,
+
+    #[command(flatten)]
+    templates: TemplateFlags,
 
     /// Notes of subcharts as well
     #[arg(long, alias = "show-subchart-notes")]
@@ -394,6 +397,8 @@ impl SourceArgs {
             filter: self.post.filter(),
             app_version: self.app_version.clone(),
             no_default_values: self.no_default_values,
+            limits: self.templates.limits(),
+            schemas: self.templates.schemas(),
             ..Backing::default()
         };
         if let Source::Chart(path) = &fetched.source {

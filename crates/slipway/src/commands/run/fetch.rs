@@ -70,6 +70,7 @@ impl Remote for Network {
             let fetched = tokio::task::spawn_blocking(move || {
                 let options = ClientOptions {
                     user_agent: format!("slipway/{}", env!("CARGO_PKG_VERSION")),
+                    network: helm::network(),
                     ..ClientOptions::default()
                 };
                 wait(async { Client::new(&options)?.get_up_to(&address, login.as_ref(), LARGEST_FILE).await })
