@@ -18,6 +18,7 @@ use crate::auth::{self, User};
 use crate::clock::{Speed, rfc3339};
 use crate::fault::{FaultService, Rule};
 use crate::negotiate::Accept;
+use crate::net::ConnectionProof;
 use crate::pki::Authority;
 use crate::respond::{Body, BoxError, Content, Printing, Reply, refuse, render};
 use crate::sandbox::Sandbox;
@@ -25,8 +26,8 @@ use crate::service::{ApiService, Caller};
 use crate::status::{Named, Result as Answer, Status};
 use crate::store::Snapshot;
 
-/// Snapshots and imports may be long.
-const LARGEST_BODY: usize = 512 << 20;
+/// Snapshots and imports may be long, up to here.
+pub const LARGEST_SNAPSHOT: usize = 512 << 20;
 const PREFIX: &str = "/sandbox/";
 
 /// What somebody shows to be let in.
@@ -44,7 +45,7 @@ impl Sandbox {
     /// The service a listener puts on the network: callers show credentials, planned faults hit, and
     /// `/sandbox/…` steers the sandbox.
     pub fn server(&self) -> Server {
-        Server::new(self.clone(), None)
+        Server::new(self.clone(), None, ConnectionProof::default())
     }
 
     /// A token that makes its bearer `user`. It works as long as the sandbox's identity is kept.
@@ -83,8 +84,9 @@ pub struct Server {
 
 impl Server {
     /// `certificate` is who the connection's client certificate names.
-    pub(crate) fn new(sandbox: Sandbox, certificate: Option<Arc<User>>) -> Server {
-        let api = ApiService::new(sandbox.core().clone(), Caller::Network(certificate.clone()));
+    pub(crate) fn new(sandbox: Sandbox, certificate: Option<Arc<User>>, proof: ConnectionProof) -> Server {
+        let caller = Caller::Network { certificate: certificate.clone(), proof };
+        let api = ApiService::new(sandbox.core().clone(), caller);
         Server { api: sandbox.faults().layer(api), sandbox, certificate }
     }
 }
@@ -124,7 +126,7 @@ where
 {
     let (parts, body) = request.into_parts();
     allow(sandbox, &parts.headers, certificate, parts.uri.path())?;
-    let body = Limited::new(body, LARGEST_BODY).collect().await;
+    let body = Limited::new(body, LARGEST_SNAPSHOT).collect().await;
     let body = body.map_err(|e| Status::bad_request(e.to_string()))?.to_bytes();
     let what = parts.uri.path().strip_prefix(PREFIX).unwrap_or("").trim_end_matches('/');
     let reply = match (parts.method, what) {
@@ -187,6 +189,7 @@ where
 /// Steering is for the administrator.
 fn allow(sandbox: &Sandbox, headers: &HeaderMap, certificate: Option<&Arc<User>>, path: &str) -> Answer<()> {
     let user = auth::authenticate(sandbox.core(), headers, certificate)?;
+    let user = auth::impersonate(sandbox.core(), headers, user)?;
     if user.is_master() {
         return Ok(());
     }
@@ -230,6 +233,13 @@ fn clock(sandbox: &Sandbox) -> Value {
 fn snapshot(sandbox: &Sandbox) -> Answer<Reply> {
     let mut out = Vec::new();
     sandbox.save(&mut out).map_err(Status::internal)?;
+    // What is written must be readable again.
+    if out.len() > LARGEST_SNAPSHOT {
+        let most = LARGEST_SNAPSHOT >> 20;
+        return Err(Status::internal(format!(
+            "the objects take more than {most} MiB; nothing could load them"
+        )));
+    }
     let body = Body::whole(out);
     Ok(Reply {
         code: 200,

@@ -1,13 +1,15 @@
 //! Serving over TLS: HTTP/1.1 and HTTP/2 on one port, and the kubeconfig that reaches it.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use rustls::crypto::CryptoProvider;
@@ -17,7 +19,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use crate::control::{Credentials, Server};
@@ -25,6 +27,14 @@ use crate::sandbox::Sandbox;
 
 /// A client that has not finished its handshake by then never will.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long the headers of a request may take, and a connection may idle before them.
+const HEADERS: Duration = Duration::from_secs(90);
+/// How often clients are asked whether they are still there, and how long they may take to answer.
+const PING: Duration = Duration::from_secs(30);
+/// How many connections may be open on which nobody has shown who they are.
+const MOST_STRANGERS: usize = 256;
+/// How long to wait before accepting again when the system has nothing left to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Sandbox {
     /// Listens on `address` (port 0 picks one) and serves until `shutdown` ends.
@@ -47,15 +57,22 @@ impl Sandbox {
         self.core().options.address.set(&bound.to_string());
         let acceptor = TlsAcceptor::from(Arc::new(self.tls(bound)?));
         let mut connections = JoinSet::new();
+        let mut strangers = Strangers::default();
         tokio::pin!(shutdown);
         loop {
             tokio::select! {
-                accepted = listener.accept() => {
-                    // A connection that cannot be accepted is one client's trouble, not the server's.
-                    if let Ok((stream, _)) = accepted {
-                        connections.spawn(connection(stream, acceptor.clone(), self.clone()));
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let proof = ConnectionProof::default();
+                        strangers.make_room();
+                        let task = connection(stream, acceptor.clone(), self.clone(), proof.clone());
+                        strangers.add(proof, connections.spawn(task));
                     }
-                }
+                    // One client's trouble goes with the client. What is left, such as too many open
+                    // files, stays until something is closed: asking again at once would only spin.
+                    Err(e) if is_of_one_client(&e) => {}
+                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                },
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
                 () = &mut shutdown => return Ok(()),
             }
@@ -144,14 +161,67 @@ fn ip(address: SocketAddr) -> String {
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, sandbox: Sandbox) {
+/// Says whether somebody on the connection has shown who they are.
+#[derive(Clone, Default)]
+pub(crate) struct ConnectionProof(Arc<AtomicBool>);
+
+impl ConnectionProof {
+    pub(crate) fn give(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_given(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Connections of clients nobody knows yet: in a handshake, half way through a request, or anonymous.
+/// There are never more than [`MOST_STRANGERS`]; the one who has waited longest makes room.
+#[derive(Default)]
+struct Strangers(VecDeque<(ConnectionProof, AbortHandle)>);
+
+impl Strangers {
+    fn add(&mut self, proof: ConnectionProof, task: AbortHandle) {
+        self.0.push_back((proof, task));
+    }
+
+    fn make_room(&mut self) {
+        if self.0.len() < MOST_STRANGERS {
+            return;
+        }
+        self.0.retain(|(proof, task)| !proof.is_given() && !task.is_finished());
+        while self.0.len() >= MOST_STRANGERS {
+            if let Some((_, task)) = self.0.pop_front() {
+                task.abort();
+            }
+        }
+    }
+}
+
+/// Whether an accept failed for a reason that is gone with the connection.
+fn is_of_one_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, sandbox: Sandbox, proof: ConnectionProof) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let user = certificate.and_then(|der| crate::auth::certificate::user(der));
-    let service = Server::new(sandbox, user);
+    if user.is_some() {
+        proof.give();
+    }
+    let service = Server::new(sandbox, user, proof);
     let mut server = auto::Builder::new(TokioExecutor::new());
-    server.http2().max_concurrent_streams(1000).adaptive_window(true);
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(PING))
+        .keep_alive_timeout(PING)
+        .max_concurrent_streams(1000)
+        .adaptive_window(true);
     // How a client hangs up is its own business.
     let _ = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
 }

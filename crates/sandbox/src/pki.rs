@@ -1,6 +1,6 @@
 //! The sandbox's certificate authority, its server certificate, token and signing key.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use rcgen::{
@@ -10,6 +10,7 @@ use rcgen::{
 use serde::{Deserialize, Serialize};
 
 use crate::auth::TokenKey;
+use crate::store::private;
 
 /// Everything secret about a sandbox. Kept beside the data so that kubeconfigs survive restarts.
 #[derive(Serialize, Deserialize)]
@@ -18,11 +19,26 @@ struct Kept {
     ca_key: String,
     token: String,
     token_key: String,
+    /// Over everything else; files of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
+}
+
+impl Kept {
+    fn sum(&self) -> String {
+        let mut digest = <sha2::Sha256 as sha2::Digest>::new();
+        for part in [&self.ca_certificate, &self.ca_key, &self.token, &self.token_key] {
+            sha2::Digest::update(&mut digest, part.len().to_le_bytes());
+            sha2::Digest::update(&mut digest, part);
+        }
+        sha2::Digest::finalize(digest).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 pub(crate) struct Authority {
     kept: Kept,
     token_key: Vec<u8>,
+    made_in: Option<PathBuf>,
 }
 
 const FILE: &str = "identity.json";
@@ -33,11 +49,13 @@ impl Authority {
         if let Some(dir) = dir
             && let Some(text) = read_if_there(&dir.join(FILE))?
         {
-            let damaged = |e: &dyn std::fmt::Display| format!("{} is damaged: {e}", dir.join(FILE).display());
-            let kept: Kept = serde_json::from_str(&text).map_err(|e| damaged(&e))?;
-            let token_key =
-                base64::engine::general_purpose::STANDARD.decode(&kept.token_key).map_err(|e| damaged(&e))?;
-            return Ok(Authority { kept, token_key });
+            let kept = read(&text).map_err(|e| format!("{} is damaged: {e}", dir.join(FILE).display()))?;
+            let token_key = base64::engine::general_purpose::STANDARD.decode(&kept.token_key)?;
+            let authority = Authority { kept, token_key, made_in: None };
+            if authority.kept.checksum.is_none() {
+                authority.keep(&dir.join(FILE))?;
+            }
+            return Ok(authority);
         }
         let key = KeyPair::generate()?;
         let certificate = ca_params().self_signed(&key)?;
@@ -49,11 +67,24 @@ impl Authority {
             ca_key: key.serialize_pem(),
             token: base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token),
             token_key: base64::engine::general_purpose::STANDARD.encode(&token_key),
+            checksum: None,
         };
-        if let Some(dir) = dir {
-            write_private(&dir.join(FILE), &serde_json::to_vec(&kept)?)?;
+        let authority = Authority { kept, token_key, made_in: dir.map(|dir| dir.join(FILE)) };
+        if let Some(file) = &authority.made_in {
+            authority.keep(file)?;
         }
-        Ok(Authority { kept, token_key })
+        Ok(authority)
+    }
+
+    /// The file that was missing and is now written anew.
+    pub(crate) fn made_in(&self) -> Option<&Path> {
+        self.made_in.as_deref()
+    }
+
+    fn keep(&self, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+        let mut text = serde_json::to_value(&self.kept)?;
+        text["checksum"] = self.kept.sum().into();
+        Ok(private::replace(file, text.to_string().as_bytes())?)
     }
 
     /// PEM of the authority's certificate.
@@ -131,17 +162,25 @@ fn ca_params() -> CertificateParams {
     params
 }
 
-/// Writes a file only its owner can read.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
+/// Reads a kept identity and makes sure that its parts are whole and belong together.
+fn read(text: &str) -> Result<Kept, Box<dyn std::error::Error>> {
+    let kept: Kept = serde_json::from_str(text)?;
+    if kept.checksum.as_ref().is_some_and(|sum| *sum != kept.sum()) {
+        return Err("its checksum is wrong".into());
     }
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let token_key = base64::engine::general_purpose::STANDARD
+        .decode(&kept.token_key)
+        .map_err(|e| format!("the token signing key cannot be read: {e}"))?;
+    TokenKey::from_pkcs8(&token_key).map_err(|_| "the token signing key cannot be read")?;
+    let key = KeyPair::from_pem(&kept.ca_key).map_err(|_| "the authority's key cannot be read")?;
+    let (_, pem) = x509_parser::pem::parse_x509_pem(kept.ca_certificate.as_bytes())
+        .map_err(|_| "the authority's certificate cannot be read")?;
+    let certificate = pem.parse_x509().map_err(|_| "the authority's certificate cannot be read")?;
+    if certificate.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
+        return Err("the authority's certificate and key do not belong together".into());
+    }
+    if kept.token.len() < 16 || !kept.token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err("the administrator's token is cut short".into());
+    }
+    Ok(kept)
 }

@@ -14,7 +14,7 @@ use crate::fault::FaultLayer;
 use crate::ids::Ids;
 use crate::pki::Authority;
 use crate::service::{ApiService, Caller};
-use crate::store::Store;
+use crate::store::{DataNotice, LogOptions, Recovery, Store};
 
 /// Why a sandbox cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,7 @@ pub struct Builder {
     rbac: bool,
     version: String,
     data_dir: Option<PathBuf>,
+    log: LogOptions,
     history: usize,
     workloads: bool,
     controllers: Vec<Box<dyn Controller>>,
@@ -59,6 +60,7 @@ impl Default for Builder {
             rbac: false,
             version: "1.37.0".into(),
             data_dir: None,
+            log: LogOptions::default(),
             history: 16 * 1024,
             workloads: true,
             controllers: Vec::new(),
@@ -108,6 +110,18 @@ impl Builder {
         self
     }
 
+    /// What to do when acknowledged writes are missing from the data directory; refuse by default.
+    pub fn recovery(mut self, recovery: Recovery) -> Builder {
+        self.log.recovery = recovery;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn disk(mut self, disk: Arc<dyn crate::store::Disk>) -> Builder {
+        self.log.disk = disk;
+        self
+    }
+
     /// How many events per resource watches can go back.
     pub fn history(mut self, events: usize) -> Builder {
         self.history = events;
@@ -128,14 +142,18 @@ impl Builder {
 
     pub fn build(self) -> Result<Sandbox, BuildError> {
         let store = match &self.data_dir {
-            Some(dir) => Store::open(dir, self.history).map_err(|e| match e.kind() {
+            Some(dir) => Store::open_with(dir, self.history, self.log).map_err(|e| match e.kind() {
                 std::io::ErrorKind::ResourceBusy => BuildError::Locked { dir: dir.clone() },
                 _ => BuildError::Data { dir: dir.clone(), why: e },
             })?,
             None => Arc::new(Store::new(self.history)),
         };
+        let mut notices = store.notices().to_vec();
         let authority =
             Authority::open(self.data_dir.as_deref()).map_err(|e| BuildError::Certificates(e.to_string()))?;
+        if let Some(file) = authority.made_in().filter(|_| store.rev() > 0) {
+            notices.push(DataNotice::IdentityMissing { file: file.to_owned() });
+        }
         let clock = Arc::new(Clock::new(self.speed, self.start));
         let token = authority.token().to_owned();
         let auth = Auth {
@@ -160,7 +178,9 @@ impl Builder {
         all.extend(self.controllers);
         let engine = Engine::start(&core, all).map_err(BuildError::Controllers)?;
         let faults = FaultLayer::new(self.seed.unwrap_or_default()).compacting(&core.store);
-        Ok(Sandbox { inner: Arc::new(Inner { core, engine, authority: Arc::new(authority), faults }) })
+        Ok(Sandbox {
+            inner: Arc::new(Inner { core, engine, authority: Arc::new(authority), faults, notices }),
+        })
     }
 }
 
@@ -169,6 +189,7 @@ struct Inner {
     engine: Engine,
     authority: Arc<Authority>,
     faults: FaultLayer,
+    notices: Vec<DataNotice>,
 }
 
 /// A Kubernetes cluster in this process. Cheap to clone; it ends when the last clone is dropped.
@@ -224,6 +245,11 @@ impl Sandbox {
     /// Trouble for whoever comes through a listener; rules can be added and cleared while it serves.
     pub fn faults(&self) -> &FaultLayer {
         &self.inner.faults
+    }
+
+    /// What the owner of the data directory should know about it.
+    pub fn notices(&self) -> &[DataNotice] {
+        &self.inner.notices
     }
 
     pub(crate) fn authority(&self) -> &Arc<Authority> {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, USER_AGENT};
@@ -17,6 +18,7 @@ use crate::core::Core;
 use crate::discovery::AGGREGATED;
 use crate::handlers;
 use crate::negotiate::{self, Accept};
+use crate::net::ConnectionProof;
 use crate::query::Query;
 use crate::respond::{Body, BoxError, Printing, Reply, refuse, render};
 use crate::route::{self, Target};
@@ -25,13 +27,25 @@ use crate::status::{Result, Status};
 /// Bodies longer than this are refused.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
 
+/// A body that has not arrived by then never will.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+
+/// The checks a healthy server reports.
+const CHECKS: [&str; 4] = ["ping", "log", "etcd", "poststarthook/start-apiextensions-controllers"];
+
 /// Who a service speaks for.
 #[derive(Clone)]
 pub(crate) enum Caller {
     /// Everybody who comes through this service is this user: in-process clients.
     Fixed(Arc<User>),
     /// Callers show credentials: a certificate on the connection, or a token with each request.
-    Network(Option<Arc<User>>),
+    Network {
+        certificate: Option<Arc<User>>,
+        /// Told when somebody has shown who they are.
+        proof: ConnectionProof,
+    },
 }
 
 /// Serves the Kubernetes API. Cheap to clone.
@@ -80,39 +94,23 @@ where
         gzip: header(&headers, &ACCEPT_ENCODING).contains("gzip"),
     };
     let audit = core.ids.uid();
-    let mut response = match Limited::new(body, LARGEST_BODY).collect().await {
-        Ok(collected) => {
-            let exchange = Exchange {
-                core: core.clone(),
-                method: parts.method,
-                path: parts.uri.path().to_owned(),
-                query,
-                headers,
-                body: collected.to_bytes(),
-            };
-            // Whatever goes wrong in here is one request's trouble.
-            let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                exchange.answer(&caller, &mut printing)
-            }))
-            .unwrap_or_else(|_| Err(Status::internal("the request made the server panic")));
-            match answered {
-                Ok(Answer::Slow(reply, wait)) => {
-                    tokio::time::sleep(wait).await;
-                    match wait_durable(&core, reply.wrote).await {
-                        Ok(()) => render(reply, printing),
-                        Err(status) => refuse(&status, printing),
-                    }
-                }
-                Ok(Answer::Reply(reply)) => match wait_durable(&core, reply.wrote).await {
-                    Ok(()) => render(reply, printing),
-                    Err(status) => refuse(&status, printing),
-                },
-                Ok(Answer::Raw(response)) => *response,
-                Err(status) => refuse(&status, printing),
-            }
+    let exchange = Exchange {
+        core: core.clone(),
+        method: parts.method,
+        path: parts.uri.path().to_owned(),
+        query,
+        headers,
+        body: Bytes::new(),
+    };
+    // Whatever goes wrong in here is one request's trouble.
+    let mut response = match answer(exchange, &caller, body, &mut printing).await {
+        Ok(Answer::Slow(reply, wait)) => {
+            tokio::time::sleep(wait).await;
+            print_durable(&core, reply, printing).await
         }
-        Err(e) if e.is::<LengthLimitError>() => refuse(&Status::too_large(LARGEST_BODY), printing),
-        Err(e) => refuse(&Status::bad_request(e.to_string()), printing),
+        Ok(Answer::Reply(reply)) => print_durable(&core, reply, printing).await,
+        Ok(Answer::Raw(response)) => *response,
+        Err(status) => refuse(&status, printing),
     };
     if let Ok(value) = HeaderValue::from_str(&audit) {
         response.headers_mut().insert("audit-id", value);
@@ -120,10 +118,55 @@ where
     response
 }
 
-async fn wait_durable(core: &Core, wrote: Option<u64>) -> Result<()> {
-    match wrote {
-        Some(rev) => core.store.durable(rev).await.map_err(Status::internal),
-        None => Ok(()),
+/// Lets the caller in, and only then reads the body: whoever may not ask cannot make the server wait for
+/// the rest of the request.
+async fn answer<B>(
+    mut exchange: Exchange,
+    caller: &Caller,
+    body: B,
+    printing: &mut Printing,
+) -> Result<Answer>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let admitted = exchange.admit(caller)?;
+    let body = Limited::new(body, LARGEST_BODY).collect();
+    let collected = match caller {
+        // What comes from this process is there already.
+        Caller::Fixed(_) => Ok(body.await),
+        Caller::Network { .. } => tokio::time::timeout(BODY_PATIENCE, body).await,
+    };
+    exchange.body = match collected {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(e)) if e.is::<LengthLimitError>() => return Err(Status::too_large(LARGEST_BODY)),
+        Ok(Err(e)) => return Err(Status::bad_request(e.to_string())),
+        Err(_) => return Err(Status::request_timeout("the request's body did not arrive in time")),
+    };
+    let ready = exchange.path.trim_end_matches('/');
+    let asks_ready = HEALTH.iter().any(|path| ready.starts_with(path));
+    if exchange.method != Method::GET || asks_ready {
+        // A full disk is asked once more; while it is full, nothing is changed.
+        let writable = exchange.core.store.writable().await;
+        if let Err(e) = writable.as_ref()
+            && !asks_ready
+        {
+            return Err(Status::internal(e));
+        }
+        if asks_ready {
+            return exchange.health(writable.err());
+        }
+    }
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| exchange.answer(admitted, printing)))
+        .unwrap_or_else(|_| Err(Status::internal("the request made the server panic")))
+}
+
+/// Prints a reply when everything it shows is on disk.
+async fn print_durable(core: &Core, reply: Reply, printing: Printing) -> Response<Body> {
+    let seen = reply.wrote.unwrap_or_else(|| core.store.rev());
+    match core.store.durable(seen).await {
+        Ok(()) => render(reply, printing),
+        Err(e) => refuse(&Status::internal(e), printing),
     }
 }
 
@@ -134,8 +177,18 @@ fn header<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> &'h str {
 enum Answer {
     Reply(Reply),
     /// The object wants its requests to take this long.
-    Slow(Reply, std::time::Duration),
+    Slow(Reply, Duration),
     Raw(Box<Response<Body>>),
+}
+
+/// A request that may be answered.
+enum Admitted {
+    Request {
+        target: Target,
+        user: Arc<User>,
+    },
+    /// The path is not well escaped; everybody is told.
+    BadEscape,
 }
 
 struct Exchange {
@@ -148,11 +201,16 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn answer(self, caller: &Caller, printing: &mut Printing) -> Result<Answer> {
+    /// Finds out who asks for what, and whether that is allowed.
+    fn admit(&self, caller: &Caller) -> Result<Admitted> {
         let user = match caller {
             Caller::Fixed(user) => user.clone(),
-            Caller::Network(certificate) => {
-                auth::authenticate(&self.core, &self.headers, certificate.as_ref())?
+            Caller::Network { certificate, proof } => {
+                let user = auth::authenticate(&self.core, &self.headers, certificate.as_ref())?;
+                if !user.is_anonymous() {
+                    proof.give();
+                }
+                user
             }
         };
         let user = auth::impersonate(&self.core, &self.headers, user)?;
@@ -160,20 +218,30 @@ impl Exchange {
             return Err(Status::method_not_allowed());
         }
         if !well_escaped(&self.path) {
-            let content = crate::respond::Content::Text("400 Bad Request".into());
-            return Ok(Answer::Reply(Reply { code: 400, content, warnings: vec![], wrote: None }));
+            return Ok(Admitted::BadEscape);
         }
         let Some(target) = route::parse(&self.path) else {
             return Err(bad_path(&self.path));
         };
-        match target {
-            Target::Resource(path) => self.resource(path, user, printing),
-            other => {
-                self.authorize_path(&user)?;
-                if self.method != Method::GET && other != Target::Other {
+        match &target {
+            Target::Resource(path) => self.authorize_resource(path, &user)?,
+            _ => self.authorize_path(&user)?,
+        }
+        Ok(Admitted::Request { target, user })
+    }
+
+    fn answer(self, admitted: Admitted, printing: &mut Printing) -> Result<Answer> {
+        match admitted {
+            Admitted::BadEscape => {
+                let content = crate::respond::Content::Text("400 Bad Request".into());
+                Ok(Answer::Reply(Reply { code: 400, content, warnings: vec![], wrote: None }))
+            }
+            Admitted::Request { target: Target::Resource(path), user } => self.resource(path, user, printing),
+            Admitted::Request { target, .. } => {
+                if self.method != Method::GET && target != Target::Other {
                     return Err(Status::method_not_allowed());
                 }
-                self.document(other, printing)
+                self.document(target, printing)
             }
         }
     }
@@ -198,9 +266,8 @@ impl Exchange {
         rbac::authorize(&self.core, user, &request)
     }
 
-    fn resource(self, path: route::Path, user: Arc<User>, printing: &mut Printing) -> Result<Answer> {
-        let registry = self.core.registry();
-        let verb = handlers::verb(&self.method, &path, &self.query);
+    fn authorize_resource(&self, path: &route::Path, user: &User) -> Result<()> {
+        let verb = handlers::verb(&self.method, path, &self.query);
         let named = self.query.some("fieldSelector").and_then(|s| s.strip_prefix("metadata.name="));
         let name = if path.name.is_empty() { named.unwrap_or("") } else { &path.name };
         let request = rbac::Attributes {
@@ -216,7 +283,12 @@ impl Exchange {
             name: if verb == "create" && path.subresource.is_empty() { "" } else { name },
             path: "",
         };
-        rbac::authorize(&self.core, &user, &request)?;
+        rbac::authorize(&self.core, user, &request)
+    }
+
+    fn resource(self, path: route::Path, user: Arc<User>, printing: &mut Printing) -> Result<Answer> {
+        let registry = self.core.registry();
+        let verb = handlers::verb(&self.method, &path, &self.query);
         if registry.of_version(&path.group, &path.version).is_none() {
             return if path.group.is_empty() {
                 Err(Status::no_such_resource())
@@ -326,20 +398,43 @@ impl Exchange {
         response
     }
 
+    /// Says whether the server is alive or ready: a server whose disk refuses writes is alive, not ready.
+    fn health(&self, refused: Option<crate::store::DurableError>) -> Result<Answer> {
+        let path = self.path.trim_end_matches('/');
+        let Some((kind, check)) = HEALTH.iter().find_map(|kind| Some((*kind, path.strip_prefix(kind)?)))
+        else {
+            return Ok(Answer::Reply(not_a_path()));
+        };
+        let check = check.strip_prefix('/').unwrap_or(check);
+        if !check.is_empty() && !CHECKS.contains(&check) {
+            return Ok(Answer::Reply(not_a_path()));
+        }
+        let excluded: Vec<&str> = self.query.all("exclude").collect();
+        let mut text = String::new();
+        let mut failed = Vec::new();
+        for name in CHECKS.iter().filter(|name| check.is_empty() || **name == check) {
+            if excluded.contains(name) {
+                text.push_str(&format!("[+]{name} excluded: ok\n"));
+            } else if *name == "etcd" && kind != "/livez" && refused.is_some() {
+                failed.push(*name);
+                text.push_str(&format!("[-]{name} failed: reason withheld\n"));
+            } else {
+                text.push_str(&format!("[+]{name} ok\n"));
+            }
+        }
+        let verbose = self.query.all("verbose").next().is_some();
+        let kind = kind.trim_start_matches('/');
+        let (code, text) = match (failed.is_empty(), verbose) {
+            (true, true) => (200, format!("{text}{kind} check passed\n")),
+            (true, false) => (200, "ok".to_owned()),
+            (false, _) => (500, format!("{text}{kind} check failed\n")),
+        };
+        let content = crate::respond::Content::Text(text);
+        Ok(Answer::Reply(Reply { code, content, warnings: vec![], wrote: None }))
+    }
+
     fn other(self, _: &mut Printing) -> Result<Answer> {
         let path = self.path.trim_end_matches('/');
-        let health = ["/healthz", "/livez", "/readyz"]
-            .iter()
-            .find_map(|p| path.strip_prefix(p))
-            .filter(|rest| matches!(*rest, "" | "/ping" | "/etcd" | "/log"));
-        if health.is_some() {
-            return Ok(Answer::Reply(Reply {
-                code: 200,
-                content: crate::respond::Content::Text("ok".into()),
-                warnings: vec![],
-                wrote: None,
-            }));
-        }
         if path == "/version" && self.method != Method::GET {
             return Err(Status::method_not_allowed());
         }

@@ -130,6 +130,11 @@ impl Status {
         Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
     }
 
+    /// The client did not send its request in time.
+    pub fn request_timeout(message: impl Into<String>) -> Box<Status> {
+        Status::new(408, "Timeout", message)
+    }
+
     pub fn expired(message: impl Into<String>) -> Box<Status> {
         Status::new(410, "Expired", message)
     }

@@ -448,7 +448,7 @@ impl Core {
             admission::tolerations(&mut new["spec"]);
         }
         prepare::update(kind, custom, served.has_status(), part, &mut new, was);
-        gate::check(self, served, author, Some(was), &new).map_err(refuse)?;
+        gate::check(self, served, author, Some((was, part)), &new).map_err(refuse)?;
         if kind == ("", "Service") && part == Part::Main {
             let holder = owner(&live.object.key);
             if let Err(found) = self.addresses.fill(&holder, &mut new, Some(was), author.dry_run) {

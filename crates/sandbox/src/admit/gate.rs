@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::prepare::Part;
+use crate::auth::{escalate, signers};
 use crate::core::Core;
 use crate::resource::Served;
 use crate::status::{Result, Status};
@@ -14,16 +16,20 @@ pub(crate) fn check(
     core: &Core,
     served: &Served,
     author: &Author,
-    old: Option<&Value>,
+    old: Option<(&Value, Part)>,
     new: &Value,
 ) -> Result<()> {
     if let Some(message) = slipway_manifest::object::annotation(new, "sim/reject") {
         return Err(Status::forbidden(served.named(), super::meta::text(new, "name"), message));
     }
-    match &author.user {
-        Some(user) => crate::auth::escalate::check(core, user, served, old, new),
-        None => Ok(()),
+    if old.is_none() {
+        signers::check_create(served, new)?;
     }
+    let Some(user) = &author.user else { return Ok(()) };
+    if let Some((old, part)) = old {
+        signers::check_update(core, user, served, part, old, new)?;
+    }
+    escalate::check(core, user, served, old.map(|(old, _)| old), new)
 }
 
 /// How long a request about an object must take: its annotation `sim/latency`, at most a minute.

@@ -26,7 +26,14 @@ pub(crate) fn check(
     }
     let namespace = new["metadata"]["namespace"].as_str().unwrap_or("");
     let name = new["metadata"]["name"].as_str().unwrap_or("");
-    let unchanged = |keys: &[&str]| old.is_some_and(|old| keys.iter().all(|key| old[*key] == new[*key]));
+    // A change that only lets the object go needs no rights over what it grants.
+    let unchanged = |keys: &[&str]| {
+        old.is_some_and(|old| {
+            let meta = ["labels", "annotations"];
+            keys.iter().all(|key| old[*key] == new[*key])
+                && meta.iter().all(|key| old["metadata"][*key] == new["metadata"][*key])
+        })
+    };
     let holds = |verb: &str, resource: &str, name: &str| {
         let asked = Attributes { verb, group: GROUP, resource, subresource: "", namespace, name, path: "" };
         decide(core, user, &asked).allowed
@@ -36,7 +43,9 @@ pub(crate) fn check(
             if unchanged(&["rules", "aggregationRule"]) || holds("escalate", role, name) {
                 return Ok(());
             }
-            if !new["aggregationRule"].is_null() && old.is_none_or(|o| o["aggregationRule"].is_null()) {
+            let aggregates = |role: &Value| !role["aggregationRule"].is_null();
+            // An aggregated role can gather anything, and taking the rule away stops its tightening.
+            if aggregates(new) || old.is_some_and(aggregates) {
                 let all = json!([
                     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
                     {"verbs": ["*"], "nonResourceURLs": ["*"]},

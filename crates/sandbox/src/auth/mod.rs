@@ -4,6 +4,7 @@ pub(crate) mod certificate;
 pub(crate) mod escalate;
 pub(crate) mod rbac;
 pub(crate) mod review;
+pub(crate) mod signers;
 mod token;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::core::Core;
 use crate::status::{Named, Result, Status};
-pub(crate) use token::{Claims, TokenKey};
+pub(crate) use token::{BoundObject, Claims, TokenKey};
 
 /// Somebody who asks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -125,11 +126,39 @@ impl Auth {
         let account = core
             .store
             .get("serviceaccounts", &crate::store::Key::new(&claims.namespace, &claims.service_account))?;
-        if *account.uid != *claims.uid {
+        if *account.uid != *claims.uid || is_gone(core, &account) {
             return None;
+        }
+        // So must what the token is bound to.
+        if let Some(bound) = &claims.bound {
+            let namespace = if bound.table == "nodes" { "" } else { &claims.namespace };
+            let object = core.store.get(bound.table, &crate::store::Key::new(namespace, &bound.name))?;
+            if *object.uid != *bound.uid || is_gone(core, &object) {
+                return None;
+            }
         }
         Some(Arc::new(claims.user()))
     }
+}
+
+/// How long an object that is being deleted still vouches for its tokens.
+const DELETION_GRACE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Whether an object's deletion is so long ago that tokens bound to it are worth nothing.
+fn is_gone(core: &Core, object: &crate::store::Object) -> bool {
+    if !object.deleting {
+        return false;
+    }
+    let value = object.value();
+    let deleted = value["metadata"]["deletionTimestamp"].as_str();
+    let deleted = deleted.and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    deleted.is_none_or(|at| at.checked_add(DELETION_GRACE).is_ok_and(|end| end < core.clock.now()))
+}
+
+/// A header's text. Header values are bytes: what is no UTF-8 is refused rather than overlooked.
+fn header_text<'h>(value: &'h http::HeaderValue, name: &str) -> Result<&'h str> {
+    std::str::from_utf8(value.as_bytes())
+        .map_err(|_| Status::bad_request(format!("the header {name} is not UTF-8 text")))
 }
 
 /// Finds out who sends a request: a certificate shown on the connection speaks before any header.
@@ -141,13 +170,13 @@ pub(crate) fn authenticate(
     if let Some(user) = certificate {
         return Ok(user.clone());
     }
-    let bearer = headers
-        .get(http::header::AUTHORIZATION)
-        .and_then(|v| v.to_str().ok())
-        .and_then(|v| v.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, token)| token.trim());
-    match bearer {
+    let Some(header) = headers.get(http::header::AUTHORIZATION) else {
+        return Ok(Arc::new(User::anonymous()));
+    };
+    // Whoever shows credentials that cannot be read is nobody, not anonymous.
+    let text = header.to_str().map_err(|_| Status::unauthorized())?;
+    let bearer = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    match bearer.map(|(_, token)| token.trim()) {
         Some(token) => core.auth.bearer(core, token).ok_or_else(Status::unauthorized),
         None => Ok(Arc::new(User::anonymous())),
     }
@@ -155,17 +184,28 @@ pub(crate) fn authenticate(
 
 /// Applies `Impersonate-*` headers. The one who asks needs the right to speak for the other.
 pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> Result<Arc<User>> {
-    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
-    let Some(name) = text("impersonate-user") else {
-        if text("impersonate-group").is_some() || text("impersonate-uid").is_some() {
+    let text = |name: &str| {
+        let value = headers.get(name).map(|value| header_text(value, name)).transpose()?;
+        Ok::<_, Box<Status>>(value.filter(|value| !value.is_empty()))
+    };
+    let uid = text("impersonate-uid")?;
+    let groups = headers.get_all("impersonate-group").iter();
+    let groups: Vec<&str> =
+        groups.map(|value| header_text(value, "impersonate-group")).collect::<Result<_>>()?;
+    let extra = headers
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str().strip_prefix("impersonate-extra-")?, value)));
+    let extra: Vec<(&str, &str)> = extra
+        .map(|(key, value)| Ok((key, header_text(value, "impersonate-extra")?)))
+        .collect::<Result<_>>()?;
+    let Some(name) = text("impersonate-user")? else {
+        if uid.is_some() || !groups.is_empty() || !extra.is_empty() {
             return Err(Status::internal(
-                "requested impersonation of groups or uid without impersonating a user",
+                "requested impersonation of groups, uid or extra without impersonating a user",
             ));
         }
         return Ok(user);
     };
-    let groups: Vec<&str> =
-        headers.get_all("impersonate-group").iter().filter_map(|v| v.to_str().ok()).collect();
     let allowed = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
         let request =
             rbac::Attributes { verb: "impersonate", group, resource, subresource, namespace, name, path: "" };
@@ -191,16 +231,14 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
     if !other.groups.iter().any(|g| g == closing) {
         other.groups.push(closing.into());
     }
-    if let Some(uid) = text("impersonate-uid") {
+    if let Some(uid) = uid {
         allowed("authentication.k8s.io", "uids", "", "", uid)?;
         other.uid = uid.to_owned();
     }
-    for (header, value) in headers {
-        if let (Some(key), Ok(value)) = (header.as_str().strip_prefix("impersonate-extra-"), value.to_str()) {
-            let key = crate::route::decode(key).unwrap_or_else(|| key.to_owned());
-            allowed("authentication.k8s.io", "userextras", &key, "", value)?;
-            other.extra.entry(key).or_default().push(value.to_owned());
-        }
+    for (key, value) in extra {
+        let key = crate::route::decode(key).unwrap_or_else(|| key.to_owned());
+        allowed("authentication.k8s.io", "userextras", &key, "", value)?;
+        other.extra.entry(key).or_default().push(value.to_owned());
     }
     Ok(Arc::new(other))
 }

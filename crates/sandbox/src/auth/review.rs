@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::rbac::{Attributes, Decision, decide, visit};
 use super::token::ISSUER;
-use super::{Claims, User};
+use super::{BoundObject, Claims, User};
 use crate::handlers::Request;
 use crate::respond::Reply;
 use crate::status::{Cause, Named, Result, Status};
@@ -211,7 +211,7 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
         return Err(refuse("may not specify a duration larger than 2^32 seconds"));
     }
     let bound = &parsed["spec"]["boundObjectRef"];
-    if bound.is_object() {
+    let bound = if bound.is_object() {
         let text = |key: &str| bound[key].as_str().unwrap_or("");
         let table = match (text("apiVersion"), text("kind")) {
             ("v1", "Pod") => "pods",
@@ -240,7 +240,10 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
                 ),
             ));
         }
-    }
+        Some(BoundObject { table, name: found.name().to_owned(), uid: found.uid.to_string() })
+    } else {
+        None
+    };
     let audiences: Vec<String> = parsed["spec"]["audiences"]
         .as_array()
         .into_iter()
@@ -254,6 +257,7 @@ pub(crate) fn token(request: &Request) -> Result<Reply> {
         uid: account.uid.to_string(),
         audiences: audiences.clone(),
         id: core.ids.uid(),
+        bound,
     };
     let given: Map<String, Value> = parsed["spec"]
         .as_object()

@@ -31,6 +31,35 @@ pub(crate) struct Claims {
     pub uid: String,
     pub audiences: Vec<String>,
     pub id: String,
+    /// The object without which the token is worth nothing.
+    pub bound: Option<BoundObject>,
+}
+
+/// The object a token is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BoundObject {
+    pub table: &'static str,
+    pub name: String,
+    pub uid: String,
+}
+
+impl BoundObject {
+    /// Tables and what a token calls their objects.
+    const KINDS: [(&'static str, &'static str); 3] =
+        [("pods", "pod"), ("secrets", "secret"), ("nodes", "node")];
+
+    fn read(private: &Value) -> Option<BoundObject> {
+        let found = Self::KINDS.into_iter().find(|(_, word)| private[*word].is_object());
+        let (table, word) = found?;
+        let text = |key: &str| private[word][key].as_str().unwrap_or("").to_owned();
+        Some(BoundObject { table, name: text("name"), uid: text("uid") })
+    }
+
+    fn write(&self, private: &mut Value) {
+        if let Some((_, word)) = Self::KINDS.into_iter().find(|(table, _)| *table == self.table) {
+            private[word] = json!({"name": self.name, "uid": self.uid});
+        }
+    }
 }
 
 impl Claims {
@@ -43,6 +72,14 @@ impl Claims {
         user.uid = self.uid.clone();
         user.extra
             .insert("authentication.kubernetes.io/credential-id".into(), vec![format!("JTI={}", self.id)]);
+        let word = match &self.bound {
+            Some(bound) if bound.table == "pods" => "pod",
+            Some(bound) if bound.table == "nodes" => "node",
+            _ => return user,
+        };
+        for (key, value) in self.bound.iter().flat_map(|b| [("name", &b.name), ("uid", &b.uid)]) {
+            user.extra.insert(format!("authentication.kubernetes.io/{word}-{key}"), vec![value.clone()]);
+        }
         user
     }
 }
@@ -67,16 +104,20 @@ impl TokenKey {
 
     /// A token for `claims`, valid until `expires`. Empty when the system has no randomness to sign with.
     pub(crate) fn sign(&self, claims: &Claims, now: Timestamp, expires: Timestamp) -> String {
+        let mut private = json!({
+            "namespace": claims.namespace,
+            "serviceaccount": {"name": claims.service_account, "uid": claims.uid},
+        });
+        if let Some(bound) = &claims.bound {
+            bound.write(&mut private);
+        }
         self.signed(&json!({
             "aud": claims.audiences,
             "exp": expires.as_second(),
             "iat": now.as_second(),
             "iss": ISSUER,
             "jti": claims.id,
-            "kubernetes.io": {
-                "namespace": claims.namespace,
-                "serviceaccount": {"name": claims.service_account, "uid": claims.uid},
-            },
+            "kubernetes.io": private,
             "nbf": now.as_second(),
             "sub": format!("system:serviceaccount:{}:{}", claims.namespace, claims.service_account),
         }))
@@ -135,6 +176,7 @@ impl TokenKey {
             uid: private["serviceaccount"]["uid"].as_str()?.to_owned(),
             audiences: body["aud"].as_array()?.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect(),
             id: body["jti"].as_str().unwrap_or("").to_owned(),
+            bound: BoundObject::read(private),
         })
     }
 }

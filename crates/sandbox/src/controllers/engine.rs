@@ -105,7 +105,27 @@ impl Runner {
         mut events: mpsc::UnboundedReceiver<Arc<Event>>,
         mut commands: mpsc::UnboundedReceiver<Command>,
     ) {
+        let store = self.cluster.core.store.clone();
+        let mut rollbacks = store.rollbacks();
         loop {
+            if store.rollbacks() != rollbacks {
+                rollbacks = store.rollbacks();
+                crate::state::follow(&self.cluster.core);
+            }
+            if store.is_failing() {
+                // Whatever the controllers wrote now would be refused again.
+                for waiting in self.waiting.drain(..) {
+                    let _ = waiting.send(());
+                }
+                tokio::select! {
+                    () = store.recovered() => {}
+                    command = commands.recv() => match command {
+                        Some(command) => self.command(command),
+                        None => return,
+                    },
+                }
+                continue;
+            }
             for _ in 0..BURST {
                 while let Ok(event) = events.try_recv() {
                     self.observe(&event);

@@ -6,6 +6,7 @@
 
 mod log;
 mod object;
+pub(crate) mod private;
 mod snapshot;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -14,8 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use tokio::sync::{mpsc, watch};
 
-pub use log::DurableError;
-pub(crate) use log::Log;
+#[cfg(test)]
+pub(crate) use log::Disk;
+pub(crate) use log::LogOptions;
+pub use log::{DataNotice, DurableError, Recovery};
+use log::{FileState, Log};
 pub(crate) use object::Draft;
 pub use object::{Key, Object};
 pub use snapshot::Snapshot;
@@ -104,6 +108,8 @@ struct Table {
     name: Arc<str>,
     objects: BTreeMap<Key, Arc<Object>>,
     events: VecDeque<Arc<Event>>,
+    /// How much memory the events hold on to.
+    bytes: usize,
     /// Events at or before this revision are forgotten.
     compacted: u64,
     changed: watch::Sender<u64>,
@@ -115,6 +121,7 @@ impl Table {
             name: name.into(),
             objects: BTreeMap::new(),
             events: VecDeque::new(),
+            bytes: 0,
             compacted,
             changed: watch::channel(compacted).0,
         }
@@ -124,7 +131,27 @@ impl Table {
         let start = self.events.partition_point(|e| e.rev <= rev);
         self.events.range(start..)
     }
+
+    /// Forgets the oldest event and answers how much memory it held.
+    fn forget_oldest(&mut self) -> usize {
+        let Some(dropped) = self.events.pop_front() else { return 0 };
+        self.compacted = dropped.rev;
+        self.bytes -= dropped.weight();
+        dropped.weight()
+    }
 }
+
+impl Event {
+    /// How much memory is held on to for this event.
+    fn weight(&self) -> usize {
+        self.object.tail.len() + EVENT_OVERHEAD
+    }
+}
+
+/// What an event takes besides the object's text.
+const EVENT_OVERHEAD: usize = 256;
+/// All events together hold on to no more than this; a watch that falls behind it starts over.
+const HISTORY_BYTES: usize = 128 << 20;
 
 #[derive(Default)]
 struct Inner {
@@ -134,12 +161,27 @@ struct Inner {
     /// No history is known before this revision, in any table.
     floor: u64,
     tables: HashMap<Arc<str>, Table>,
+    /// How much memory the events of all tables hold on to.
+    bytes: usize,
+    /// Events that are not on disk yet.
+    unflushed: VecDeque<Arc<Event>>,
+    /// How often the disk refused writes that were undone.
+    rollbacks: u64,
+}
+
+/// How much history a store keeps.
+#[derive(Debug, Clone, Copy)]
+struct HistoryLimits {
+    /// Events of one table.
+    events: usize,
+    /// Bytes of all tables.
+    bytes: usize,
 }
 
 /// All objects of one sandbox.
 pub struct Store {
     inner: RwLock<Inner>,
-    history: usize,
+    history: HistoryLimits,
     log: Option<Log>,
     taps: Mutex<Vec<mpsc::UnboundedSender<Arc<Event>>>>,
 }
@@ -149,7 +191,7 @@ impl Store {
     pub fn new(history: usize) -> Store {
         Store {
             inner: RwLock::new(Inner::default()),
-            history: history.max(1),
+            history: HistoryLimits { events: history.max(1), bytes: HISTORY_BYTES },
             log: None,
             taps: Mutex::default(),
         }
@@ -157,22 +199,36 @@ impl Store {
 
     /// Opens the store kept in `dir`, creating it when there is none.
     pub fn open(dir: &std::path::Path, history: usize) -> std::io::Result<Arc<Store>> {
+        Store::open_with(dir, history, LogOptions::default())
+    }
+
+    pub(crate) fn open_with(
+        dir: &std::path::Path,
+        history: usize,
+        options: LogOptions,
+    ) -> std::io::Result<Arc<Store>> {
         let mut store = Store::new(history);
-        let (log, mut state) = Log::open(dir)?;
-        while let Some(record) = state.next_record()? {
-            store.replay(record);
-        }
+        let opened = Log::open(dir, options, &mut |record| store.replay(record))?;
         {
             let mut inner = store.write();
-            inner.rev = inner.rev.max(state.rev());
+            inner.rev = inner.rev.max(opened.floor);
             inner.visible = inner.rev;
         }
-        store.log = Some(log);
+        if opened.state == FileState::Stale {
+            let (rev, objects) = store.dump();
+            opened.log.rewrite(rev, &objects)?;
+        }
+        store.log = Some(opened.log);
         let store = Arc::new(store);
         if let Some(log) = &store.log {
             log.start(Arc::downgrade(&store));
         }
         Ok(store)
+    }
+
+    /// What opening the data directory found out.
+    pub fn notices(&self) -> &[DataNotice] {
+        self.log.as_ref().map_or(&[], |log| log.notices())
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner> {
@@ -336,13 +392,80 @@ impl Store {
             inner.visible = inner.rev;
         }
         let event = inner.apply(table, change, prev, object, self.history);
+        if self.log.is_some() {
+            inner.unflushed.push_back(event.clone());
+        }
         if self.log.is_none()
             && let Some(table) = inner.tables.get(table)
         {
             table.changed.send_replace(event.rev);
         }
+        self.tell(&event);
+    }
+
+    fn tell(&self, event: &Arc<Event>) {
         let mut taps = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
         taps.retain(|tap| tap.send(event.clone()).is_ok());
+    }
+
+    /// Undoes every write that is not on disk, and answers their revisions. `forget` drops what waits to
+    /// be written and learns the revision that writing goes on from. Revisions are not given out again:
+    /// somebody may have seen them.
+    fn roll_back(&self, forget: impl FnOnce(u64)) -> Option<std::ops::RangeInclusive<u64>> {
+        let mut inner = self.write();
+        let undone = inner.visible + 1..=inner.rev;
+        if undone.is_empty() {
+            forget(inner.rev);
+            return None;
+        }
+        inner.rev += 1;
+        inner.visible = inner.rev;
+        inner.rollbacks += 1;
+        forget(inner.rev);
+        for event in std::mem::take(&mut inner.unflushed).iter().rev() {
+            inner.undo(event);
+            // The controllers acted on it; they see it taken back.
+            let (change, object) = match (&event.prev, event.change) {
+                (Some(before), Change::Deleted) => (Change::Added, before.clone()),
+                (Some(before), _) => (Change::Modified, before.clone()),
+                (None, _) => (Change::Deleted, event.object.clone()),
+            };
+            let prev = (event.change != Change::Deleted).then(|| event.object.clone());
+            self.tell(&Arc::new(Event { rev: inner.rev, table: event.table.clone(), change, prev, object }));
+        }
+        Some(undone)
+    }
+
+    /// How often the disk refused writes; what was derived from them is to be derived anew.
+    pub(crate) fn rollbacks(&self) -> u64 {
+        self.read().rollbacks
+    }
+
+    /// Whether the disk refused the last write.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.log.as_ref().is_some_and(Log::is_failing)
+    }
+
+    /// Returns when the disk takes writes.
+    pub(crate) async fn recovered(&self) {
+        if let Some(log) = &self.log {
+            log.recovered().await;
+        }
+    }
+
+    /// Finds out whether writes can be kept.
+    pub async fn writable(&self) -> Result<(), DurableError> {
+        match &self.log {
+            Some(log) => log.probe().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reads everything while `also` runs, so that no write comes between the two.
+    fn capture<T>(&self, also: impl FnOnce() -> T) -> (u64, Vec<Placed>, T) {
+        let inner = self.read();
+        let (rev, objects) = inner.dump();
+        (rev, objects, also())
     }
 
     fn replay(&self, record: log::Record) {
@@ -408,8 +531,10 @@ impl Store {
         inner.floor = rev;
         for table in inner.tables.values_mut() {
             table.events.clear();
+            table.bytes = 0;
             table.compacted = rev;
         }
+        inner.bytes = 0;
     }
 
     /// Events of a table after `rev`, oldest first, at most `max` of them.
@@ -457,6 +582,7 @@ impl Store {
         let mut inner = self.write();
         inner.visible = inner.visible.max(rev);
         let visible = inner.visible;
+        while inner.unflushed.pop_front_if(|event| event.rev <= visible).is_some() {}
         for table in inner.tables.values() {
             if table.events.back().is_some_and(|e| e.rev > *table.changed.borrow()) {
                 table.changed.send_replace(visible);
@@ -466,14 +592,7 @@ impl Store {
 
     /// All objects with their table, at one revision.
     pub(crate) fn dump(&self) -> (u64, Vec<Placed>) {
-        let inner = self.read();
-        let mut out = Vec::new();
-        let mut tables: Vec<_> = inner.tables.values().collect();
-        tables.sort_by(|a, b| a.name.cmp(&b.name));
-        for table in tables {
-            out.extend(table.objects.values().map(|o| (table.name.clone(), o.clone())));
-        }
-        (inner.rev, out)
+        self.read().dump()
     }
 }
 
@@ -513,7 +632,7 @@ impl Inner {
         change: Change,
         prev: Option<Arc<Object>>,
         object: Arc<Object>,
-        history: usize,
+        limits: HistoryLimits,
     ) -> Arc<Event> {
         let table = self.table(table);
         match change {
@@ -522,11 +641,46 @@ impl Inner {
         };
         let event = Arc::new(Event { rev: object.rev, table: table.name.clone(), change, prev, object });
         table.events.push_back(event.clone());
-        while table.events.len() > history {
-            if let Some(dropped) = table.events.pop_front() {
-                table.compacted = dropped.rev;
+        table.bytes += event.weight();
+        let mut freed = 0;
+        while table.events.len() > limits.events {
+            freed += table.forget_oldest();
+        }
+        self.bytes = self.bytes + event.weight() - freed;
+        while self.bytes > limits.bytes {
+            let Some(largest) = self.tables.values_mut().max_by_key(|table| table.bytes) else { break };
+            let freed = largest.forget_oldest();
+            if freed == 0 {
+                break;
             }
+            self.bytes -= freed;
         }
         event
+    }
+
+    /// Puts back what `event` changed.
+    fn undo(&mut self, event: &Event) {
+        let table = self.table(&event.table);
+        match &event.prev {
+            Some(before) => table.objects.insert(before.key.clone(), before.clone()),
+            None => table.objects.remove(&event.object.key),
+        };
+        let freed = match table.events.pop_back_if(|last| last.rev == event.rev) {
+            Some(last) => last.weight(),
+            None => 0,
+        };
+        table.bytes -= freed;
+        self.bytes -= freed;
+    }
+
+    /// All objects with their table.
+    fn dump(&self) -> (u64, Vec<Placed>) {
+        let mut out = Vec::new();
+        let mut tables: Vec<_> = self.tables.values().collect();
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        for table in tables {
+            out.extend(table.objects.values().map(|o| (table.name.clone(), o.clone())));
+        }
+        (self.rev, out)
     }
 }

@@ -64,6 +64,10 @@ impl Snapshot {
                 revision: object.rev,
                 object: RawValue::from_string(text)?,
             };
+            if object.uid.is_empty() {
+                let what = format!("{table} {}/{} has no metadata.uid", object.namespace(), object.name());
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
             serde_json::to_writer(&mut *out, &line)?;
             out.write_all(b"\n")?;
         }

@@ -134,3 +134,136 @@ async fn speaking_for_others_needs_the_right_to() {
         assert_eq!(answer.code, code, "{headers:?}: {}", answer.text);
     }
 }
+
+#[tokio::test]
+async fn tokens_end_with_what_they_are_bound_to() {
+    let (sandbox, client) = crate::client::bare();
+    sandbox.settle().await;
+    let place = "/api/v1/namespaces/default";
+    let object = |kind: &str, spec: Value| {
+        let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}});
+        object.as_object_mut().unwrap().extend(spec.as_object().cloned().unwrap());
+        object
+    };
+    let pod = object("Pod", json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}));
+    for (plural, object) in [
+        ("pods", pod),
+        ("secrets", object("Secret", json!({}))),
+        ("serviceaccounts", object("ServiceAccount", json!({}))),
+    ] {
+        let made = client.post(&format!("{place}/{plural}"), &object).await;
+        assert_eq!(made.code, 201, "{}", made.text);
+        let bound = (plural != "serviceaccounts").then(|| {
+            json!({"apiVersion": "v1", "kind": object["kind"], "name": "x", "uid": made.body["metadata"]["uid"]})
+        });
+        let account = if plural == "serviceaccounts" { "x" } else { "default" };
+        let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+                           "spec": {"boundObjectRef": bound}});
+        let given = client.post(&format!("{place}/serviceaccounts/{account}/token"), &asked).await;
+        assert_eq!(given.code, 201, "{}", given.text);
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+                            "spec": {"token": given.body["status"]["token"]}});
+        let valid = async || {
+            let said = client.post("/apis/authentication.k8s.io/v1/tokenreviews", &review).await.body;
+            said["status"]["authenticated"] == true
+        };
+        assert!(valid().await, "{plural}");
+        let path = format!("{place}/{plural}/x");
+        client.request("DELETE", &format!("{path}?gracePeriodSeconds=0"), &[], "").await;
+        assert!(!valid().await, "{plural}: gone");
+        // One of the same name is another object.
+        assert_eq!(client.post(&format!("{place}/{plural}"), &object).await.code, 201);
+        assert!(!valid().await, "{plural}: made anew");
+        client.request("DELETE", &format!("{path}?gracePeriodSeconds=0"), &[], "").await;
+    }
+}
+
+/// Gives alice `rules` everywhere.
+async fn allow_alice(admin: &Client, name: &str, rules: &Value) {
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                      "metadata": {"name": name}, "rules": rules});
+    assert_eq!(admin.post(&format!("{RBAC}/clusterroles"), &role).await.code, 201);
+    let mut bound = binding(name, "ClusterRole", name, "alice");
+    bound["kind"] = "ClusterRoleBinding".into();
+    assert_eq!(admin.post(&format!("{RBAC}/clusterrolebindings"), &bound).await.code, 201);
+}
+
+#[tokio::test]
+async fn aggregated_roles_are_changed_by_administrators_only() {
+    let (_sandbox, admin, alice) = guarded(json!([])).await;
+    let all = json!([{"verbs": ["get", "patch"], "apiGroups": ["rbac.authorization.k8s.io"],
+                      "resources": ["clusterroles"]}]);
+    allow_alice(&admin, "patcher", &all).await;
+    let rule = |label: &str| json!({"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                      "metadata": {"name": "gathered"}, "aggregationRule": rule("a")});
+    assert_eq!(admin.post(&format!("{RBAC}/clusterroles"), &role).await.code, 201);
+    let path = format!("{RBAC}/clusterroles/gathered");
+    for change in [
+        json!({"aggregationRule": rule("b")}),
+        json!({"aggregationRule": null}),
+        json!({"metadata": {"labels": {"x": "y"}}}),
+    ] {
+        let refused = alice.patch(&path, crate::client::MERGE, &change).await;
+        assert_eq!(refused.code, 403, "{change}: {}", refused.text);
+        assert!(refused.text.contains("must have cluster-admin privileges"), "{}", refused.text);
+        assert_eq!(admin.patch(&path, crate::client::MERGE, &change).await.code, 200);
+        assert_eq!(
+            admin.patch(&path, crate::client::MERGE, &json!({"aggregationRule": rule("a")})).await.code,
+            200
+        );
+    }
+}
+
+/// A signing request for a certificate of these organizations.
+fn signing_request(name: &str, organizations: &[&str]) -> Value {
+    use base64::Engine;
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "somebody");
+    for organization in organizations {
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, *organization);
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    let request = params.serialize_request(&key).unwrap().pem().unwrap();
+    json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+        "spec": {
+            "request": base64::engine::general_purpose::STANDARD.encode(request),
+            "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"],
+        },
+    })
+}
+
+#[tokio::test]
+async fn certificates_are_approved_by_those_who_may_speak_for_the_signer() {
+    const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let (_sandbox, admin, alice) = guarded(json!([])).await;
+    let all = json!([{"verbs": ["get", "update", "patch"], "apiGroups": ["certificates.k8s.io"],
+                      "resources": ["certificatesigningrequests", "certificatesigningrequests/approval",
+                                    "certificatesigningrequests/status"]}]);
+    allow_alice(&admin, "approver", &all).await;
+    let refused = admin.post(REQUESTS, &signing_request("masters", &["system:masters"])).await;
+    assert_eq!(refused.code, 403);
+    let why = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
+    assert!(refused.text.contains(why), "{}", refused.text);
+    let made = admin.post(REQUESTS, &signing_request("one", &["dev"])).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    let approval = json!({"status": {"conditions": [{
+        "type": "Approved", "status": "True", "reason": "Ok", "message": "ok",
+    }]}});
+    let path = format!("{REQUESTS}/one/approval");
+    let refused = alice.patch(&path, crate::client::MERGE, &approval).await;
+    assert_eq!(refused.code, 403, "{}", refused.text);
+    let why =
+        r#"user not permitted to approve requests with signerName \"kubernetes.io/kube-apiserver-client\""#;
+    assert!(refused.text.contains(why), "{}", refused.text);
+    let signers = json!([{"verbs": ["approve"], "apiGroups": ["certificates.k8s.io"], "resources": ["signers"],
+                          "resourceNames": ["kubernetes.io/*"]}]);
+    allow_alice(&admin, "speaker", &signers).await;
+    let allowed = alice.patch(&path, crate::client::MERGE, &approval).await;
+    assert_eq!(allowed.code, 200, "{}", allowed.text);
+    let signed = json!({"status": {"certificate": "eA=="}});
+    let refused = alice.patch(&format!("{REQUESTS}/one/status"), crate::client::MERGE, &signed).await;
+    assert!(refused.text.contains("not permitted to sign"), "{}", refused.text);
+}

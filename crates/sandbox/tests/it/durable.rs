@@ -1,7 +1,7 @@
 //! What was acknowledged is still there after a restart.
 
 use serde_json::json;
-use slipway_sandbox::Sandbox;
+use slipway_sandbox::{DataNotice, Sandbox};
 
 use crate::client::{CONFIG_MAPS, Client, MERGE, config_map};
 
@@ -33,20 +33,63 @@ async fn restart_keeps_objects_revisions_and_history() {
 }
 
 #[tokio::test]
-async fn a_torn_tail_is_cut_off() {
+async fn what_was_never_acknowledged_is_cut_off_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let (sandbox, client) = open(dir.path());
     client.post(CONFIG_MAPS, &config_map("x")).await;
+    sandbox.settle().await;
     drop((sandbox, client));
     let log = dir.path().join("log");
     let whole = std::fs::read(&log).unwrap();
     for cut in [1, 7, 9, 40] {
+        // The beginning of one more record, as a crash leaves it.
+        let torn = [&whole[..], &whole[8..8 + cut]].concat();
+        std::fs::write(&log, &torn).unwrap();
+        let (sandbox, client) = open(dir.path());
+        assert_eq!(client.get(&format!("{CONFIG_MAPS}/x")).await.code, 200, "{cut}");
+        assert!(matches!(sandbox.notices(), [DataNotice::TornTail { bytes, .. }] if *bytes == cut));
+        drop((sandbox, client));
         std::fs::write(&log, &whole[..whole.len() - cut]).unwrap();
-        let (_sandbox, client) = open(dir.path());
-        // The last record is lost, the rest is not.
-        assert_eq!(client.get("/api/v1/namespaces/default").await.code, 200, "{cut}");
-        assert_eq!(client.get(&format!("{CONFIG_MAPS}/x")).await.code, 404, "{cut}");
+        let refused = Sandbox::builder().data_dir(dir.path()).build().err().map(|e| e.to_string());
+        assert!(refused.is_some_and(|e| e.contains("missing")), "{cut}");
+        std::fs::write(&log, &whole).unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_damaged_identity_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sandbox, client) = open(dir.path());
+    client.post(CONFIG_MAPS, &config_map("x")).await;
+    drop((sandbox, client));
+    let file = dir.path().join("identity.json");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let mut parts: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    let mut broken = vec![String::new(), "{}".into(), whole[..whole.len() / 2].to_owned()];
+    for key in ["ca_certificate", "ca_key", "token", "token_key", "checksum"] {
+        let kept = parts[key].clone();
+        let text = kept.as_str().unwrap();
+        let middle = text.len() / 2;
+        let other = if &text[middle..=middle] == "0" { "1" } else { "0" };
+        parts[key] = format!("{}{other}{}", &text[..middle], &text[middle + 1..]).into();
+        broken.push(parts.to_string());
+        parts[key] = kept;
+    }
+    for text in broken {
+        std::fs::write(&file, &text).unwrap();
+        let error = Sandbox::builder().data_dir(dir.path()).build().err().map(|e| e.to_string());
+        let error = error.unwrap_or_else(|| panic!("taken as it was: {text}"));
+        assert!(error.contains("identity.json is damaged"), "{error}");
+        assert!(!error.contains(parts["token"].as_str().unwrap()), "{error}");
+    }
+    // A file of an older version has no checksum and gets one.
+    parts.as_object_mut().unwrap().remove("checksum");
+    std::fs::write(&file, parts.to_string()).unwrap();
+    drop(open(dir.path()));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), whole);
+    std::fs::remove_file(&file).unwrap();
+    let (sandbox, _client) = open(dir.path());
+    assert!(matches!(sandbox.notices(), [DataNotice::IdentityMissing { .. }]), "{:?}", sandbox.notices());
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod discovery;
 mod durable;
 mod faults;
 mod hostile;
+mod intake;
 mod kinds;
 mod lists;
 mod pods;

@@ -1,0 +1,65 @@
+//! The first format of log and snapshot: a length and a checksum before each record, nothing else. Such
+//! files are read once and written anew in the present format.
+
+use super::frame::{Span, checksum};
+
+pub(super) const MAGIC: &[u8; 8] = b"slipwal1";
+const HEADER: usize = 8;
+/// How every record's JSON begins.
+const BEGINNING: &[u8] = b"{\"t\":\"";
+
+/// The records of a file, and what lies between and behind them.
+#[derive(Default)]
+pub(super) struct OldScan<'a> {
+    pub payloads: Vec<&'a [u8]>,
+    pub damage: Vec<Span>,
+    pub tail: Option<OldTail>,
+}
+
+/// What follows the last whole record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldTail {
+    /// A record that was not written to its end, or space the file system had not filled yet.
+    Torn(Span),
+    /// A record of full length whose content is wrong.
+    Damaged(Span),
+}
+
+fn payload_at(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let header = text.get(at..at.checked_add(HEADER)?)?;
+    let length = u32::from_le_bytes(*header.first_chunk()?) as usize;
+    let sum = u32::from_le_bytes(*header.last_chunk()?);
+    let end = at.checked_add(HEADER)?.checked_add(length)?;
+    let payload = text.get(at + HEADER..end)?;
+    (payload.starts_with(BEGINNING) && checksum(payload) == sum).then_some((payload, end))
+}
+
+pub(super) fn scan(text: &[u8], start: usize) -> OldScan<'_> {
+    let mut found = OldScan::default();
+    let mut at = start;
+    while at < text.len() {
+        if let Some((payload, end)) = payload_at(text, at) {
+            found.payloads.push(payload);
+            at = end;
+            continue;
+        }
+        let mut candidates = memchr::memmem::find_iter(&text[at..], BEGINNING)
+            .filter_map(|offset| (at + offset).checked_sub(HEADER))
+            .filter(|begin| *begin > at);
+        match candidates.find(|begin| payload_at(text, *begin).is_some()) {
+            Some(next) => {
+                found.damage.push(Span { start: at, end: next });
+                at = next;
+            }
+            None => {
+                let rest = Span { start: at, end: text.len() };
+                let length = text[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize);
+                let torn = length.is_none_or(|length| length > rest.len().saturating_sub(HEADER))
+                    || text[at..].iter().all(|byte| *byte == 0);
+                found.tail = Some(if torn { OldTail::Torn(rest) } else { OldTail::Damaged(rest) });
+                break;
+            }
+        }
+    }
+    found
+}
