@@ -10,23 +10,37 @@ use crate::build::Quirks;
 use crate::config::Config;
 use crate::fieldspec::FieldSpec;
 use crate::id::{Gvk, Id};
-use crate::kustomization::{At, Behavior, BuildMetadata};
+use crate::kustomization::{At, Behavior, BuildMetadata, Variable};
 use crate::load::{Entry, Root};
 use crate::patch;
-use crate::resource::{Resource, object_at};
+use crate::resource::{ConfiguredBy, Resource, object_at};
 use crate::transform::names::End;
-use crate::transform::{images, metadata, names, namespace, replacements, replicas};
+use crate::transform::namespace::{BindingSubjects, NamespaceChange, Overwrite};
+use crate::transform::{images, metadata, names, namespace, replacements, replicas, variables};
 
-/// What a build gathers while it goes up the tree.
+/// The objects, settings and variables a build gathers while it goes up the tree.
 pub(crate) struct Accumulator<'p> {
     pub(crate) resources: Vec<Resource>,
     pub(crate) config: Config,
     pub(crate) quirks: Quirks,
     pub(crate) build_metadata: BuildMetadata,
+    /// The entries of `vars` of all kustomizations so far.
+    pub(crate) variables: Vec<Variable>,
     pub(crate) problems: &'p mut Problems,
 }
 
-impl Accumulator<'_> {
+impl<'p> Accumulator<'p> {
+    pub(crate) fn new(quirks: Quirks, build_metadata: BuildMetadata, problems: &'p mut Problems) -> Self {
+        Self {
+            resources: Vec::new(),
+            config: Config::built_in(),
+            quirks,
+            build_metadata,
+            variables: Vec::new(),
+            problems,
+        }
+    }
+
     /// Builds `root` on top of what is there, which is nothing except for a component.
     pub(crate) fn add(&mut self, root: Root) {
         let Root {
@@ -40,6 +54,8 @@ impl Accumulator<'_> {
             patches,
             json_patches,
             replacements,
+            transformers,
+            validators,
         } = root;
         self.gather(entries);
         let conflicts = self.config.merge(&config);
@@ -79,7 +95,13 @@ impl Accumulator<'_> {
         let given = kustomization.namespace.filter(|namespace| !namespace.value.is_empty());
         if let Some(At { value, at }) = given {
             self.step("NamespaceTransformer", &relative_file, 1, |all| {
-                namespace::apply(&mut all.resources, &value, &all.config.namespace, &at, all.problems);
+                let change = NamespaceChange {
+                    namespace: value,
+                    fields: all.config.namespace.clone(),
+                    overwrite: Overwrite::Always,
+                    subjects: BindingSubjects::CalledDefault,
+                };
+                namespace::apply(&mut all.resources, &change, &at, all.problems);
             });
         }
         if let Some(At { value, at }) = kustomization.name_prefix {
@@ -99,10 +121,11 @@ impl Accumulator<'_> {
             self.step("LabelTransformer", &relative_file, 1, |all| {
                 let own = [FieldSpec::new(Gvk::default(), "metadata/labels", true)];
                 let mut fields = entry.fields.clone();
+                let configured = all.config.labels.as_slice();
                 let built_in = match (entry.include_selectors, entry.include_templates) {
-                    (true, _) => [all.config.common_labels.as_slice(), &[]],
-                    (false, true) => [all.config.template_labels.as_slice(), &own],
-                    (false, false) => [&[], own.as_slice()],
+                    (true, _) => [configured, all.config.common_labels.as_slice(), &[]],
+                    (false, true) => [configured, all.config.template_labels.as_slice(), &own],
+                    (false, false) => [configured, &[], own.as_slice()],
                 };
                 for field in built_in.into_iter().flatten() {
                     // A field of the entry stands in for the built-in one that covers its kind, which then
@@ -168,6 +191,15 @@ impl Accumulator<'_> {
                 replacements::apply(&mut all.resources, replacement, all.problems);
             }
         });
+        for transformer in &transformers {
+            transformer.apply(&mut self.resources, quirks, self.problems);
+            self.note(&transformer.by, 1);
+        }
+        for validator in &validators {
+            validator.validate(&mut self.resources, quirks, self.problems);
+        }
+        variables::bind(&mut self.resources, &kustomization.variables, self.problems);
+        self.add_variables(kustomization.variables);
     }
 
     /// Runs one transformer and, if asked for, notes in every object that it ran.
@@ -176,36 +208,49 @@ impl Accumulator<'_> {
             return;
         }
         transform(self);
+        self.note(&ConfiguredBy::kustomization(file, kind), times);
+    }
+
+    fn note(&mut self, by: &ConfiguredBy, times: usize) {
         if self.build_metadata == BuildMetadata::default() {
             return;
         }
         for resource in &mut self.resources {
             resource.rewrite_annotations();
             if self.build_metadata.transformers {
-                resource.transformed_by.extend(std::iter::repeat_n((file.to_owned(), kind), times));
+                resource.transformed_by.extend(std::iter::repeat_n(by, times).cloned());
+            }
+        }
+    }
+
+    /// Adds variables; no two of a build have one name.
+    fn add_variables(&mut self, variables: Vec<Variable>) {
+        for variable in variables {
+            match self.variables.iter().find(|known| known.name == variable.name) {
+                None => self.variables.push(variable),
+                Some(first) => self.problems.push(
+                    Problem::error(format!("there are two variables called `{}`", variable.name))
+                        .at(variable.at)
+                        .hint(format!("the first is at {}", first.at)),
+                ),
             }
         }
     }
 
     /// Adds the objects of `resources`, in the order they are listed.
-    fn gather(&mut self, entries: Vec<Entry>) {
+    pub(crate) fn gather(&mut self, entries: Vec<Entry>) {
         let mut known: HashMap<Id, slipway_problem::Location> =
             self.resources.iter().map(|resource| (resource.current().key(), resource.at.clone())).collect();
         for entry in entries {
             let objects = match entry {
                 Entry::Objects(objects) => objects,
                 Entry::Root(root) => {
-                    let mut below = Accumulator {
-                        resources: Vec::new(),
-                        config: Config::built_in(),
-                        quirks: self.quirks,
-                        build_metadata: self.build_metadata,
-                        problems: self.problems,
-                    };
+                    let mut below = Accumulator::new(self.quirks, self.build_metadata, self.problems);
                     below.add(*root);
-                    let Accumulator { resources, config, .. } = below;
+                    let Accumulator { resources, config, variables, .. } = below;
                     // What two bases disagree on was said of the one that came later, or is built in.
                     let _ = self.config.merge(&config);
+                    self.add_variables(variables);
                     resources
                 }
             };
@@ -293,7 +338,7 @@ impl Accumulator<'_> {
     }
 }
 
-/// Where the objects a generator can be about are, by every name they ever had.
+/// Positions of the objects a generator can be about, by every name they ever had.
 #[derive(Default)]
 struct NamesInUse(HashMap<String, Vec<usize>>);
 

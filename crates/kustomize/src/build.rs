@@ -8,14 +8,13 @@ use slipway_problem::{Problem, Problems, Severity};
 use slipway_yaml::Emitter;
 
 use crate::accumulate::Accumulator;
-use crate::config::Config;
 use crate::hash;
 use crate::kustomization::BuildMetadata;
 use crate::load::Loader;
-use crate::resource::{Origin, Resource, object_at, scalar_text};
-use crate::transform::references;
+use crate::resource::{ConfiguredBy, Origin, Resource, object_at, scalar_text};
+use crate::transform::{references, variables};
 
-/// What to do about behaviour of kustomize that surprises everybody.
+/// The treatment of behaviour of kustomize that surprises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quirks {
     /// Do the same, and warn.
@@ -25,7 +24,7 @@ pub enum Quirks {
     Fixed,
 }
 
-/// How to build.
+/// Options of a build.
 #[derive(Clone, Debug, Default)]
 pub struct BuildOptions {
     pub quirks: Quirks,
@@ -35,7 +34,7 @@ pub struct BuildOptions {
     pub strict: bool,
 }
 
-/// What a build gives.
+/// The result of a build.
 #[derive(Clone, Debug)]
 pub struct Build {
     /// The objects, in the order they are printed.
@@ -76,7 +75,7 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
         },
         None => None,
     };
-    let mut loader = Loader::new(within, &mut problems);
+    let mut loader = Loader::new(within, options.quirks, &mut problems);
     let loaded = loader.load(root);
     let files = std::mem::take(&mut loader.files.read).into_iter().collect();
     let complete = loader.complete;
@@ -88,23 +87,12 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
     }
     let build_metadata = root.kustomization.build_metadata;
     let order = root.kustomization.order.clone().unwrap_or_default();
-    let mut accumulator = Accumulator {
-        resources: Vec::new(),
-        config: Config::built_in(),
-        quirks: options.quirks,
-        build_metadata,
-        problems: &mut problems,
-    };
+    let mut accumulator = Accumulator::new(options.quirks, build_metadata, &mut problems);
     accumulator.add(root);
-    let Accumulator { mut resources, config, .. } = accumulator;
-    for resource in &mut resources {
-        if resource.needs_hash {
-            let suffix = hash::suffix(resource);
-            resource.remember();
-            resource.set_name(format!("{}-{suffix}", resource.name()));
-        }
-    }
+    let Accumulator { mut resources, config, variables: vars, .. } = accumulator;
+    hash::add_suffixes(&mut resources);
     references::fix(&mut resources, &config, options.quirks, &mut problems);
+    variables::resolve(&mut resources, &vars, &config.var_reference, &mut problems);
     report_doubles(&resources, &mut problems);
     resources.retain(|resource| !resource.is_local_config());
     order.sort(&mut resources);
@@ -185,11 +173,7 @@ fn finish(resource: Resource, build_metadata: BuildMetadata) -> Value {
     if build_metadata.transformers && !transformed_by.is_empty() {
         let text: String = transformed_by
             .iter()
-            .map(|(file, kind)| {
-                format!(
-                    "- configuredIn: {file}\n  configuredBy:\n    apiVersion: builtin\n    kind: {kind}\n"
-                )
-            })
+            .map(|by| format!("- {}", configured_text(by).trim_end().replace('\n', "\n  ") + "\n"))
             .collect();
         object_at(metadata, "annotations")
             .insert("alpha.config.kubernetes.io/transformations".to_owned(), Value::String(text));
@@ -205,13 +189,26 @@ fn finish(resource: Resource, build_metadata: BuildMetadata) -> Value {
 fn origin_text(origin: &Origin) -> String {
     match origin {
         Origin::File { path } => format!("path: {path}\n"),
-        Origin::Generator { configured_in, kind } => {
-            format!("configuredIn: {configured_in}\nconfiguredBy:\n  apiVersion: builtin\n  kind: {kind}\n")
-        }
+        Origin::Generator(by) => configured_text(by),
     }
 }
 
-/// What becomes of an annotation that is no text.
+fn configured_text(by: &ConfiguredBy) -> String {
+    let mut text = String::new();
+    if !by.file.is_empty() {
+        text.push_str(&format!("configuredIn: {}\n", by.file));
+    }
+    text.push_str(&format!("configuredBy:\n  apiVersion: builtin\n  kind: {}\n", by.kind));
+    for (field, value) in [("name", &by.name), ("namespace", &by.namespace)] {
+        if let Some(value) = value {
+            let written = Emitter::kustomize().emit(value).unwrap_or_default();
+            text.push_str(&format!("  {field}: {}\n", written.trim_end()));
+        }
+    }
+    text
+}
+
+/// The text of an annotation that is no string.
 pub(crate) fn annotation_text(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -11,7 +11,7 @@ pub(crate) struct NameReference {
     pub(crate) fields: Vec<FieldSpec>,
 }
 
-/// Which fields each transformer touches.
+/// The fields each transformer changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) name_prefix: Vec<FieldSpec>,
@@ -23,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) common_annotations: Vec<FieldSpec>,
     pub(crate) images: Vec<FieldSpec>,
     pub(crate) replicas: Vec<FieldSpec>,
+    /// The fields in which `$(NAME)` of `vars` is replaced.
+    pub(crate) var_reference: Vec<FieldSpec>,
     pub(crate) name_references: Vec<NameReference>,
 }
 
@@ -49,6 +51,7 @@ impl Config {
         add(&mut self.common_annotations, &other.common_annotations);
         add(&mut self.images, &other.images);
         add(&mut self.replicas, &other.replicas);
+        add(&mut self.var_reference, &other.var_reference);
         for reference in &other.name_references {
             match self.name_references.iter_mut().find(|mine| mine.referred == reference.referred) {
                 Some(mine) => add(&mut mine.fields, &reference.fields),
@@ -70,6 +73,7 @@ impl Config {
             common_annotations: fields(COMMON_ANNOTATIONS),
             images: fields(IMAGES),
             replicas: fields(REPLICAS),
+            var_reference: var_references(),
             name_references: name_references(),
         }
     }
@@ -106,6 +110,7 @@ fn pattern(text: &str) -> Gvk {
 }
 
 const NAMESPACE: &[&str] = &[
+    "metadata/name + @Namespace",
     "spec/service/namespace + @apiregistration.k8s.io/_/APIService",
     "spec/conversion/webhook/clientConfig/service/namespace @apiextensions.k8s.io/_/CustomResourceDefinition",
 ];
@@ -233,6 +238,50 @@ fn in_pods(kinds: &[(&str, &str)], paths: &[&str]) -> Vec<FieldSpec> {
             found.push(FieldSpec::new(pattern(kind), &format!("{pod}/{path}"), false));
         }
     }
+    found
+}
+
+/// Fields of a pod's spec in which variables are replaced.
+const VARIABLES: &[&str] = &[
+    "containers/args",
+    "containers/command",
+    "containers/env/value",
+    "containers/volumeMounts/mountPath",
+    "initContainers/args",
+    "initContainers/command",
+    "initContainers/env/value",
+    "initContainers/volumeMounts/mountPath",
+];
+
+fn var_references() -> Vec<FieldSpec> {
+    let mut found = Vec::new();
+    for (kind, pod, server) in [
+        (
+            "CronJob",
+            "spec/jobTemplate/spec/template/spec",
+            "spec/jobTemplate/spec/template/volumes/nfs/server",
+        ),
+        ("DaemonSet", "spec/template/spec", "spec/template/spec/volumes/nfs/server"),
+        ("Deployment", "spec/template/spec", "spec/template/spec/volumes/nfs/server"),
+        ("Job", "spec/template/spec", "spec/template/spec/volumes/nfs/server"),
+        ("Pod", "spec", "spec/volumes/nfs/server"),
+        ("ReplicaSet", "spec/template/spec", "spec/template/spec/volumes/nfs/server"),
+        ("StatefulSet", "spec/template/spec", "spec/volumeClaimTemplates/spec/nfs/server"),
+    ] {
+        found.extend(in_pods(&[(kind, pod)], VARIABLES));
+        found.push(FieldSpec::new(pattern(kind), server, false));
+    }
+    found.extend(fields(&[
+        "spec/template/metadata/annotations @Deployment",
+        "spec/rules/host @Ingress",
+        "spec/tls/hosts @Ingress",
+        "spec/tls/secretName @Ingress",
+        "spec/ports/port @Service",
+        "spec/ports/targetPort @Service",
+        "spec/nfs/server @PersistentVolume",
+        "metadata/labels",
+        "metadata/annotations",
+    ]));
     found
 }
 

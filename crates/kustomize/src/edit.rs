@@ -7,7 +7,7 @@ use slipway_yaml::{Duplicates, Node, Reader, Schema};
 
 use crate::transform::images::split;
 
-/// What an image becomes.
+/// A new name, tag or digest for an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageEdit {
     /// The image as the manifests name it.

@@ -11,11 +11,11 @@ pub(crate) struct FieldSpec {
     /// Empty parts mean any.
     pub(crate) gvk: Gvk,
     pub(crate) path: Vec<String>,
-    /// Whether missing parts of the path are made.
+    /// True if missing parts of the path are made.
     pub(crate) create: bool,
 }
 
-/// What to make at the end of a path that has to be made.
+/// The value made at the end of a path that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaf {
     Mapping,

@@ -19,7 +19,7 @@ pub(crate) struct Directory {
     pub(crate) relative: PathBuf,
 }
 
-/// What an entry of `resources` names.
+/// The file or directory an entry of `resources` names.
 pub(crate) enum Place {
     File(PathBuf),
     Directory(Directory),
@@ -61,7 +61,7 @@ pub(crate) fn shown(path: &Path) -> String {
     if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() }
 }
 
-/// Whether an entry names something on another machine.
+/// Returns true if an entry names something on another machine.
 fn is_remote(entry: &str) -> bool {
     entry.contains("://")
         || entry.starts_with("git@")

@@ -9,7 +9,7 @@ use crate::files::{Directory, Files};
 use crate::kustomization::{At, Generator, GeneratorOptions};
 use crate::resource::{Origin, Resource, object_at};
 
-/// What is generated.
+/// The kind of a generated object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generated {
     ConfigMap,

@@ -5,8 +5,17 @@ use sha2::{Digest, Sha256};
 
 use crate::resource::Resource;
 
+/// Adds the suffix to the names of the objects that want one.
+pub(crate) fn add_suffixes(resources: &mut [Resource]) {
+    for resource in resources.iter_mut().filter(|resource| resource.needs_hash) {
+        let suffix = suffix(resource);
+        resource.remember();
+        resource.set_name(format!("{}-{suffix}", resource.name()));
+    }
+}
+
 /// The suffix for an object's content.
-pub(crate) fn suffix(resource: &Resource) -> String {
+fn suffix(resource: &Resource) -> String {
     let mut content = Map::new();
     let data = |key: &str| match resource.value.get(key) {
         Some(Value::Object(map)) => Some(Value::Object(map.clone())),

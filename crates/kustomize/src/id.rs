@@ -1,4 +1,4 @@
-//! What an object is called: group, version, kind, namespace, name, and how two names compare.
+//! Identities of objects (group, version, kind, namespace and name) and their comparison.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl Gvk {
         Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
     }
 
-    /// Whether a pattern whose empty parts mean "any" covers this kind.
+    /// Returns true if a pattern covers this kind; empty parts of the pattern mean any.
     pub(crate) fn is_selected_by(&self, pattern: &Gvk) -> bool {
         (pattern.group.is_empty() || pattern.group == self.group)
             && (pattern.version.is_empty() || pattern.version == self.version)
@@ -67,7 +67,7 @@ impl Id {
         self.effective_namespace() == other.effective_namespace()
     }
 
-    /// Whether both name the same object.
+    /// Returns true if both name the same object.
     pub(crate) fn same_as(&self, other: &Id) -> bool {
         self.name == other.name && self.gvk == other.gvk && self.same_namespace(other)
     }

@@ -3,24 +3,24 @@
 //! All mistakes that can be seen without building are found here, in one go.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use serde_json::Value;
 use slipway_problem::{Location, Problem, Problems, Severity};
-use slipway_yaml::{Node, Reader};
+use slipway_yaml::Reader;
 
+use crate::accumulate::Accumulator;
+use crate::build::Quirks;
 use crate::config::Config;
 use crate::files::{Directory, Files, Place, decode, shown};
 use crate::generate::{Generated, generate};
 use crate::kustomization::{
-    At, Behavior, FILE_NAMES, Kind, Kustomization, PatchEntry, ReplacementEntry, read_configuration,
-    read_hints, read_replacements,
+    At, Behavior, BuildMetadata, FILE_NAMES, Findings, Kind, Kustomization, PatchEntry, ReplacementEntry,
+    Strictness, read_configuration, read_hints, read_replacements,
 };
-use crate::patch::{self, MetadataOf, Patch, Renames};
-use crate::resource::{Origin, Resource, Step};
-use crate::schema::{self, Field, Type};
+use crate::objects::{Annotations, is_inline, read_documents, read_objects};
+use crate::patch::{self, Body, MetadataOf, Patch, Renames};
+use crate::plugin::ConfiguredTransformer;
+use crate::resource::{ConfiguredBy, Origin, Resource};
 use crate::transform::replacements::Replacement;
-use crate::written::{self, Document};
 
 /// One kustomization and everything it names, read.
 #[derive(Debug)]
@@ -36,9 +36,11 @@ pub(crate) struct Root {
     pub(crate) patches: Vec<Patch>,
     pub(crate) json_patches: Vec<Patch>,
     pub(crate) replacements: Vec<Replacement>,
+    pub(crate) transformers: Vec<ConfiguredTransformer>,
+    pub(crate) validators: Vec<ConfiguredTransformer>,
 }
 
-/// What one entry of `resources` holds.
+/// The content of one entry of `resources`.
 #[derive(Debug)]
 pub(crate) enum Entry {
     Objects(Vec<Resource>),
@@ -53,16 +55,19 @@ const DEEPEST: usize = 100;
 pub(crate) struct Loader<'a> {
     pub(crate) files: Files,
     pub(crate) problems: &'a mut Problems,
-    /// Whether every object that is listed could be read.
+    /// True while every object that is listed could be read.
     pub(crate) complete: bool,
+    quirks: Quirks,
+    /// The notes the first kustomization asks for; those below do the same.
+    build_metadata: Option<BuildMetadata>,
     stack: Vec<Directory>,
     roots: usize,
 }
 
 impl<'a> Loader<'a> {
-    pub(crate) fn new(within: Option<PathBuf>, problems: &'a mut Problems) -> Self {
+    pub(crate) fn new(within: Option<PathBuf>, quirks: Quirks, problems: &'a mut Problems) -> Self {
         let files = Files { within, ..Files::default() };
-        Self { files, problems, complete: true, stack: Vec::new(), roots: 0 }
+        Self { files, problems, complete: true, quirks, build_metadata: None, stack: Vec::new(), roots: 0 }
     }
 
     /// Loads the kustomization a build starts with.
@@ -79,7 +84,19 @@ impl<'a> Loader<'a> {
         let found: Vec<&str> =
             FILE_NAMES.into_iter().filter(|name| directory.real.join(name).is_file()).collect();
         let problem = match found.as_slice() {
-            [one] => return Some(((*one).to_owned(), directory.real.join(one))),
+            [one] => {
+                let path = directory.real.join(one);
+                // Nothing outside is read, not even to say what is wrong with it.
+                if std::fs::canonicalize(&path).is_ok_and(|real| real.starts_with(&directory.real)) {
+                    return Some(((*one).to_owned(), path));
+                }
+                let shown = shown(&directory.shown.join(one));
+                let problem =
+                    Problem::error(format!("`{shown}` is a link to a file outside of its directory"))
+                        .hint("a kustomization reads files of its own directory only; copy the file");
+                self.problems.push(problem.at(named.cloned().unwrap_or_else(|| Location::file(shown))));
+                return None;
+            }
             [] => Problem::error(format!("there is no kustomization in `{}`", directory.shown.display()))
                 .hint("a directory needs a `kustomization.yaml`"),
             several => Problem::error(format!(
@@ -132,6 +149,7 @@ impl<'a> Loader<'a> {
         let bytes = self.files.bytes_of(&real, &entry);
         let text = self.problems.take(bytes.and_then(|bytes| decode(bytes, &entry)))?;
         let kustomization = Kustomization::read(&text, &file, self.problems)?;
+        self.build_metadata.get_or_insert(kustomization.build_metadata);
         let relative_file = shown(&directory.relative.join(&name));
         self.stack.push(directory.clone());
         let root = self.contents(kustomization, &directory, relative_file);
@@ -197,6 +215,8 @@ impl<'a> Loader<'a> {
             }
         }
         let generated = self.generated(&kustomization, directory, &relative_file);
+        let transformers = self.transformers(&kustomization.transformers, directory, &relative_file);
+        let validators = self.transformers(&kustomization.validators, directory, &relative_file);
         let strategic_patches = std::mem::take(&mut kustomization.patches_strategic_merge)
             .into_iter()
             .filter_map(|entry| self.strategic_patch(directory, entry))
@@ -209,21 +229,11 @@ impl<'a> Loader<'a> {
             .into_iter()
             .filter_map(|entry| self.json_patch(directory, entry))
             .collect();
-        let mut replacements = Vec::new();
-        for entry in std::mem::take(&mut kustomization.replacements) {
-            match entry {
-                ReplacementEntry::Inline(replacement) => replacements.push(*replacement),
-                ReplacementEntry::File(entry) => {
-                    let text = self.files.text(directory, &entry);
-                    if let Some(text) = self.problems.take(text) {
-                        let file = shown(&directory.shown.join(&entry.value));
-                        if let Some(node) = self.problems.take(Reader::kustomize().read_one(&text, &file)) {
-                            replacements.extend(read_replacements(&node, self.problems));
-                        }
-                    }
-                }
-            }
-        }
+        let replacements = self.replacements(
+            directory,
+            std::mem::take(&mut kustomization.replacements),
+            Strictness::Kustomization,
+        );
         Root {
             kustomization,
             relative_file,
@@ -235,7 +245,73 @@ impl<'a> Loader<'a> {
             patches,
             json_patches,
             replacements,
+            transformers,
+            validators,
         }
+    }
+
+    /// The replacements written in a kustomization or plugin, and those in the files it names.
+    pub(crate) fn replacements(
+        &mut self,
+        directory: &Directory,
+        entries: Vec<ReplacementEntry>,
+        strictness: Strictness,
+    ) -> Vec<Replacement> {
+        let mut replacements = Vec::new();
+        for entry in entries {
+            match entry {
+                ReplacementEntry::Inline(replacement) => replacements.push(*replacement),
+                ReplacementEntry::File(entry) => {
+                    let text = self.files.text(directory, &entry);
+                    if let Some(text) = self.problems.take(text) {
+                        let file = shown(&directory.shown.join(&entry.value));
+                        if let Some(node) = self.problems.take(Reader::kustomize().read_one(&text, &file)) {
+                            let findings = &mut Findings::new(strictness, self.problems);
+                            replacements.extend(read_replacements(&node, findings));
+                        }
+                    }
+                }
+            }
+        }
+        replacements
+    }
+
+    /// The objects of `generators`, `transformers` or `validators`: what is written in the kustomization
+    /// first, then files and the results of other kustomizations.
+    pub(crate) fn plugin_objects(
+        &mut self,
+        listed: &[At<String>],
+        directory: &Directory,
+        relative_file: &str,
+    ) -> Vec<Resource> {
+        let before = self.problems.len();
+        let (inline, paths): (Vec<_>, Vec<_>) = listed.iter().partition(|entry| is_inline(&entry.value));
+        let mut entries = Vec::new();
+        for entry in inline {
+            let documents = self.problems.take(read_documents(&entry.value, "", &entry.at));
+            let mut objects = Vec::new();
+            for document in documents.iter().flatten() {
+                let origin = Origin::File { path: relative_file.to_owned() };
+                let problems = &mut Problems::new();
+                read_objects(document, origin, Annotations::AsText, &mut objects, problems);
+                // The text has no file of its own.
+                let found = std::mem::take(problems);
+                self.problems.extend(found.into_iter().map(|problem| problem.at(entry.at.clone())));
+            }
+            for object in &mut objects {
+                object.at = entry.at.clone();
+                object.document = None;
+            }
+            entries.push(Entry::Objects(objects));
+        }
+        entries.extend(paths.into_iter().filter_map(|entry| self.resource(directory, entry)));
+        if self.problems.iter().skip(before).any(|problem| problem.severity == Severity::Error) {
+            return Vec::new();
+        }
+        let metadata = self.build_metadata.unwrap_or_default();
+        let mut gathered = Accumulator::new(self.quirks, metadata, self.problems);
+        gathered.gather(entries);
+        gathered.resources
     }
 
     fn generated(
@@ -250,13 +326,14 @@ impl<'a> Loader<'a> {
             (Generated::Secret, "SecretGenerator", &kustomization.secrets),
         ] {
             for generator in generators {
-                let origin = Origin::Generator { configured_in: relative_file.to_owned(), kind: origin };
+                let origin = Origin::Generator(ConfiguredBy::kustomization(relative_file, origin));
                 let options = &kustomization.generator_options;
                 let made =
                     generate(kind, generator, options, origin, directory, &mut self.files, self.problems);
                 generated.push((made, generator.behavior));
             }
         }
+        generated.extend(self.plugin_generated(&kustomization.generators, directory, relative_file));
         generated
     }
 
@@ -293,10 +370,8 @@ impl<'a> Loader<'a> {
     }
 
     /// An entry of `patchesStrategicMerge` is a file, or the patch itself.
-    fn strategic_patch(&mut self, directory: &Directory, entry: At<String>) -> Option<Patch> {
-        let inline = entry.value.contains('\n')
-            || entry.value.contains(": ")
-            || entry.value.trim_start().starts_with('{');
+    pub(crate) fn strategic_patch(&mut self, directory: &Directory, entry: At<String>) -> Option<Patch> {
+        let inline = is_inline(&entry.value);
         let (path, patch) = if inline { (None, Some(entry.clone())) } else { (Some(entry.clone()), None) };
         let entry = PatchEntry {
             path,
@@ -311,7 +386,7 @@ impl<'a> Loader<'a> {
     }
 
     /// An entry of `patchesJson6902` has to name one object.
-    fn json_patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {
+    pub(crate) fn json_patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {
         if !entry.target.as_ref().is_some_and(|target| target.name.is_given()) {
             self.problems.push(
                 Problem::error("an entry of `patchesJson6902` needs `target.name`")
@@ -320,11 +395,20 @@ impl<'a> Loader<'a> {
             );
             return None;
         }
+        let at = entry.at.clone();
         let patch = self.patch(directory, entry)?;
+        if matches!(patch.body, Body::Strategic(_)) {
+            self.problems.push(
+                Problem::error("a JSON patch is a list of operations")
+                    .at(at)
+                    .hint("a patch that looks like an object goes under `patches`"),
+            );
+            return None;
+        }
         Some(Patch { renames: Renames::Forgotten, ..patch })
     }
 
-    fn patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {
+    pub(crate) fn patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {
         let body = match (&entry.path, &entry.patch) {
             (Some(path), _) => {
                 let text = self.files.text(directory, path);
@@ -336,181 +420,5 @@ impl<'a> Loader<'a> {
             (None, None) => return None,
         };
         Patch::new(body, entry, self.problems)
-    }
-}
-
-/// Reads the documents of a file of objects or of a patch written in a kustomization, which has no
-/// file of its own and whose problems are shown where it is written.
-pub(crate) fn read_documents(text: &str, file: &str, at: &Location) -> Result<Vec<Document>, Problems> {
-    let inline = file.is_empty();
-    let read = Reader::kustomize().read(text, if inline { &at.file } else { file });
-    match read {
-        Ok(nodes) => {
-            let there = nodes.into_iter().filter(|node| !node.is_null());
-            Ok(there.map(|node| Document(Arc::new(node))).collect())
-        }
-        Err(problems) if inline => Err(problems
-            .into_iter()
-            .map(|problem| {
-                let line = problem.at.as_ref().map_or(0, |at| at.line);
-                Problem {
-                    at: Some(at.clone()),
-                    excerpt: None,
-                    message: format!("{} (line {line} of the patch)", problem.message),
-                    ..problem
-                }
-            })
-            .collect()),
-        Err(problems) => Err(problems),
-    }
-}
-
-/// What becomes of annotations that are no strings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Annotations {
-    /// They become the text they were written as.
-    AsText,
-    /// The same, but null means removal.
-    KeepNulls,
-}
-
-/// Deepest nesting of lists of objects in lists of objects.
-const DEEPEST_LIST: usize = 8;
-
-/// Turns a document into objects; lists of objects are taken apart.
-pub(crate) fn read_objects(
-    document: &Document,
-    origin: Origin,
-    annotations: Annotations,
-    objects: &mut Vec<Resource>,
-    problems: &mut Problems,
-) {
-    let mut open = vec![(&*document.0, 0)];
-    while let Some((node, depth)) = open.pop() {
-        if node.is_null() || node.as_seq().is_some_and(<[Node]>::is_empty) {
-            continue;
-        }
-        let Some(map) = node.as_map() else {
-            problems.push(node.problem(format!("an object is a mapping, not {}", node.kind())));
-            continue;
-        };
-        let kind = map.get("kind").and_then(Node::as_str).unwrap_or_default();
-        if kind.ends_with("List")
-            && depth < DEEPEST_LIST
-            && let Some(items) = map.get("items").and_then(Node::as_seq)
-        {
-            open.extend(items.iter().rev().map(|item| (item, depth + 1)));
-            continue;
-        }
-        if let Some(mut resource) = read_object(node, origin.clone(), annotations, problems) {
-            resource.document = Some(document.clone());
-            objects.push(resource);
-        }
-    }
-}
-
-fn read_object(
-    node: &Node,
-    origin: Origin,
-    annotations: Annotations,
-    problems: &mut Problems,
-) -> Option<Resource> {
-    let mut complete = true;
-    if node.get("kind").and_then(Node::as_str).is_none_or(str::is_empty) {
-        problems.push(node.problem("the object has no `kind`"));
-        complete = false;
-    }
-    let name = node.get("metadata").and_then(|metadata| metadata.get("name"));
-    if name.and_then(Node::scalar_text).is_none_or(|name| name.is_empty()) {
-        let problem = node.problem("the object has no `metadata.name`");
-        problems.push(if node.at(["metadata", "generateName"]).is_some() {
-            problem.hint("`generateName` is not enough: a build has to know what objects are called")
-        } else {
-            problem
-        });
-        complete = false;
-    }
-    if !complete {
-        return None;
-    }
-    let mut value = written::object(node, problems);
-    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
-        for key in ["name", "namespace"] {
-            if let Some(found) = metadata.get_mut(key)
-                && (found.is_number() || found.is_boolean())
-                && let Some(text) = node.at(["metadata", key]).and_then(Node::scalar_text)
-            {
-                *found = Value::String(text.into_owned());
-            }
-        }
-    }
-    let mut unquoted = Vec::new();
-    if let Some(written) = node.at(["metadata", "annotations"]).and_then(Node::as_map)
-        && let Some(Value::Object(read)) =
-            value.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
-    {
-        for (key, value) in written.iter() {
-            // A date reads as a moment, but is the text it was written as.
-            let is_date = |text: &str| {
-                let raw = value.raw();
-                raw.starts_with(|letter: char| letter.is_ascii_digit()) && !raw.contains('\n') && text != raw
-            };
-            let is_text = value.as_str().is_some_and(|text| !is_date(text));
-            if is_text || (value.is_null() && annotations == Annotations::KeepNulls) {
-                continue;
-            }
-            if value.as_map().is_none() && value.as_seq().is_none() {
-                let key = key.key_text().into_owned();
-                unquoted.push((key.clone(), annotation_of(&value.to_json())));
-                read.insert(key, Value::String(value.raw().to_owned()));
-            }
-        }
-    }
-    let mut resource = Resource::new(value, origin, node.location());
-    resource.unquoted = unquoted;
-    let text = |field: &str| node.get(field).and_then(Node::as_str).unwrap_or_default();
-    let schema = schema::of_kind(text("apiVersion"), text("kind"));
-    find_blanks(node, schema, &mut Vec::new(), &mut resource.blanks);
-    Some(resource)
-}
-
-/// The annotation that JSON makes of a value.
-fn annotation_of(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Number(number) => number.as_f64().map(written::go_float).unwrap_or_default(),
-        other => crate::resource::scalar_text(other).unwrap_or_default(),
-    }
-}
-
-/// Notes fields without a value, in mappings and in lists that merge by key.
-fn find_blanks(
-    node: &Node,
-    schema: Option<&'static Type>,
-    path: &mut Vec<Step>,
-    blanks: &mut Vec<Vec<Step>>,
-) {
-    let Some(map) = node.as_map() else { return };
-    for (key, value) in map.iter() {
-        let says_null = value.is_null() && !value.raw().is_empty() && !value.is_quoted();
-        if says_null || value.as_str().is_some() {
-            continue;
-        }
-        path.push(Step::Field(key.key_text().into_owned()));
-        let field = schema.and_then(|schema| schema.field(&key.key_text()));
-        if value.is_null() {
-            blanks.push(path.clone());
-        } else if let Some(list) = value.as_seq() {
-            if field.is_some_and(|field| field.merge_keys.is_some()) {
-                for (at, element) in list.iter().enumerate() {
-                    path.push(Step::Element(at));
-                    find_blanks(element, field.and_then(Field::value_type), path, blanks);
-                    path.pop();
-                }
-            }
-        } else {
-            find_blanks(value, field.and_then(Field::value_type), path, blanks);
-        }
-        path.pop();
     }
 }

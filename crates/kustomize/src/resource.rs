@@ -6,7 +6,7 @@ use slipway_problem::Location;
 use crate::id::{Gvk, Id};
 use crate::written::Document;
 
-/// What an object was called before some step renamed, moved or changed the kind of it.
+/// An earlier identity of an object, before some step renamed or moved it or changed its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PastName {
     pub(crate) kind: String,
@@ -14,13 +14,31 @@ pub(crate) struct PastName {
     pub(crate) name: String,
 }
 
-/// Where an object came from, for `buildMetadata: [originAnnotations]`.
+/// The origin of an object, for `buildMetadata: [originAnnotations]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// Read from a file.
     File { path: String },
-    /// Made by a generator of a kustomization.
-    Generator { configured_in: String, kind: &'static str },
+    /// Made by a generator.
+    Generator(ConfiguredBy),
+}
+
+/// The settings a generator or transformer has, for `buildMetadata`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfiguredBy {
+    /// The file they are in, relative to where the build started.
+    pub(crate) file: String,
+    pub(crate) kind: String,
+    /// Name and namespace of the object that holds them; none for a kustomization's own fields.
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<String>,
+}
+
+impl ConfiguredBy {
+    /// Settings in the kustomization itself.
+    pub(crate) fn kustomization(file: &str, kind: &str) -> Self {
+        Self { file: file.to_owned(), kind: kind.to_owned(), name: None, namespace: None }
+    }
 }
 
 /// One step of a path into an object.
@@ -47,7 +65,7 @@ pub(crate) struct Resource {
     pub(crate) prefixes: Vec<String>,
     /// Name suffixes applied, innermost first.
     pub(crate) suffixes: Vec<String>,
-    /// Where a field was written without any value (`key:`); a strategic merge drops such fields, but
+    /// Fields written without any value (`key:`); a strategic merge drops such fields, but
     /// keeps those that say `null`.
     pub(crate) blanks: Vec<Vec<Step>>,
     /// Annotations written without quotes that are no text, and the text JSON makes of them: `0x10` and `16`.
@@ -55,14 +73,18 @@ pub(crate) struct Resource {
     /// Places that hold one and the same text: changing one in place changes all. kustomize puts a new
     /// label into every field of an object as one node, so a label changed later takes the selector along.
     pub(crate) shared: Vec<Vec<Vec<Step>>>,
-    /// Whether the content's hash becomes part of the name at the end.
+    /// True if the content's hash becomes part of the name at the end.
     pub(crate) needs_hash: bool,
-    /// Whether kustomize keeps notes in its annotations from the start, as it does with `buildMetadata`.
+    /// True if kustomize keeps notes in its annotations from the start, as it does with `buildMetadata`.
     pub(crate) noted: bool,
     pub(crate) origin: Origin,
-    /// Transformers that changed it, when `buildMetadata` asks for them: file and kind.
-    pub(crate) transformed_by: Vec<(String, &'static str)>,
-    /// What it was read from, as long as its values are still written as they were there.
+    /// Transformers that changed it, when `buildMetadata` asks for them.
+    pub(crate) transformed_by: Vec<ConfiguredBy>,
+    /// Bytes that patches, replacements and variables put into it.
+    pub(crate) grown: usize,
+    /// Names of the variables that read one of its fields.
+    pub(crate) variables: Vec<String>,
+    /// The document it was read from, as long as its values are still written as they were there.
     pub(crate) document: Option<Document>,
     pub(crate) at: Location,
 }
@@ -81,6 +103,8 @@ impl Resource {
             noted: false,
             origin,
             transformed_by: Vec::new(),
+            grown: 0,
+            variables: Vec::new(),
             document: None,
             at,
         }
@@ -135,7 +159,7 @@ impl Resource {
         Id { gvk: self.gvk(), namespace: self.namespace().to_owned(), name: self.name().to_owned() }
     }
 
-    /// What it was called when it was read; group and version are always the current ones.
+    /// The identity it was read with; group and version are always the current ones.
     pub(crate) fn original(&self) -> Id {
         self.past.first().map_or_else(|| self.current(), |past| self.past_id(past))
     }
@@ -239,7 +263,7 @@ impl Resource {
         result
     }
 
-    /// Whether it only takes part in the build and is left out of the result.
+    /// Returns true if it only takes part in the build and is left out of the result.
     pub(crate) fn is_local_config(&self) -> bool {
         self.annotations()
             .and_then(|annotations| annotations.get("config.kubernetes.io/local-config"))

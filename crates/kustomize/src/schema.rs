@@ -1,4 +1,4 @@
-//! Which lists of the built-in kinds merge by key, and which kinds are not in a namespace.
+//! Lists of the built-in kinds that merge by key, and kinds that are not in a namespace.
 //!
 //! kustomize 5.5 knows the kinds of Kubernetes 1.21 and nothing newer, so this table is that old on
 //! purpose: a newer one would merge lists that kustomize replaces.
@@ -14,7 +14,7 @@ pub(crate) struct Type {
     fields: HashMap<&'static str, Field>,
 }
 
-/// What is known about one field.
+/// The type of one field.
 #[derive(Debug)]
 pub(crate) struct Field {
     /// The keys a list merges by; empty for a set of scalars; `None` when it is replaced whole.
@@ -94,7 +94,7 @@ pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Type> {
     TABLE.kinds.get(&(api_version, kind)).and_then(|index| TABLE.types.get(*index))
 }
 
-/// Whether a kind is known not to be in a namespace; unknown kinds count as namespaced.
+/// Returns true if a kind is known not to be in a namespace; unknown kinds count as namespaced.
 pub(crate) fn is_cluster_scoped(gvk: &Gvk) -> bool {
     TABLE.cluster.contains(&(gvk.group.as_str(), gvk.version.as_str(), gvk.kind.as_str()))
 }

@@ -28,7 +28,7 @@ impl Pattern {
     }
 }
 
-/// Which objects a patch is for.
+/// Selects the objects a patch is for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selector {
     pub(crate) group: Pattern,

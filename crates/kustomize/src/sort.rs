@@ -3,7 +3,7 @@
 use crate::id::Gvk;
 use crate::resource::Resource;
 
-/// How objects are ordered.
+/// The order of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// As they were listed.
@@ -66,7 +66,7 @@ impl Order {
     }
 }
 
-/// Where a kind stands among others; references are looked up in this order.
+/// The rank of a kind among others; references are looked up in this order.
 pub(crate) fn rank(gvk: &Gvk) -> (isize, String) {
     let place = match FIRST.iter().position(|known| *known == gvk.kind) {
         Some(at) => at as isize - FIRST.len() as isize,

@@ -1,4 +1,4 @@
-//! How values were written, where kustomize makes a difference of it.
+//! The written form of values, where kustomize depends on it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Document {
         }
     }
 
-    /// Whether the fields called `key` are written in quotes: those that say `text`, or all if none does.
+    /// Returns true if the fields called `key` are in quotes: those that say `text`, or all if none does.
     pub(crate) fn is_quoted(&self, key: &str, text: &str) -> bool {
         let (mut same, mut all) = ((0, 0), (0, 0));
         self.fields(key, &mut |value| {
@@ -45,7 +45,7 @@ impl Document {
         count > 0 && count == quoted
     }
 
-    /// Whether a field called `key` is written as `text`, without quotes.
+    /// Returns true if a field called `key` is written as `text`, without quotes.
     pub(crate) fn says(&self, key: &str, text: &str) -> bool {
         let mut found = false;
         self.fields(key, &mut |value| found |= !value.is_quoted() && value.raw() == text);
@@ -76,17 +76,17 @@ pub(crate) fn unquoted(text: &str) -> Value {
     }
 }
 
-/// Whether a text is in quotes, or a block, once it was written anew.
+/// Returns true if a text is in quotes, or a block, once it was written anew.
 pub(crate) fn needs_quotes(text: &str) -> bool {
     Emitter::pretty().emit(text).is_ok_and(|written| written.starts_with(['"', '\'', '|', '>']))
 }
 
-/// Whether a text that stands for a number is written as one with a fraction or an exponent.
+/// Returns true if a text that stands for a number has a fraction or an exponent.
 pub(crate) fn is_float(text: &str) -> bool {
     Reader::kustomize().read_one(text, "").is_ok_and(|node| matches!(node.value, Written::Float(_)))
 }
 
-/// How Go writes a float when nothing is said about its form.
+/// The text of a float as Go's `%v` writes it.
 pub(crate) fn go_float(number: f64) -> String {
     let shortest = format!("{number:e}");
     let Some((digits, exponent)) = shortest.split_once('e') else { return shortest };
@@ -147,7 +147,7 @@ fn value_of(node: &Node, problems: &mut Problems) -> Value {
     }
 }
 
-/// What becomes of a folded text (`>`) when kustomize writes it as such and reads it again: a line break
+/// A folded text (`>`) as kustomize writes it and reads it again: a line break
 /// before a deeper line, and those kept at the end, get one more.
 fn refolded(text: &str) -> Cow<'_, str> {
     let is_blank = |text: &str| text.is_empty() || text.starts_with([' ', '\t']);

@@ -6,8 +6,8 @@ use slipway_yaml::{Duplicates, Node, Reader, Schema};
 use crate::config::{Config, NameReference};
 use crate::fieldspec::FieldSpec;
 use crate::id::Gvk;
-use crate::kustomization::Table;
 use crate::kustomization::parts::read_field;
+use crate::kustomization::{Findings, Strictness, Table};
 
 const FIELDS: &[&str] = &[
     "apiVersion",
@@ -30,8 +30,9 @@ const FIELDS: &[&str] = &[
 pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
     let reader = Reader::new().schema(Schema::Yaml11).duplicates(Duplicates::Refuse);
     let Some(node) = problems.take(reader.read_one(text, file)) else { return Config::default() };
+    let problems = &mut Findings::new(Strictness::Kustomization, problems);
     let Some(table) = Table::open(&node, "configuration", FIELDS, problems) else { return Config::default() };
-    let fields = |name: &str, problems: &mut Problems| -> Vec<FieldSpec> {
+    let fields = |name: &str, problems: &mut Findings<'_>| -> Vec<FieldSpec> {
         table.list(name, problems).iter().filter_map(|node| read_field(node, problems)).collect()
     };
     Config {
@@ -44,6 +45,7 @@ pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
         common_annotations: fields("commonAnnotations", problems),
         images: fields("images", problems),
         replicas: fields("replicas", problems),
+        var_reference: fields("varReference", problems),
         name_references: table
             .list("nameReference", problems)
             .iter()
@@ -52,7 +54,7 @@ pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
     }
 }
 
-fn read_reference(node: &Node, problems: &mut Problems) -> Option<NameReference> {
+fn read_reference(node: &Node, problems: &mut Findings<'_>) -> Option<NameReference> {
     let known = ["group", "version", "kind", "fieldSpecs"];
     let table = Table::open(node, "nameReference", &known, problems)?;
     let referred = Gvk {

@@ -4,6 +4,7 @@ mod configuration;
 mod hints;
 mod parts;
 mod table;
+mod variables;
 
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{Duplicates, Node, Reader, Schema};
@@ -11,15 +12,17 @@ use slipway_yaml::{Duplicates, Node, Reader, Schema};
 pub(crate) use configuration::read as read_configuration;
 pub(crate) use hints::read as read_hints;
 pub(crate) use parts::{
-    Behavior, Generator, GeneratorOptions, LabelEntry, PatchEntry, ReplacementEntry, Replica,
-    read_replacements,
+    Behavior, Generator, GeneratorOptions, LabelEntry, PatchEntry, ReplacementEntry, Replica, read_field,
+    read_generator_settings, read_image, read_patch, read_replacement_entry, read_replacements, read_replica,
+    read_selector,
 };
-pub(crate) use table::{At, Table};
+pub(crate) use table::{At, Findings, Strictness, Table};
+pub(crate) use variables::Variable;
 
 use crate::sort::Order;
 use crate::transform::images::ImageChange;
 
-/// What kind of kustomization a file is.
+/// The kind of a kustomization file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     #[default]
@@ -28,7 +31,7 @@ pub(crate) enum Kind {
     Component,
 }
 
-/// What to say about each object in the result.
+/// The notes each object of the result carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BuildMetadata {
     pub(crate) origins: bool,
@@ -59,6 +62,10 @@ pub(crate) struct Kustomization {
     pub(crate) secrets: Vec<Generator>,
     pub(crate) generator_options: GeneratorOptions,
     pub(crate) replacements: Vec<ReplacementEntry>,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) generators: Vec<At<String>>,
+    pub(crate) transformers: Vec<At<String>>,
+    pub(crate) validators: Vec<At<String>>,
     pub(crate) order: Option<Order>,
     pub(crate) build_metadata: BuildMetadata,
 }
@@ -104,13 +111,9 @@ const FIELDS: &[&str] = &[
 
 /// Fields that are understood and refused, and what to use in their place.
 const REFUSED: &[(&str, &str)] = &[
-    ("vars", "use `replacements`, which copies values between fields"),
     ("helmCharts", "render the chart first and list the result under `resources`"),
     ("helmGlobals", "render the chart first and list the result under `resources`"),
     ("helmChartInflationGenerator", "render the chart first and list the result under `resources`"),
-    ("generators", "no plugin is ever run; use `configMapGenerator` or `secretGenerator`"),
-    ("transformers", "no plugin is ever run; use the field of the kustomization that does the same"),
-    ("validators", "no plugin is ever run; check the result of the build"),
     ("openapi", "lists of custom kinds are replaced whole; use a JSON patch to change one element"),
 ];
 
@@ -121,6 +124,7 @@ const DEPRECATED: &[(&str, &str)] = &[
     ("imageTags", "images"),
     ("patchesJson6902", "patches"),
     ("patchesStrategicMerge", "patches"),
+    ("vars", "replacements"),
 ];
 
 impl Kustomization {
@@ -137,22 +141,23 @@ impl Kustomization {
             );
             return None;
         }
+        let problems = &mut Findings::new(Strictness::Kustomization, problems);
         // A file of another API altogether would otherwise drown in unknown fields.
         let kind = read_kind(&node, problems)?;
         let table = Table::open(&node, "kustomization", FIELDS, problems)?;
         refuse(&table, problems);
         let mut resources = table.strings("resources", problems);
         resources.extend(table.strings("bases", problems));
-        let pairs = |field: &str, problems: &mut Problems| {
+        let pairs = |field: &str, problems: &mut Findings<'_>| {
             let at = table.get(field)?.location();
             Some(At { value: table.pairs(field, problems), at })
         };
         let mut images = Vec::new();
         for field in ["images", "imageTags"] {
             let entries = table.list(field, problems);
-            images.extend(entries.iter().filter_map(|entry| parts::read_image(entry, problems)));
+            images.extend(entries.iter().filter_map(|entry| read_image(entry, problems)));
         }
-        let each = |field: &str, problems: &mut Problems| table.list(field, problems);
+        let each = |field: &str, problems: &mut Findings<'_>| table.list(field, problems);
         let kustomization = Self {
             kind,
             resources,
@@ -165,18 +170,22 @@ impl Kustomization {
             labels: collect(each("labels", problems), problems, parts::read_labels),
             common_labels: pairs("commonLabels", problems),
             common_annotations: pairs("commonAnnotations", problems),
-            patches: collect(each("patches", problems), problems, parts::read_patch),
+            patches: collect(each("patches", problems), problems, read_patch),
             patches_strategic_merge: table.strings("patchesStrategicMerge", problems),
-            patches_json: collect(each("patchesJson6902", problems), problems, parts::read_patch),
+            patches_json: collect(each("patchesJson6902", problems), problems, read_patch),
             images,
-            replicas: collect(each("replicas", problems), problems, parts::read_replica),
+            replicas: collect(each("replicas", problems), problems, read_replica),
             config_maps: collect(each("configMapGenerator", problems), problems, parts::read_generator),
             secrets: collect(each("secretGenerator", problems), problems, parts::read_generator),
             generator_options: table
                 .get("generatorOptions")
                 .map(|node| parts::read_generator_options(node, "generatorOptions", problems))
                 .unwrap_or_default(),
-            replacements: collect(each("replacements", problems), problems, parts::read_replacement_entry),
+            replacements: collect(each("replacements", problems), problems, read_replacement_entry),
+            variables: collect(each("vars", problems), problems, variables::read),
+            generators: table.strings("generators", problems),
+            transformers: table.strings("transformers", problems),
+            validators: table.strings("validators", problems),
             order: table.get("sortOptions").and_then(|node| parts::read_order(node, problems)),
             build_metadata: parts::read_build_metadata(&table, problems),
         };
@@ -196,13 +205,13 @@ impl Kustomization {
 
 fn collect<'n, T>(
     nodes: &'n [Node],
-    problems: &mut Problems,
-    read: fn(&'n Node, &mut Problems) -> Option<T>,
+    problems: &mut Findings<'_>,
+    read: fn(&'n Node, &mut Findings<'_>) -> Option<T>,
 ) -> Vec<T> {
     nodes.iter().filter_map(|node| read(node, problems)).collect()
 }
 
-fn read_kind(node: &Node, problems: &mut Problems) -> Option<Kind> {
+fn read_kind(node: &Node, problems: &mut Findings<'_>) -> Option<Kind> {
     let text = |field: &str| node.get(field).and_then(Node::as_str);
     let kind = match text("kind") {
         None | Some("" | "Kustomization") => Kind::Kustomization,
@@ -236,7 +245,7 @@ fn read_kind(node: &Node, problems: &mut Problems) -> Option<Kind> {
     }
 }
 
-fn refuse(table: &Table<'_>, problems: &mut Problems) {
+fn refuse(table: &Table<'_>, problems: &mut Findings<'_>) {
     for (field, instead) in REFUSED {
         let Some(node) = table.get(field) else { continue };
         if node.as_seq().is_some_and(<[Node]>::is_empty) {

@@ -1,11 +1,11 @@
 //! The entries of a kustomization's lists.
 
-use slipway_problem::{Location, Problems};
+use slipway_problem::Location;
 use slipway_yaml::Node;
 
 use crate::fieldspec::FieldSpec;
 use crate::id::Gvk;
-use crate::kustomization::{At, BuildMetadata, Table};
+use crate::kustomization::{At, BuildMetadata, Findings, Strictness, Table};
 use crate::selector::{Pattern, Requirements, Selector};
 use crate::sort::Order;
 use crate::transform::images::ImageChange;
@@ -40,7 +40,7 @@ pub(crate) struct Replica {
     pub(crate) at: Location,
 }
 
-/// What a generator does with an object of its name.
+/// The treatment of an object that has the generator's name already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behavior {
     #[default]
@@ -79,7 +79,7 @@ pub(crate) enum ReplacementEntry {
     File(At<String>),
 }
 
-pub(super) fn read_labels(node: &Node, problems: &mut Problems) -> Option<LabelEntry> {
+pub(super) fn read_labels(node: &Node, problems: &mut Findings<'_>) -> Option<LabelEntry> {
     let known = ["pairs", "includeSelectors", "includeTemplates", "fields"];
     let table = Table::open(node, "labels", &known, problems)?;
     Some(LabelEntry {
@@ -91,7 +91,7 @@ pub(super) fn read_labels(node: &Node, problems: &mut Problems) -> Option<LabelE
     })
 }
 
-pub(super) fn read_field(node: &Node, problems: &mut Problems) -> Option<FieldSpec> {
+pub(crate) fn read_field(node: &Node, problems: &mut Findings<'_>) -> Option<FieldSpec> {
     let known = ["group", "version", "kind", "path", "create"];
     let table = Table::open(node, "field", &known, problems)?;
     let path = table.text("path", problems);
@@ -107,7 +107,7 @@ pub(super) fn read_field(node: &Node, problems: &mut Problems) -> Option<FieldSp
     Some(FieldSpec::new(gvk, &path, table.flag("create", problems)))
 }
 
-pub(super) fn read_patch(node: &Node, problems: &mut Problems) -> Option<PatchEntry> {
+pub(crate) fn read_patch(node: &Node, problems: &mut Findings<'_>) -> Option<PatchEntry> {
     let table = Table::open(node, "patches", &["path", "patch", "target", "options"], problems)?;
     let (path, patch) = (table.string("path", problems), table.string("patch", problems));
     let path = path.filter(|path| !path.value.is_empty());
@@ -141,9 +141,9 @@ pub(super) fn read_patch(node: &Node, problems: &mut Problems) -> Option<PatchEn
 const SELECTOR: &[&str] =
     &["group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"];
 
-fn read_selector(node: &Node, problems: &mut Problems) -> Option<Selector> {
+pub(crate) fn read_selector(node: &Node, problems: &mut Findings<'_>) -> Option<Selector> {
     let table = Table::open(node, "target", SELECTOR, problems)?;
-    let pattern = |field: &str, problems: &mut Problems| {
+    let pattern = |field: &str, problems: &mut Findings<'_>| {
         let text = table.text(field, problems);
         Pattern::read(&text).unwrap_or_else(|message| {
             problems.push(table.get(field).unwrap_or(node).problem(message));
@@ -161,7 +161,7 @@ fn read_selector(node: &Node, problems: &mut Problems) -> Option<Selector> {
     })
 }
 
-fn requirements(table: &Table<'_>, field: &str, problems: &mut Problems) -> Requirements {
+fn requirements(table: &Table<'_>, field: &str, problems: &mut Findings<'_>) -> Requirements {
     let text = table.text(field, problems);
     Requirements::read(&text).unwrap_or_else(|message| {
         problems.push(table.get(field).unwrap_or(table.node).problem(message));
@@ -169,7 +169,7 @@ fn requirements(table: &Table<'_>, field: &str, problems: &mut Problems) -> Requ
     })
 }
 
-pub(super) fn read_image(node: &Node, problems: &mut Problems) -> Option<ImageChange> {
+pub(crate) fn read_image(node: &Node, problems: &mut Findings<'_>) -> Option<ImageChange> {
     let known = ["name", "newName", "newTag", "tagSuffix", "digest"];
     let table = Table::open(node, "images", &known, problems)?;
     let matches = match ImageChange::matcher(&table.text("name", problems)) {
@@ -189,7 +189,7 @@ pub(super) fn read_image(node: &Node, problems: &mut Problems) -> Option<ImageCh
     })
 }
 
-pub(super) fn read_replica(node: &Node, problems: &mut Problems) -> Option<Replica> {
+pub(crate) fn read_replica(node: &Node, problems: &mut Findings<'_>) -> Option<Replica> {
     let table = Table::open(node, "replicas", &["name", "count"], problems)?;
     Some(Replica {
         name: table.text("name", problems),
@@ -198,13 +198,19 @@ pub(super) fn read_replica(node: &Node, problems: &mut Problems) -> Option<Repli
     })
 }
 
-pub(super) fn read_generator(node: &Node, problems: &mut Problems) -> Option<Generator> {
+pub(super) fn read_generator(node: &Node, problems: &mut Findings<'_>) -> Option<Generator> {
+    let generator = read_generator_settings(node, problems)?;
+    if generator.name.is_empty() {
+        problems.push(node.problem("a generator needs a `name`"));
+    }
+    Some(generator)
+}
+
+/// Reads a generator whose name may be given elsewhere.
+pub(crate) fn read_generator_settings(node: &Node, problems: &mut Findings<'_>) -> Option<Generator> {
     let known = ["name", "namespace", "behavior", "files", "literals", "envs", "env", "type", "options"];
     let table = Table::open(node, "generator", &known, problems)?;
     let name = table.text("name", problems);
-    if name.is_empty() {
-        problems.push(node.problem("a generator needs a `name`"));
-    }
     let behavior = match table.string("behavior", problems) {
         None => Behavior::Create,
         Some(found) => match found.value.as_str() {
@@ -224,7 +230,15 @@ pub(super) fn read_generator(node: &Node, problems: &mut Problems) -> Option<Gen
         },
     };
     let mut envs = table.strings("envs", problems);
-    envs.extend(table.string("env", problems));
+    match problems.strictness {
+        Strictness::Kustomization => envs.extend(table.string("env", problems)),
+        // kustomize moves `env` to `envs` in kustomizations only.
+        Strictness::Generator | Strictness::Transformer => {
+            if let Some(node) = table.get("env") {
+                problems.push(node.warning("`env` is not read here").hint("use `envs`, a list"));
+            }
+        }
+    }
     Some(Generator {
         name,
         namespace: table.text("namespace", problems),
@@ -241,7 +255,11 @@ pub(super) fn read_generator(node: &Node, problems: &mut Problems) -> Option<Gen
     })
 }
 
-pub(super) fn read_generator_options(node: &Node, what: &str, problems: &mut Problems) -> GeneratorOptions {
+pub(super) fn read_generator_options(
+    node: &Node,
+    what: &str,
+    problems: &mut Findings<'_>,
+) -> GeneratorOptions {
     let known = ["labels", "annotations", "disableNameSuffixHash", "immutable"];
     let Some(table) = Table::open(node, what, &known, problems) else { return GeneratorOptions::default() };
     GeneratorOptions {
@@ -252,7 +270,7 @@ pub(super) fn read_generator_options(node: &Node, what: &str, problems: &mut Pro
     }
 }
 
-pub(super) fn read_order(node: &Node, problems: &mut Problems) -> Option<Order> {
+pub(super) fn read_order(node: &Node, problems: &mut Findings<'_>) -> Option<Order> {
     let table = Table::open(node, "sortOptions", &["order", "legacySortOptions"], problems)?;
     match table.text("order", problems).as_str() {
         "fifo" => {
@@ -264,7 +282,7 @@ pub(super) fn read_order(node: &Node, problems: &mut Problems) -> Option<Order> 
         "legacy" => {
             let Some(options) = table.get("legacySortOptions") else { return Some(Order::default()) };
             let options = Table::open(options, "legacySortOptions", &["orderFirst", "orderLast"], problems)?;
-            let kinds = |field: &str, problems: &mut Problems| {
+            let kinds = |field: &str, problems: &mut Findings<'_>| {
                 options.strings(field, problems).into_iter().map(|kind| kind.value).collect()
             };
             Some(Order::ByKind { first: kinds("orderFirst", problems), last: kinds("orderLast", problems) })
@@ -277,7 +295,7 @@ pub(super) fn read_order(node: &Node, problems: &mut Problems) -> Option<Order> 
     }
 }
 
-pub(super) fn read_build_metadata(table: &Table<'_>, problems: &mut Problems) -> BuildMetadata {
+pub(super) fn read_build_metadata(table: &Table<'_>, problems: &mut Findings<'_>) -> BuildMetadata {
     let known = ["originAnnotations", "managedByLabel", "transformerAnnotations"];
     let mut found = BuildMetadata::default();
     for node in table.list("buildMetadata", problems) {
@@ -294,7 +312,7 @@ pub(super) fn read_build_metadata(table: &Table<'_>, problems: &mut Problems) ->
     found
 }
 
-pub(super) fn read_replacement_entry(node: &Node, problems: &mut Problems) -> Option<ReplacementEntry> {
+pub(crate) fn read_replacement_entry(node: &Node, problems: &mut Findings<'_>) -> Option<ReplacementEntry> {
     let table = Table::open(node, "replacements", &["source", "targets", "path"], problems)?;
     if let Some(path) = table.string("path", problems).filter(|path| !path.value.is_empty()) {
         if table.get("source").is_some() || table.get("targets").is_some() {
@@ -306,14 +324,14 @@ pub(super) fn read_replacement_entry(node: &Node, problems: &mut Problems) -> Op
 }
 
 /// Reads a replacement file: one replacement or a list of them.
-pub(crate) fn read_replacements(node: &Node, problems: &mut Problems) -> Vec<Replacement> {
+pub(crate) fn read_replacements(node: &Node, problems: &mut Findings<'_>) -> Vec<Replacement> {
     match node.as_seq() {
         Some(list) => list.iter().filter_map(|node| read_replacement(node, problems)).collect(),
         None => read_replacement(node, problems).into_iter().collect(),
     }
 }
 
-fn read_replacement(node: &Node, problems: &mut Problems) -> Option<Replacement> {
+fn read_replacement(node: &Node, problems: &mut Findings<'_>) -> Option<Replacement> {
     let table = Table::open(node, "replacements", &["source", "targets", "path"], problems)?;
     let Some(source) = table.get("source") else {
         problems.push(node.problem("a replacement needs a `source`"));
@@ -335,7 +353,7 @@ fn read_replacement(node: &Node, problems: &mut Problems) -> Option<Replacement>
     Some(Replacement { source, targets, at: table.at() })
 }
 
-fn read_target(node: &Node, problems: &mut Problems) -> Option<Target> {
+fn read_target(node: &Node, problems: &mut Findings<'_>) -> Option<Target> {
     let table = Table::open(node, "targets", &["select", "reject", "fieldPaths", "options"], problems)?;
     let Some(select) = table.get("select") else {
         problems.push(node.problem("a replacement target needs `select`"));
@@ -357,7 +375,7 @@ fn read_target(node: &Node, problems: &mut Problems) -> Option<Target> {
     Some(Target { select, reject, field_paths, options: read_options(&table, problems), at: table.at() })
 }
 
-fn read_select(table: &Table<'_>, problems: &mut Problems) -> Select {
+fn read_select(table: &Table<'_>, problems: &mut Findings<'_>) -> Select {
     Select {
         gvk: Gvk {
             group: table.text("group", problems),
@@ -371,7 +389,7 @@ fn read_select(table: &Table<'_>, problems: &mut Problems) -> Select {
     }
 }
 
-fn read_options(table: &Table<'_>, problems: &mut Problems) -> Options {
+fn read_options(table: &Table<'_>, problems: &mut Findings<'_>) -> Options {
     let known = ["delimiter", "index", "create", "encoding"];
     let Some(node) = table.get("options") else { return Options::default() };
     let Some(table) = Table::open(node, "options", &known, problems) else { return Options::default() };

@@ -1,7 +1,51 @@
-//! Reading mappings strictly: wrong types and unknown fields are reported, not guessed at.
+//! Reading mappings: wrong types and unknown fields are reported, not guessed at.
+
+use std::ops::{Deref, DerefMut};
 
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{Mapping, Node};
+
+use crate::written::go_float;
+
+/// The rules settings are read by. kustomize has other ones for each kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strictness {
+    /// A kustomization: unknown fields are errors, and numbers are no text.
+    Kustomization,
+    /// The configuration of a generator: unknown fields are left alone.
+    Generator,
+    /// The configuration of a transformer: the same, and numbers and booleans count as text.
+    Transformer,
+}
+
+/// The problems found so far, with the rules to read the rest by.
+pub(crate) struct Findings<'p> {
+    problems: &'p mut Problems,
+    pub(crate) strictness: Strictness,
+}
+
+impl<'p> Findings<'p> {
+    pub(crate) fn new(strictness: Strictness, problems: &'p mut Problems) -> Self {
+        Self { problems, strictness }
+    }
+}
+
+impl Deref for Findings<'_> {
+    type Target = Problems;
+
+    fn deref(&self) -> &Problems {
+        self.problems
+    }
+}
+
+impl DerefMut for Findings<'_> {
+    fn deref_mut(&mut self) -> &mut Problems {
+        self.problems
+    }
+}
+
+/// Fields every configuration object has, which say nothing to what it configures.
+const OBJECT: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -29,7 +73,12 @@ fn mismatch(node: &Node, field: &str, wanted: &str) -> Problem {
 
 impl<'n> Table<'n> {
     /// Opens a mapping whose fields are all among `known`.
-    pub(crate) fn open(node: &'n Node, what: &str, known: &[&str], problems: &mut Problems) -> Option<Self> {
+    pub(crate) fn open(
+        node: &'n Node,
+        what: &str,
+        known: &[&str],
+        problems: &mut Findings<'_>,
+    ) -> Option<Self> {
         let Some(map) = node.as_map() else {
             if !node.is_null() {
                 problems.push(mismatch(node, what, "a mapping"));
@@ -41,12 +90,18 @@ impl<'n> Table<'n> {
             if known.contains(&name.as_ref()) {
                 continue;
             }
+            let strict = problems.strictness == Strictness::Kustomization;
+            if !strict && OBJECT.contains(&name.as_ref()) {
+                continue;
+            }
             problems.push(match known.iter().find(|field| field.eq_ignore_ascii_case(&name)) {
                 // kustomize does not mind.
                 Some(field) => key.warning(format!("`{name}` is written `{field}`")),
-                None => key
-                    .problem(format!("unknown field `{name}` in `{what}`"))
-                    .did_you_mean(&name, known.iter().copied()),
+                None => {
+                    let message = format!("unknown field `{name}` in `{what}`");
+                    let problem = if strict { key.problem(message) } else { key.warning(message) };
+                    problem.did_you_mean(&name, known.iter().copied())
+                }
             });
         }
         Some(Self { node, map })
@@ -63,16 +118,16 @@ impl<'n> Table<'n> {
         self.node.location()
     }
 
-    pub(crate) fn string(&self, field: &str, problems: &mut Problems) -> Option<At<String>> {
+    pub(crate) fn string(&self, field: &str, problems: &mut Findings<'_>) -> Option<At<String>> {
         text(self.get(field)?, field, problems)
     }
 
     /// The text of a field, empty when it is absent.
-    pub(crate) fn text(&self, field: &str, problems: &mut Problems) -> String {
+    pub(crate) fn text(&self, field: &str, problems: &mut Findings<'_>) -> String {
         self.string(field, problems).map(|found| found.value).unwrap_or_default()
     }
 
-    pub(crate) fn flag(&self, field: &str, problems: &mut Problems) -> bool {
+    pub(crate) fn flag(&self, field: &str, problems: &mut Findings<'_>) -> bool {
         let Some(node) = self.get(field) else { return false };
         node.as_bool().unwrap_or_else(|| {
             problems.push(mismatch(node, field, "a boolean"));
@@ -80,7 +135,7 @@ impl<'n> Table<'n> {
         })
     }
 
-    pub(crate) fn integer(&self, field: &str, problems: &mut Problems) -> Option<i64> {
+    pub(crate) fn integer(&self, field: &str, problems: &mut Findings<'_>) -> Option<i64> {
         let node = self.get(field)?;
         let found = node.as_i64();
         if found.is_none() {
@@ -90,7 +145,7 @@ impl<'n> Table<'n> {
     }
 
     /// The elements of a list; none when the field is absent.
-    pub(crate) fn list(&self, field: &str, problems: &mut Problems) -> &'n [Node] {
+    pub(crate) fn list(&self, field: &str, problems: &mut Findings<'_>) -> &'n [Node] {
         let Some(node) = self.get(field) else { return &[] };
         node.as_seq().unwrap_or_else(|| {
             problems.push(mismatch(node, field, "a list"));
@@ -98,12 +153,12 @@ impl<'n> Table<'n> {
         })
     }
 
-    pub(crate) fn strings(&self, field: &str, problems: &mut Problems) -> Vec<At<String>> {
+    pub(crate) fn strings(&self, field: &str, problems: &mut Findings<'_>) -> Vec<At<String>> {
         self.list(field, problems).iter().filter_map(|node| text(node, field, problems)).collect()
     }
 
     /// A mapping of strings, sorted by key.
-    pub(crate) fn pairs(&self, field: &str, problems: &mut Problems) -> Vec<(String, String)> {
+    pub(crate) fn pairs(&self, field: &str, problems: &mut Findings<'_>) -> Vec<(String, String)> {
         let Some(node) = self.get(field) else { return Vec::new() };
         let Some(map) = node.as_map() else {
             problems.push(mismatch(node, field, "a mapping of strings"));
@@ -127,12 +182,21 @@ impl<'n> Table<'n> {
     }
 }
 
-fn text(node: &Node, field: &str, problems: &mut Problems) -> Option<At<String>> {
-    match node.as_str() {
-        Some(text) => Some(At { value: text.to_owned(), at: node.location() }),
-        None => {
-            problems.push(mismatch(node, field, "a string"));
-            None
-        }
+fn text(node: &Node, field: &str, problems: &mut Findings<'_>) -> Option<At<String>> {
+    if let Some(text) = node.as_str() {
+        return Some(At { value: text.to_owned(), at: node.location() });
     }
+    if problems.strictness == Strictness::Transformer
+        && let Some(text) = number_text(node)
+    {
+        return Some(At { value: text, at: node.location() });
+    }
+    problems.push(mismatch(node, field, "a string"));
+    None
+}
+
+/// The text of a number or boolean, as Go writes it.
+fn number_text(node: &Node) -> Option<String> {
+    let flag = node.as_bool().map(|flag| flag.to_string());
+    flag.or_else(|| node.as_i64().map(|number| number.to_string())).or_else(|| node.as_f64().map(go_float))
 }

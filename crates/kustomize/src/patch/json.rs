@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::growth::{GrowthBudget, GrowthError};
+
 /// One operation, checked for having the parts it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operation {
@@ -67,12 +69,52 @@ fn read_one(entry: &Value) -> Result<Operation, String> {
     }
 }
 
-/// Applies the operations in order; says which failed and why.
-pub(crate) fn apply(document: &mut Value, operations: &[Operation]) -> Result<(), String> {
-    operations.iter().try_for_each(|operation| apply_one(document, operation))
+/// Applies the operations in order; says which failed and why. Gives the bytes they put into the document.
+pub(crate) fn apply(
+    document: &mut Value,
+    operations: &[Operation],
+    budget: &mut GrowthBudget,
+) -> Result<usize, String> {
+    let mut grown = 0;
+    for (at, operation) in operations.iter().enumerate() {
+        grown += operation
+            .spend(document, budget)
+            .map_err(|error| format!("operation {} ({}): {error}", at + 1, operation.name()))?;
+        apply_one(document, operation)?;
+    }
+    Ok(grown)
 }
 
-/// What Go's JSON makes of a document: integers a float cannot tell apart become the nearest one.
+impl Operation {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Add { .. } => "add",
+            Self::Remove { .. } => "remove",
+            Self::Replace { .. } => "replace",
+            Self::Move { .. } => "move",
+            Self::Copy { .. } => "copy",
+            Self::Test { .. } => "test",
+        }
+    }
+
+    fn spend(&self, document: &mut Value, budget: &mut GrowthBudget) -> Result<usize, GrowthError> {
+        match self {
+            Self::Add { path, value } | Self::Replace { path, value } => budget.spend(value, path.0.len()),
+            // What is not there is told when the operation is applied.
+            Self::Move { from, path } => match find(document, from) {
+                Ok(value) => budget.check_depth(value, path.0.len()),
+                Err(_) => Ok(0),
+            },
+            Self::Copy { from, path } => match find(document, from) {
+                Ok(value) => budget.spend(value, path.0.len()),
+                Err(_) => Ok(0),
+            },
+            Self::Remove { .. } | Self::Test { .. } => Ok(0),
+        }
+    }
+}
+
+/// The document as Go's JSON reads it: integers a float cannot tell apart become the nearest one.
 pub(crate) fn rounded(mut document: Value) -> Value {
     const EXACT: u64 = 1 << 53;
     let mut open = vec![&mut document];
@@ -269,8 +311,32 @@ mod tests {
         ] {
             let mut after = document.clone();
             let operations = read(&patch).expect("well formed");
-            let result = apply(&mut after, &operations).map(|()| after);
+            let budget = &mut GrowthBudget::of(std::iter::empty());
+            let result = apply(&mut after, &operations, budget).map(|_| after);
             assert_eq!(result, expected.map_err(str::to_owned), "{document} {patch}");
+        }
+    }
+
+    #[test]
+    fn refuses_patches_that_grow_without_end() {
+        let copies = vec![json!({"op": "copy", "from": "/a", "path": "/a/-"}); 100];
+        let nest = |from: &str, to: &str| {
+            [
+                json!({"op": "add", "path": to, "value": {}}),
+                json!({"op": "move", "from": from, "path": format!("{to}/x")}),
+            ]
+        };
+        let moves: Vec<Value> =
+            (0..300).flat_map(|_| [nest("/a", "/b"), nest("/b", "/a")].concat()).collect();
+        for (operations, error) in [
+            (copies, "(copy): patches and replacements put more than"),
+            (moves, "(move): the object would nest"),
+        ] {
+            let operations = read(&Value::Array(operations)).expect("well formed");
+            let mut document = json!({"a": ["x".repeat(1 << 20)]});
+            let budget = &mut GrowthBudget::of(std::iter::empty());
+            let told = apply(&mut document, &operations, budget).expect_err("too much");
+            assert!(told.contains(error), "{told}");
         }
     }
 

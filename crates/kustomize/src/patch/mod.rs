@@ -10,9 +10,10 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{Node, Reader, Schema};
 
 use crate::build::{Quirks, annotation_text};
+use crate::growth::GrowthBudget;
 use crate::id::Id;
 use crate::kustomization::PatchEntry;
-use crate::load;
+use crate::objects;
 use crate::patch::strategic::{Oddity, SecondKey, Styles};
 use crate::resource::{Origin, Resource};
 use crate::selector::Selector;
@@ -24,14 +25,14 @@ pub(crate) struct Patch {
     pub(crate) target: Option<Selector>,
     pub(crate) allow_name_change: bool,
     pub(crate) allow_kind_change: bool,
-    /// Whether labels and annotations of the patch all count as text, so that null is no removal.
+    /// The reading of labels and annotations in the patch.
     pub(crate) metadata: MetadataOf,
     pub(crate) renames: Renames,
-    /// Where the kustomization names it.
+    /// The place the kustomization names it at.
     pub(crate) at: Location,
 }
 
-/// How labels and annotations in a strategic patch are read; it depends on how the patch is listed.
+/// The reading of labels and annotations in a strategic patch; it depends on how the patch is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataOf {
     /// As they are: null removes.
@@ -42,7 +43,7 @@ pub(crate) enum MetadataOf {
     Copies,
 }
 
-/// Whether references follow when a JSON patch changes a name.
+/// The effect of a JSON patch that changes a name on references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renames {
     Remembered,
@@ -60,7 +61,7 @@ pub(crate) enum Body {
 /// Reads a patch's text; `file` names it in messages.
 pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problems) -> Option<Body> {
     let before = problems.len();
-    let documents = problems.take(load::read_documents(text, file, at))?;
+    let documents = problems.take(objects::read_documents(text, file, at))?;
     if documents.is_empty() {
         problems.push(
             Problem::error("the patch is empty")
@@ -87,7 +88,7 @@ pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problem
     let mut objects = Vec::new();
     for document in &documents {
         let origin = Origin::File { path: file.to_owned() };
-        load::read_objects(document, origin, load::Annotations::KeepNulls, &mut objects, problems);
+        objects::read_objects(document, origin, objects::Annotations::KeepNulls, &mut objects, problems);
     }
     (problems.len() == before || !problems.has_errors()).then_some(Body::Strategic(objects))
 }
@@ -162,6 +163,7 @@ pub(crate) fn apply(
     if patches.is_empty() {
         return;
     }
+    let mut budget = GrowthBudget::of(resources.iter());
     let mut places: Vec<Option<Resource>> = resources.drain(..).map(Some).collect();
     let mut index = Index::of(&places);
     let mut renamed = false;
@@ -194,10 +196,21 @@ pub(crate) fn apply(
                     match body {
                         Body::Strategic(objects) => {
                             for object in objects {
-                                strategic_one(place, object, patch, quirks, problems);
+                                let change = Value::Object(object.value.clone());
+                                match budget.spend(&change, 0) {
+                                    Ok(bytes) => {
+                                        if let Some(resource) = place {
+                                            resource.grown += bytes;
+                                        }
+                                        strategic_one(place, object, patch, quirks, problems);
+                                    }
+                                    Err(error) => {
+                                        problems.push(Problem::error(error.to_string()).at(patch.at.clone()));
+                                    }
+                                }
                             }
                         }
-                        Body::Json(operations) => json_one(place, operations, patch, problems),
+                        Body::Json(operations) => json_one(place, operations, patch, &mut budget, problems),
                     }
                 }
                 // kustomize looks for doubles after these patches and after no others.
@@ -425,6 +438,7 @@ fn json_one(
     place: &mut Option<Resource>,
     operations: &[json::Operation],
     patch: &Patch,
+    budget: &mut GrowthBudget,
     problems: &mut Problems,
 ) {
     let Some(resource) = place else { return };
@@ -453,10 +467,11 @@ fn json_one(
     }
     resource.blanks.clear();
     let mut document = Value::Object(std::mem::take(&mut resource.value));
-    match json::apply(&mut document, operations) {
-        Ok(()) => match json::rounded(document) {
+    match json::apply(&mut document, operations, budget) {
+        Ok(grown) => match json::rounded(document) {
             Value::Object(map) => {
                 resource.value = map;
+                resource.grown += grown;
                 // Annotations are read back as text, so anything but a mapping counts as none.
                 if resource.annotations().is_none() {
                     resource.metadata_mut().shift_remove("annotations");

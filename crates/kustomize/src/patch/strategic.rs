@@ -10,14 +10,14 @@ use crate::resource::scalar_text;
 use crate::schema::{self, Field, Type};
 use crate::written::{Document, needs_quotes, unquoted};
 
-/// Why a patch cannot be applied: what, and under which path.
+/// A patch that cannot be applied, and the path it fails at.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MergeError {
     pub(crate) path: String,
     pub(crate) message: String,
 }
 
-/// What merging noticed that a user should know.
+/// A surprise of merging that a user should know.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Oddity {
     /// A patch element for a two-key list was dropped because only one side names the second key.
@@ -36,7 +36,7 @@ enum Directive {
     Delete,
 }
 
-/// How two-key lists treat an element that leaves the second key out.
+/// The treatment of an element that leaves the second key of a two-key list out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SecondKey {
     /// As kustomize does: the patch element is lost.
@@ -60,7 +60,7 @@ pub(crate) fn merge(
     Ok(merged.filter(|map| !map.is_empty()))
 }
 
-/// Where to look up how the values of both sides were written.
+/// The documents of both sides, to look up how values were written.
 pub(crate) struct Styles<'a> {
     pub(crate) object: Option<Document>,
     pub(crate) patch: Option<&'a Document>,
@@ -127,7 +127,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Whether a text of the object is in quotes, which stay on whatever a patch puts between them.
+    /// Returns true if a text of the object is in quotes, which stay whatever a patch puts between them.
     fn is_quoted(&self, text: &str) -> bool {
         let key = self.path.last().map_or("", String::as_str);
         match &self.written.object {
@@ -181,7 +181,7 @@ impl Merger<'_> {
         Ok(Some(merged))
     }
 
-    /// What merging does to a part of the object that the patch does not mention: lists with repeated
+    /// Merges a part of the object that the patch does not mention: lists with repeated
     /// keys lose elements.
     fn settle(&mut self, value: &mut Value, field: &'static Field) -> Result<(), MergeError> {
         match value {
@@ -504,7 +504,7 @@ impl Merger<'_> {
     }
 }
 
-/// Whether every element has keys of its own, all of the same keys.
+/// Returns true if every element has keys of its own, all of the same keys.
 fn is_regular(list: &[Value], keys: &[&str]) -> bool {
     let mut seen = std::collections::HashSet::new();
     let mut shapes = std::collections::HashSet::new();
@@ -536,7 +536,7 @@ fn key_text(value: &Value, key: &str) -> String {
     value.get(key).and_then(scalar_text).unwrap_or_default()
 }
 
-/// Whether the key is there and, unless `wanted` is empty, has that text.
+/// Returns true if the key is there and, unless `wanted` is empty, has that text.
 fn has_key(value: &Value, key: &str, wanted: &str) -> bool {
     match value.get(key) {
         None | Some(Value::Null) => false,

@@ -8,7 +8,7 @@ use crate::fieldspec::{FieldSpec, Leaf};
 use crate::resource::Resource;
 use crate::transform::report_path;
 
-/// What becomes of an image.
+/// A change of images: the match, and the new name, tag or digest.
 #[derive(Clone, Debug)]
 pub(crate) struct ImageChange {
     pub(crate) matches: Regex,

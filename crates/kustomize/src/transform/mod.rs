@@ -1,12 +1,15 @@
 //! The steps that change objects, one file each; the order they run in is in [`crate::accumulate`].
 
 pub(crate) mod images;
+pub(crate) mod lookup;
 pub(crate) mod metadata;
 pub(crate) mod names;
 pub(crate) mod namespace;
 pub(crate) mod references;
 pub(crate) mod replacements;
 pub(crate) mod replicas;
+pub(crate) mod value_add;
+pub(crate) mod variables;
 
 use slipway_problem::{Location, Problem, Problems};
 

@@ -7,7 +7,7 @@ use crate::fieldspec::{FieldSpec, Leaf};
 use crate::resource::{Resource, scalar_text};
 use crate::transform::report_path;
 
-/// Which end of a name grows.
+/// The end of a name that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Prefix,

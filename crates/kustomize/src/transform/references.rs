@@ -12,7 +12,7 @@ use crate::id::{Gvk, Id};
 use crate::resource::Resource;
 use crate::sort::rank;
 
-/// What a reference can lead to: an object that was renamed or moved at least once.
+/// An object a reference can lead to: it was renamed or moved at least once.
 struct Candidate {
     current: Id,
     past: Vec<(Gvk, String)>,
@@ -22,7 +22,7 @@ struct Candidate {
     suffixes: Vec<String>,
 }
 
-/// Where an object is, as far as it matters to who can see it.
+/// The scope and namespace of an object, which decide what can refer to it.
 #[derive(PartialEq, Eq, Hash)]
 struct Home {
     cluster_scoped: bool,
@@ -145,7 +145,7 @@ fn role(resource: &Resource) -> Option<Gvk> {
 struct Followed<'a> {
     candidates: &'a [Candidate],
     by_name: &'a HashMap<String, Vec<usize>>,
-    /// Where the objects that were read with a namespace are now.
+    /// The current scopes of objects by the namespace they were read with.
     homes: &'a HashMap<String, HashSet<Home>>,
     quirks: Quirks,
 }
@@ -319,7 +319,7 @@ impl<'a> Followed<'a> {
     }
 }
 
-/// Whether an object without any prefix (suffix) matches every other.
+/// The treatment of objects without any prefix (suffix).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EmptyList {
     Matches,

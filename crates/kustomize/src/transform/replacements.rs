@@ -3,12 +3,13 @@
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
+use crate::growth::GrowthBudget;
 use crate::id::{DEFAULT_NAMESPACE, Gvk, Id};
 use crate::resource::{PastName, Resource, scalar_text};
 use crate::selector::Requirements;
 use crate::written::{go_float, is_float, unquoted};
 
-/// Which objects are meant; empty parts mean any. Compared literally with every name an object had.
+/// Selects objects; empty parts mean any. Compared literally with every name an object had.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Select {
     pub(crate) gvk: Gvk,
@@ -56,7 +57,7 @@ impl Select {
     }
 }
 
-/// Which piece of a value, and whether to make what is missing.
+/// Chooses a piece of a value, and says if missing fields are made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) delimiter: String,
@@ -96,6 +97,7 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
             return;
         }
     };
+    let mut budget = GrowthBudget::of(resources.iter());
     for target in &replacement.targets {
         let mut found = false;
         for resource in resources.iter_mut() {
@@ -108,8 +110,10 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
             let is_source = source.options.delimiter.is_empty() && source.select.matches(resource);
             copied.from = is_source.then(|| split_path(&source.field_path));
             for path in &target.field_paths {
-                let result = resource
-                    .change_shared(|resource| copy(&mut copied, &mut resource.value, path, &target.options));
+                let result = resource.change_shared(|resource| {
+                    copy(&mut copied, &mut resource.value, path, &target.options, &mut budget)
+                        .map(|grown| resource.grown += grown)
+                });
                 if let Err(message) = result {
                     problems.push(
                         Problem::error(format!("`{}`: {message}", resource.current())).at(target.at.clone()),
@@ -128,7 +132,7 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
     }
 }
 
-/// What is copied: the value, its text as it was written and, in the object it is from, the path to it.
+/// A value to copy, with its text as it was written and, in the object it is from, the path to it.
 struct Copied {
     value: Value,
     text: String,
@@ -200,7 +204,8 @@ fn copy(
     object: &mut Map<String, Value>,
     path: &str,
     options: &Options,
-) -> Result<(), String> {
+    budget: &mut GrowthBudget,
+) -> Result<usize, String> {
     let segments = split_path(path);
     // Annotations are text, whatever it looks like.
     let is_annotation = matches!(segments.as_slice(), [Segment::Field(first), Segment::Field(second), _]
@@ -219,10 +224,18 @@ fn copy(
             Ok(())
         });
     }
-    let mut count = 0;
+    let (mut count, mut grown) = (0, 0);
     let result =
         visit(&mut whole, &segments, How { create, by: By::Pattern }, false, &mut |target, created| {
             count += 1;
+            grown += match target {
+                Value::Array(_) | Value::Object(_) => budget.spend(&copied.value, segments.len()),
+                Value::String(before) if !options.delimiter.is_empty() => {
+                    budget.spend_bytes(before.len() + copied.text.len())
+                }
+                _ => budget.spend_bytes(copied.text.len()),
+            }
+            .map_err(|error| error.to_string())?;
             if created && is_annotation && target.is_null() {
                 *target = Value::String(String::new());
             }
@@ -241,7 +254,7 @@ fn copy(
     if count == 0 {
         Err(format!("there is no `{path}` to replace; `create: true` would make it"))
     } else {
-        Ok(())
+        Ok(grown)
     }
 }
 
@@ -352,7 +365,7 @@ fn split_path(path: &str) -> Vec<Segment> {
     segments
 }
 
-/// How elements of a list are picked by `[key=value]`.
+/// The comparison `[key=value]` stands for.
 #[derive(Clone, Copy)]
 enum By {
     /// The value is the text of the key: so it is in sources.
@@ -361,7 +374,7 @@ enum By {
     Pattern,
 }
 
-/// How a path is followed.
+/// The rules a path is followed by.
 #[derive(Clone, Copy)]
 struct How<'v> {
     /// With a value, missing steps are made, the last one like that value.
@@ -447,7 +460,7 @@ fn segment_text(segment: &Segment) -> String {
     }
 }
 
-/// What a missing step becomes: a list if the next step picks elements, a mapping if it names a field,
+/// Makes a missing step: a list if the next step picks elements, a mapping if it names a field,
 /// otherwise something like the value to come.
 fn made(rest: &[Segment], like: &Value) -> Value {
     match rest.first() {

@@ -111,11 +111,11 @@ fn each_mistake_has_a_place_and_a_way_out() {
             "a45: what is not supported",
             &[(
                 "kustomization.yaml",
-                "resources: ['https://example.com/x.yaml', /etc/passwd]\nvars:\n- name: X\nhelmCharts: [{name: x}]\n",
+                "resources: ['https://example.com/x.yaml', /etc/passwd]\nopenapi: {path: o}\nhelmCharts: [{name: x}]\n",
             )],
             &[
-                "kustomization.yaml:3:1: `vars` is not supported [KZ001]\n  hint: use `replacements`, which copies values between fields",
-                "kustomization.yaml:4:13: `helmCharts` is not supported [KZ001]\n  hint: render the chart first and list the result under `resources`",
+                "kustomization.yaml:3:13: `helmCharts` is not supported [KZ001]\n  hint: render the chart first and list the result under `resources`",
+                "kustomization.yaml:2:10: `openapi` is not supported [KZ001]\n  hint: lists of custom kinds are replaced whole; use a JSON patch to change one element",
                 "kustomization.yaml:1:13: `https://example.com/x.yaml` is not on this machine, and nothing is downloaded [KZ002]\n  hint: fetch it first (a git submodule, a vendored copy) and name the local path",
                 "kustomization.yaml:1:43: `/etc/passwd` is an absolute path [KZ002]\n  hint: use a path relative to the kustomization",
             ],
@@ -233,4 +233,25 @@ fn a_file_that_is_a_directory_is_told() {
     fs::create_dir(odd.path().join("d")).expect("a directory");
     let refused = build(odd.path(), &BuildOptions::default()).expect_err("refused");
     assert!(refused.to_string().contains("`d` is a directory, a file is needed"), "{refused}");
+}
+
+#[cfg(unix)]
+#[test]
+fn shows_nothing_of_files_that_links_lead_out_to() {
+    use std::os::unix::fs::symlink;
+
+    let directory = directory(&[
+        ("secret.txt", "password: hunter2\n"),
+        ("top/kustomization.yaml", "resources: [../base, linked.yaml]\npatches: [{path: linked.yaml}]\n"),
+        ("base/a.yaml", WEB),
+    ]);
+    let root = directory.path();
+    symlink("../secret.txt", root.join("base/kustomization.yaml")).expect("a link");
+    symlink("../secret.txt", root.join("top/linked.yaml")).expect("a link");
+    for built in ["top", "base"] {
+        let problems = build(&root.join(built), &BuildOptions::default()).expect_err("links lead out");
+        let told = problems.iter().map(|problem| format!("{problem:?}")).collect::<String>();
+        assert!(told.contains("is a link to a file outside of its directory"), "{told}");
+        assert!(!told.contains("hunter2") && !told.contains("password"), "{told}");
+    }
 }

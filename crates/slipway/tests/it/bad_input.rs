@@ -183,7 +183,7 @@ fn every_mistake_of_a_kustomization_at_once() {
         (
             "k/kustomization.yaml",
             "resources: [web.yaml, ../secret.yaml, bomb.yaml, out.yaml, ../base, https://example.com/x.yaml]\n\
-             namePrefx: a-\nvars: [{name: X}]\nreplicas: [{name: web, count: three}]\npatches:\n- patch: |\n    kind: [\n",
+             namePrefx: a-\nhelmCharts: [{name: x}]\nreplicas: [{name: web, count: three}]\npatches:\n- patch: |\n    kind: [\n",
         ),
         ("k/web.yaml", map),
         ("k/bomb.yaml", &bomb),

@@ -143,6 +143,8 @@ impl Maker {
                 "namePrefix": [{"path": "spec/configMapRef/name", "kind": "Foo"}],
                 "replicas": [{"path": "spec/size", "kind": "Foo", "create": true}],
                 "commonAnnotations": [{"path": "spec/notes", "kind": "Foo", "create": true}],
+                "varReference": [{"path": "spec/notes", "kind": "Foo"}, {"path": "data", "kind": "ConfigMap"}],
+                "labels": [{"path": "spec/marks", "kind": "Foo", "create": true}],
             });
             let some: Map<String, Value> = match text {
                 Value::Object(text) => text.into_iter().filter(|_| self.dice.one_in(2)).collect(),
@@ -164,6 +166,12 @@ impl Maker {
             let text = json!({"example.com/v1.Foo": odd, "example.com/v1.FooSpec": spec});
             self.files.push((below("crd.json"), text.to_string()));
             set("crds", json!(["crd.json"]));
+        }
+        if self.dice.one_in(5) && !known.is_empty() {
+            self.variables(known, &mut set);
+        }
+        if self.dice.one_in(2) && !known.is_empty() {
+            self.plugins(directory, known, &mut set);
         }
         fields
     }

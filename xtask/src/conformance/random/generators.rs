@@ -26,7 +26,7 @@ impl Maker {
         }
     }
 
-    fn generator(&mut self, directory: &str, known: &[Named], kind: &str, number: usize) -> Value {
+    pub(super) fn generator(&mut self, directory: &str, known: &[Named], kind: &str, number: usize) -> Value {
         let below =
             |name: &str| if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") };
         let name = self.dice.pick(&["app", "web", "gen", "cfg"]);

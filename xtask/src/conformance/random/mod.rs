@@ -5,6 +5,7 @@ mod fields;
 mod generators;
 mod objects;
 mod patches;
+mod plugins;
 mod replacements;
 mod text;
 
@@ -23,6 +24,7 @@ pub fn kustomization(seed: u64) -> Files {
         dice: Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
         files: Vec::new(),
         generated: Vec::new(),
+        variables: 0,
     };
     let mut known = Vec::new();
     let mut resources = Vec::new();
@@ -95,6 +97,8 @@ struct Maker {
     files: Files,
     /// Kinds and names of what generators made so far.
     generated: Vec<(String, &'static str)>,
+    /// How many variables there are so far.
+    variables: usize,
 }
 
 impl Maker {
