@@ -9,11 +9,11 @@ use slipway_event::without_credentials;
 
 use crate::codec;
 use crate::error::Error;
-use crate::gopath::is_file_name;
 use crate::load::{Chart, LoadOptions, go_io};
 use crate::metadata::{Dependency, Lock};
 use crate::package::{PackageOptions, package};
 use crate::version;
+use slipway_go::filepath::is_file_name;
 
 /// Where dependencies come from that are not beside the chart.
 pub trait Fetch {

@@ -182,8 +182,8 @@ fn text(part: &[u8]) -> &str {
     std::str::from_utf8(part).unwrap_or_default()
 }
 
-/// Whether a text names a file in a directory and nothing outside it, on any system.
-pub(crate) fn is_file_name(text: &str) -> bool {
+/// Tells whether a text names a file in a directory and nothing outside it, on any system.
+pub fn is_file_name(text: &str) -> bool {
     !text.is_empty()
         && text != "."
         && text != ".."

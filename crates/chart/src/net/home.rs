@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Notices};
-use crate::gopath::is_file_name;
 use crate::load::go_io;
 use crate::repo::{Index, Repositories};
+use slipway_go::filepath::is_file_name;
 
 use super::credentials::Credentials;
 

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::deps::sha256_hex;
 use crate::error::Error;
-use crate::gopath::is_file_name;
+use slipway_go::filepath::is_file_name;
 
 /// The name an archive at an address is kept under: always a plain `.tgz`.
 pub(super) fn archive_name(url: &Url) -> Result<String, Error> {
