@@ -1,7 +1,8 @@
 //! Ctrl-C, termination and a terminal that is closed: the first asks the work to stop, the second stops it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +12,14 @@ use crate::exit::Exit;
 pub struct Interrupt {
     token: CancellationToken,
     received: Arc<AtomicU8>,
+    last_words: Arc<OnceLock<LastWords>>,
 }
+
+/// Told the name of the second signal, so that the end can be recorded.
+type LastWords = Box<dyn Fn(&'static str) + Send + Sync>;
+
+/// The time from the second signal to the end, for those who have something to record.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Interrupt {
     /// Starts listening; must be called inside the runtime.
@@ -19,11 +27,20 @@ impl Interrupt {
         let token = CancellationToken::new();
         let received = Arc::new(AtomicU8::new(0));
         let mut signals = Signals::new()?;
-        let (stop, seen) = (token.clone(), Arc::clone(&received));
+        let last_words: Arc<OnceLock<LastWords>> = Arc::default();
+        let (stop, seen, last) = (token.clone(), Arc::clone(&received), Arc::clone(&last_words));
         tokio::spawn(async move {
             loop {
                 let exit = signals.next().await;
                 if stop.is_cancelled() {
+                    if let Some(record) = last.get() {
+                        record(if exit == Exit::Terminated { "SIGTERM" } else { "SIGINT" });
+                        // The process ends by itself once that is done; a third signal does not wait for it.
+                        tokio::select! {
+                            () = tokio::time::sleep(LAST_WORDS) => {}
+                            _ = signals.next() => {}
+                        }
+                    }
                     std::process::exit(exit.code().into());
                 }
                 seen.store(exit.code(), Ordering::SeqCst);
@@ -31,12 +48,17 @@ impl Interrupt {
                 stop.cancel();
             }
         });
-        Ok(Self { token, received })
+        Ok(Self { token, received, last_words })
     }
 
     /// Cancelled when the user wants the work to stop.
     pub fn token(&self) -> &CancellationToken {
         &self.token
+    }
+
+    /// Calls `record` at the second signal instead of ending the process at once; whoever records should end soon.
+    pub fn on_second(&self, record: impl Fn(&'static str) + Send + Sync + 'static) {
+        let _ = self.last_words.set(Box::new(record));
     }
 
     /// How the process should end if it was interrupted.
