@@ -204,7 +204,7 @@ async fn open_journal(path: &Path) -> Result<FileJournal, JournalError> {
     loop {
         match FileJournal::open(path) {
             Err(JournalError::Locked { .. }) if Instant::now() < until => {
-                tokio::time::sleep(LOOK_EVERY).await
+                tokio::time::sleep(LOOK_EVERY).await;
             }
             opened => return opened,
         }
