@@ -28,6 +28,9 @@ pub enum Failure {
     /// Something is wrong with what was asked for; nothing was written.
     #[error("{0}")]
     Problems(Problems),
+    /// Objects would have to change fields that cannot be changed; nothing was written.
+    #[error("{0}")]
+    Immutable(Problems),
     /// A request to the cluster failed.
     #[error(transparent)]
     Cluster(#[from] slipway_cluster::Error),
@@ -56,6 +59,7 @@ impl Failure {
             Self::Run { cause, .. } => *cause,
             Self::Cancelled { .. } => Cause::Cancelled,
             Self::Locked(_) => Cause::Timeout,
+            Self::Immutable(_) => Cause::Cluster(ErrorClass::Immutable),
             Self::Problems(_) | Self::NotFound(_) | Self::Stale(_) => Cause::Other,
         }
     }

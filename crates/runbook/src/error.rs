@@ -158,7 +158,7 @@ impl From<Failure> for StepError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Cluster(error) => error.into(),
-            Failure::Problems(problems) | Failure::Stale(problems) => {
+            Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => {
                 let text = problems.to_string();
                 let foreign = text.contains("belongs to") || text.contains("force-adoption");
                 if foreign { Self::foreign(text) } else { Self::new(ErrorKind::Render, text) }

@@ -1,7 +1,8 @@
 //! Ctrl-C, termination and a terminal that is closed: the first asks the work to stop, the second stops it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +19,14 @@ pub fn stopping() -> &'static CancellationToken {
 pub struct Interrupt {
     token: CancellationToken,
     received: Arc<AtomicU8>,
+    last_words: Arc<OnceLock<LastWords>>,
 }
+
+/// Told the name of the second signal, so that the end can be recorded.
+type LastWords = Box<dyn Fn(&'static str) + Send + Sync>;
+
+/// The time from the second signal to the end, for those who have something to record.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Interrupt {
     /// Starts listening.
@@ -32,12 +40,21 @@ impl Interrupt {
             let _inside = runtime.enter();
             Signals::new()?
         };
-        let (stop, seen) = (token.clone(), Arc::clone(&received));
+        let last_words: Arc<OnceLock<LastWords>> = Arc::default();
+        let (stop, seen, last) = (token.clone(), Arc::clone(&received), Arc::clone(&last_words));
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             runtime.block_on(async {
                 loop {
                     let exit = signals.next().await;
                     if stop.is_cancelled() && seen.load(Ordering::SeqCst) != 0 {
+                        if let Some(record) = last.get() {
+                            record(if exit == Exit::Terminated { "SIGTERM" } else { "SIGINT" });
+                            // The process ends by itself once that is done; a third signal does not wait for it.
+                            tokio::select! {
+                                () = tokio::time::sleep(LAST_WORDS) => {}
+                                _ = signals.next() => {}
+                            }
+                        }
                         std::process::exit(exit.code().into());
                     }
                     seen.store(exit.code(), Ordering::SeqCst);
@@ -51,12 +68,17 @@ impl Interrupt {
                 }
             });
         })?;
-        Ok(Self { token, received })
+        Ok(Self { token, received, last_words })
     }
 
     /// Cancelled when the user wants the work to stop.
     pub fn token(&self) -> &CancellationToken {
         &self.token
+    }
+
+    /// Calls `record` at the second signal instead of ending the process at once; whoever records should end soon.
+    pub fn on_second(&self, record: impl Fn(&'static str) + Send + Sync + 'static) {
+        let _ = self.last_words.set(Box::new(record));
     }
 
     /// How the process should end if it was interrupted.

@@ -202,7 +202,7 @@ pub fn trial(options: &engine::Options, plan: &Plan, mut unattended: Vec<String>
 /// What went wrong, one by one.
 fn problems(failure: Failure) -> anyhow::Error {
     let found: Problems = match failure {
-        Failure::Problems(problems) | Failure::Stale(problems) => problems,
+        Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => problems,
         Failure::Run { message, .. } => {
             let why = message.split_once(" failed: ").map_or(message.as_str(), |(_, why)| why);
             Problem::error(why.to_owned()).into()

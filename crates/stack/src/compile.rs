@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use slipway_problem::{Problem, Problems};
 
+use crate::check;
 use crate::digest::{self, Digests};
 use crate::discover::{self, Tree};
 use crate::error::Error;
@@ -151,6 +152,9 @@ pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
     if request.command == Command::Delete && selector.include_deps {
         warnings
             .push(Problem::warning("--include-deps on delete also removes what the selected releases need"));
+    }
+    if request.command == Command::Apply {
+        check::check_inputs(&stack, &inputs, &mut problems);
     }
     let digests = Digests::new();
     hash_all(&inputs, &digests);

@@ -292,16 +292,18 @@ fn failed(failure: Failure) -> NodeError {
         Failure::Problems(problems) | Failure::Stale(problems) => {
             NodeError::new(Class::Invalid, problems.to_string())
         }
+        Failure::Immutable(problems) => NodeError::new(Class::ImmutableField, problems.to_string()),
         Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
         Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
         Failure::Locked(message) => NodeError::new(Class::HelmBusy, message),
         Failure::Run { cause, message, .. } => {
             let class = match cause {
-                Cause::Timeout => Class::WaitTimeout,
+                // The record has one class for objects that do not become ready, in time or at all.
+                Cause::Timeout | Cause::NotReady => Class::WaitTimeout,
                 Cause::LockLost => Class::Conflict,
                 Cause::Cancelled => Class::Canceled,
                 Cause::Cluster(class) => class_of(class),
-                Cause::NotReady | Cause::Other => Class::Internal,
+                Cause::Other => Class::Internal,
             };
             NodeError::new(class, message)
         }

@@ -1,5 +1,6 @@
 //! A command from its flags to its end: lock, compile or resume, ask, run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use slipway_event::Events;
@@ -171,7 +172,12 @@ pub async fn launch<D: Deploy>(
                 return Ok(Ended::NothingToDo { releases: 0 });
             }
             confirm(&launch, &compiled.plan, compiled.plan.nodes.len(), &mut listener)?;
-            let stored = store.create(&mut compiled.plan, &launch.meta)?;
+            let meta = Meta {
+                git: git.head(&compiled.stack.tree.root),
+                kube: contexts(&compiled.plan),
+                ..launch.meta.clone()
+            };
+            let stored = store.create(&mut compiled.plan, &meta)?;
             (stored, From::Start, Some(compiled))
         }
     };
@@ -195,6 +201,11 @@ pub async fn launch<D: Deploy>(
     };
     let finished = run::run(session, deploy, events, cancel).await?;
     Ok(Ended::Ran { plan, finished: Box::new(finished) })
+}
+
+/// The context of each cluster of a plan.
+fn contexts(plan: &Plan) -> BTreeMap<String, Option<String>> {
+    plan.nodes.iter().map(|node| (node.cluster.name.clone(), node.cluster.context.clone())).collect()
 }
 
 /// What the command line says of limits counts more than any file.

@@ -7,6 +7,7 @@
 //!
 //! The crate applies nothing by itself: [`engine`] hands releases to the release engine.
 
+mod check;
 pub mod compile;
 pub mod deploy;
 pub mod digest;

@@ -5,13 +5,14 @@ use std::fmt;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use slipway_problem::Problem;
 
 use crate::compile;
 use crate::digest::Digests;
 use crate::error::Error;
 use crate::paths;
 use crate::plan::{Command, Node, Plan, Tool};
-use crate::record::{NodeState, RunState, Store, Stored, Summary};
+use crate::record::{NodeState, RunState, Store, Stored};
 use crate::run::From;
 use crate::sources::{Source, SourceKind};
 
@@ -137,7 +138,7 @@ fn changed(
 /// What the user asked to go on with.
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
-    /// This run, or the most recent one that did not succeed.
+    /// This run, or the most recent one unless it succeeded.
     pub run_id: Option<String>,
     /// Only what failed.
     pub rerun_failed: bool,
@@ -155,8 +156,22 @@ pub fn find(
     if let Some(run_id) = run_id {
         return Ok(run_id.to_owned());
     }
-    let unfinished = |summary: &Summary| summary.status != RunState::Succeeded;
-    store.latest(stack, profile, unfinished)?.ok_or_else(|| Error::invalid("ST053", "nothing to resume"))
+    let nothing = || Problem::error("nothing to resume").code("ST053");
+    let mut runs = store.runs_of(stack, profile);
+    let Some(newest) = runs.next().transpose()? else { return Err(nothing().into()) };
+    if newest.summary.status != RunState::Succeeded {
+        return Ok(newest.plan.run_id);
+    }
+    // An older run that failed was made up for, or is meant on purpose: then it is named.
+    let failed = runs.flatten().find(|run| run.summary.status != RunState::Succeeded);
+    let problem = match failed {
+        Some(run) => nothing().hint(format!(
+            "the most recent run, {}, succeeded; `--run-id {}` goes on with an earlier one",
+            newest.plan.run_id, run.plan.run_id
+        )),
+        None => nothing(),
+    };
+    Err(problem.into())
 }
 
 /// Reads a run to go on with; refuses if it does something else or its inputs changed. Gives nothing to

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -43,12 +43,35 @@ pub struct RunOptions {
     pub host: String,
     /// Attempts of each release in this invocation.
     pub retry: u32,
+    /// Ends the run at once.
+    pub abort: Abort,
+}
+
+/// Ends a run at once, with nothing but the record of its end: for whoever was told to stop a second time.
+#[derive(Clone, Debug, Default)]
+pub struct Abort {
+    token: CancellationToken,
+    signal: Arc<OnceLock<&'static str>>,
+}
+
+impl Abort {
+    /// Asks for the end; `signal` is the reason that is recorded.
+    pub fn trigger(&self, signal: &'static str) {
+        let _ = self.signal.set(signal);
+        self.token.cancel();
+    }
+
+    async fn asked(&self) -> &'static str {
+        self.token.cancelled().await;
+        self.signal.get().copied().unwrap_or_default()
+    }
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
         let (grace, retry_on) = (Duration::from_secs(30), BTreeSet::new());
-        Self { grace, retry_on, recover: true, pid: 0, host: String::new(), retry: 1 }
+        let abort = Abort::default();
+        Self { grace, retry_on, recover: true, pid: 0, host: String::new(), retry: 1, abort }
     }
 }
 
@@ -82,7 +105,7 @@ pub struct Session<'a> {
 #[derive(Debug)]
 pub struct Finished {
     pub summary: Summary,
-    /// Whether everything this invocation was to do is done.
+    /// Whether every release of the run is done, by this invocation or an earlier one.
     pub success: bool,
     pub canceled: bool,
     /// Why the record could not be kept, if it could not.
@@ -211,6 +234,17 @@ pub async fn run<D: Deploy>(
         tokio::select! {
             biased;
             report = &mut work => break report,
+            signal = options.abort.asked() => {
+                let event = RunEvent::new(EventType::RunInterrupted, None, 0).field("signal", signal);
+                // Nothing can be done about a record that cannot be written any more.
+                let _ = recorder.record(vec![event]);
+                let summary = recorder.lock().summary.clone();
+                let _ = store.write_summary(&recorder.path, &summary);
+                let _ = store.write_last_run(&plan, &summary);
+                let unwritable = recorder.lock().failure.clone();
+                let duration = began.elapsed();
+                return Ok(Finished { summary, success: false, canceled: true, unwritable, lost_lock, duration });
+            }
             () = tokio::time::sleep(HEARTBEAT) => {
                 if !lost_lock && !lock.beat(store.clock().now()) {
                     lost_lock = true;
@@ -245,7 +279,7 @@ pub async fn run<D: Deploy>(
         unwritable.get_or_insert(crate::discover::plain(&error));
     }
     Ok(Finished {
-        success: report.summary.is_success() && unwritable.is_none(),
+        success: summary.status == RunState::Succeeded && unwritable.is_none(),
         summary,
         canceled,
         unwritable,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_chart::UserValues;
 use slipway_problem::{Problem, Problems, nearest};
 use slipway_yaml::{Fields, Node, Reader};
 
@@ -461,7 +462,13 @@ fn wrong_set_key(key: &str) -> Option<String> {
         escaped = c == '\\' && !escaped;
     }
     let empty = key.is_empty() || key.starts_with('.') || key.ends_with('.') && !key.ends_with("\\.");
-    empty.then(|| format!("set key \"{key}\" has an empty part"))
+    if empty {
+        return Some(format!("set key \"{key}\" has an empty part"));
+    }
+    // What Helm's own grammar makes of it has the last word.
+    let probe = UserValues { set_json: vec![format!("{key}=null")], ..UserValues::default() };
+    let wrong = probe.build().is_err();
+    wrong.then(|| format!("set key \"{key}\" is not a path such as `a.b` or `list[0].name`"))
 }
 
 /// Up to three known names near a wrong one.

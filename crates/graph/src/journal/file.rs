@@ -1,8 +1,8 @@
 //! A journal in a file: one JSON value a line, appended and flushed to the disk.
 //!
-//! The first line is `{"slipway-journal":1,"graph":"sha256:…"}`, every other one a [`Record`]. A line
-//! counts once its line break is written. A crash can only damage the end: an unfinished or unreadable
-//! last line is cut off when the journal is opened, anything unreadable before it is an error.
+//! The first line is `{"slipway-journal":1,"graph":"sha256:…","sum":"…"}`, every other one a [`Record`] with
+//! a checksum. A line counts once its line break is written. A crash can only damage the end: an unfinished or
+//! unreadable last line is cut off when the journal is opened, anything unreadable before it is an error.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use slipway_problem::{Location, Problem};
 
+use super::line::Chain;
 use super::{Journal, JournalError, Record};
-use crate::Fingerprint;
+use crate::{Fingerprint, Id};
 
 const FORMAT: u64 = 1;
 /// How every journal begins; what begins otherwise is somebody else's file and is never cut.
@@ -28,6 +29,7 @@ pub struct FileJournal {
     path: PathBuf,
     /// Shared with a write under way, which goes on even if the run is dropped.
     inner: Arc<Mutex<Inner>>,
+    torn: Option<TornLine>,
 }
 
 #[derive(Debug)]
@@ -35,8 +37,18 @@ struct Inner {
     file: File,
     /// Where the last whole line ends. What lies beyond, if anything, is left of a failed write.
     end: u64,
+    chain: Chain,
     graph: Option<Fingerprint>,
     records: Vec<Record>,
+}
+
+/// The end of a journal that a crash left unfinished; it was cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornLine {
+    /// Where it stood.
+    pub at: Location,
+    /// How many bytes there were of it.
+    pub bytes: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -50,7 +62,9 @@ struct Header {
 struct Parsed {
     graph: Option<Fingerprint>,
     records: Vec<Record>,
+    chain: Chain,
     end: usize,
+    torn: Option<TornLine>,
 }
 
 /// The largest journal that is read: far beyond what the largest graph writes.
@@ -69,6 +83,7 @@ impl FileJournal {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path).map_err(failed("open"))?;
+        keep_private(&file).map_err(failed("protect"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(JournalError::Locked { path }),
@@ -79,15 +94,15 @@ impl FileJournal {
             return Err(failed("use")(io::Error::new(io::ErrorKind::InvalidInput, message)));
         }
         let bytes = slipway_problem::read_stream(&file, LARGEST).map_err(failed("read"))?;
-        let Parsed { graph, records, end } = parse(&path, &bytes)?;
+        let Parsed { graph, records, chain, end, torn } = parse(&path, &bytes)?;
         if end < bytes.len() {
             file.set_len(end as u64).and_then(|()| file.sync_all()).map_err(failed("repair"))?;
         }
         if bytes.is_empty() {
             sync_directory(&path).map_err(failed("create"))?;
         }
-        let inner = Inner { file, end: end as u64, graph, records };
-        Ok(Self { path, inner: Arc::new(Mutex::new(inner)) })
+        let inner = Inner { file, end: end as u64, chain, graph, records };
+        Ok(Self { path, inner: Arc::new(Mutex::new(inner)), torn })
     }
 
     /// Reads a journal without opening it for writing, whoever else is using it: what it is bound to and
@@ -115,6 +130,30 @@ impl FileJournal {
     /// Everything recorded so far.
     pub fn records(&self) -> Vec<Record> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
+    }
+
+    /// The unfinished line that was cut off when the journal was opened.
+    pub fn torn(&self) -> Option<&TornLine> {
+        self.torn.as_ref()
+    }
+
+    /// Nodes that were running when the earlier run died, in the order they started. Nobody knows how far they
+    /// got, and they run again.
+    pub fn interrupted(&self) -> Vec<Id> {
+        let mut open: Vec<Id> = Vec::new();
+        for record in &self.inner.lock().unwrap_or_else(PoisonError::into_inner).records {
+            open.retain(|id| id != record.id());
+            if let Record::Started { id, .. } = record {
+                open.push(id.clone());
+            }
+        }
+        open
+    }
+
+    /// Another handle of the file. The journal stays locked as long as anybody has one: a process that inherits it
+    /// and outlives this one keeps the next run waiting.
+    pub fn handle(&self) -> io::Result<File> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).file.try_clone()
     }
 
     /// Runs blocking work on the file where it holds nobody up.
@@ -160,8 +199,10 @@ impl Journal for FileJournal {
         self.blocking("start", move |inner| {
             let header = Header { format: FORMAT, graph: Some(graph.clone()) };
             let mut line = serde_json::to_vec(&header)?;
-            line.push(b'\n');
+            let mut chain = Chain::default();
+            chain.seal(&mut line);
             inner.write(&line)?;
+            inner.chain = chain;
             inner.graph = Some(graph);
             Ok(Vec::new())
         })
@@ -172,11 +213,15 @@ impl Journal for FileJournal {
         let records = records.to_vec();
         self.blocking("write to", move |inner| {
             let mut lines = Vec::new();
+            // A failed write leaves the chain where it was: its lines are cut off.
+            let mut chain = inner.chain.clone();
             for record in &records {
-                serde_json::to_writer(&mut lines, record)?;
-                lines.push(b'\n');
+                let mut line = serde_json::to_vec(record)?;
+                chain.seal(&mut line);
+                lines.extend(line);
             }
             inner.write(&lines)?;
+            inner.chain = chain;
             inner.records.extend(records);
             Ok(())
         })
@@ -185,47 +230,115 @@ impl Journal for FileJournal {
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Parsed, JournalError> {
-    let mut parsed = Parsed { graph: None, records: Vec::new(), end: 0 };
+    let mut parsed = Parsed { graph: None, records: Vec::new(), chain: Chain::default(), end: 0, torn: None };
     let mut rest = bytes;
     let mut number = 0;
     while let Some(length) = rest.iter().position(|&byte| byte == b'\n') {
         let (line, after) = (&rest[..length], &rest[length + 1..]);
         number += 1;
-        let read = if number == 1 {
-            match serde_json::from_slice::<Header>(line) {
-                Ok(header) if header.format != FORMAT => {
-                    let path = path.to_owned();
-                    return Err(JournalError::Version { path, found: header.format, supported: FORMAT });
-                }
-                Ok(header) => {
-                    parsed.graph = header.graph;
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            }
-        } else {
-            serde_json::from_slice(line).map(|record| parsed.records.push(record))
+        let mut chain = parsed.chain.clone();
+        let read =
+            if number == 1 { read_header(path, line, &mut parsed)? } else { read_record(line, &mut parsed) };
+        let damage = match read {
+            Err(error) => Some(Damage::Unreadable { column: error.column() as u32 }),
+            Ok(()) if chain.check(line) => None,
+            Ok(()) => Some(Damage::Checksum),
         };
-        match read {
-            Ok(()) => parsed.end = bytes.len() - after.len(),
-            Err(_) if after.is_empty() && number > 1 => break,
-            Err(error) => return Err(damaged(path, number, error.column() as u32)),
+        match damage {
+            None => {
+                parsed.chain = chain;
+                parsed.end = bytes.len() - after.len();
+            }
+            Some(damage) if after.is_empty() && number > 1 => {
+                if matches!(damage, Damage::Checksum) {
+                    parsed.records.pop();
+                }
+                number -= 1;
+                break;
+            }
+            Some(damage) => return Err(damaged(path, number, damage)),
         }
         rest = after;
     }
     let torn_header = rest.starts_with(HEADER_START) || HEADER_START.starts_with(rest);
     if number == 0 && !torn_header {
-        return Err(damaged(path, 1, 1));
+        return Err(damaged(path, 1, Damage::Unreadable { column: 1 }));
+    }
+    if !rest.is_empty() {
+        let at = Location { line: number + 1, ..Location::file(path.display().to_string()) };
+        parsed.torn = Some(TornLine { at, bytes: rest.len() });
     }
     Ok(parsed)
 }
 
-fn damaged(path: &Path, line: u32, column: u32) -> JournalError {
-    let at = Location::new(path.display().to_string(), line, column);
-    let message =
-        if line == 1 { "this is not a journal" } else { "the journal is damaged: this is not a record" };
+fn read_header(
+    path: &Path,
+    line: &[u8],
+    parsed: &mut Parsed,
+) -> Result<Result<(), serde_json::Error>, JournalError> {
+    match serde_json::from_slice::<Header>(line) {
+        Ok(header) if header.format != FORMAT => {
+            Err(JournalError::Version { path: path.to_owned(), found: header.format, supported: FORMAT })
+        }
+        Ok(header) => {
+            parsed.graph = header.graph;
+            Ok(Ok(()))
+        }
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+fn read_record(line: &[u8], parsed: &mut Parsed) -> Result<(), serde_json::Error> {
+    parsed.records.push(serde_json::from_slice(line)?);
+    Ok(())
+}
+
+/// The way a line is wrong.
+#[derive(Clone, Copy)]
+enum Damage {
+    Unreadable { column: u32 },
+    Checksum,
+}
+
+fn damaged(path: &Path, line: u32, damage: Damage) -> JournalError {
+    let file = path.display().to_string();
+    let (at, message) = match damage {
+        Damage::Unreadable { column } if line == 1 => {
+            (Location::new(file, line, column), "this is not a journal")
+        }
+        Damage::Unreadable { column } => {
+            (Location::new(file, line, column), "the journal is damaged: this is not a record")
+        }
+        Damage::Checksum => {
+            let at = Location { line, ..Location::file(file) };
+            (
+                at,
+                "the journal is damaged: this line does not match its checksum, or a line before it is missing",
+            )
+        }
+    };
     let hint = "records from here on cannot be trusted; start a new run, or restore the file from a copy";
     JournalError::Corrupt(Box::new(Problem::error(message).at(at).hint(hint)))
+}
+
+/// A journal is its owner's alone, whoever created the file.
+#[cfg(unix)]
+fn keep_private(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = file.metadata()?.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    match file.set_permissions(std::fs::Permissions::from_mode(mode & 0o700)) {
+        // Somebody else's file is somebody else's to protect.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(not(unix))]
+fn keep_private(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Makes the name of a new file survive a crash.

@@ -1,6 +1,7 @@
 //! What makes a run resumable: a durable record before and after everything it does.
 
 mod file;
+mod line;
 mod memory;
 
 use std::io;
@@ -14,7 +15,7 @@ use slipway_problem::Problem;
 use crate::run::ErrorClass;
 use crate::{Fingerprint, Id};
 
-pub use file::FileJournal;
+pub use file::{FileJournal, TornLine};
 pub use memory::{MemoryJournal, NoJournal};
 
 /// One line of a journal: that an attempt at a node started, or how it ended.

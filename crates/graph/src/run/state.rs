@@ -135,7 +135,7 @@ impl<'a, E: Classify> State<'a, E> {
 
     /// Takes over what earlier runs did and finds the nodes that may start.
     pub(super) fn replay(&mut self, history: Vec<Record>) -> Result<(), JournalError> {
-        let mut done = vec![false; self.nodes.len()];
+        let mut done: Vec<Option<Outcome<E>>> = self.nodes.iter().map(|_| None).collect();
         for record in history {
             let Some(position) = self.shape.find(record.id()) else {
                 return Err(JournalError::UnknownNode { id: record.id().clone() });
@@ -145,24 +145,26 @@ impl<'a, E: Classify> State<'a, E> {
             node.interrupted = matches!(record, Record::Started { .. });
             match record {
                 Record::Succeeded { output, .. } => {
-                    done[position as usize] = true;
+                    done[position as usize] = Some(Outcome::Resumed);
                     // Recorded twice after a failed write: the same output.
                     let _ = self.outputs[position as usize].set(output);
                 }
-                Record::Skipped { .. } => done[position as usize] = true,
+                // Nothing was done then, so nothing was taken over.
+                Record::Skipped { reason, .. } => done[position as usize] = Some(Outcome::Skipped { reason }),
                 Record::Started { .. } | Record::Failed { .. } | Record::Cancelled { .. } => {}
             }
         }
-        let resumed = done.iter().filter(|&&done| done).count();
+        let resumed = done.iter().filter(|done| matches!(done, Some(Outcome::Resumed))).count();
         (self.observer)(RunEvent::RunStarted { nodes: self.nodes.len(), resumed });
-        for position in (0..done.len() as u32).filter(|&position| done[position as usize]) {
-            self.end(position, Outcome::Resumed);
+        for (position, outcome) in (0..).zip(done) {
+            let Some(outcome) = outcome else { continue };
+            self.end(position, outcome);
             for &dependent in self.shape.dependents.of(position) {
                 self.nodes[dependent as usize].missing -= 1;
             }
         }
         match self.policy.schedule {
-            Schedule::Eager => (0..done.len() as u32).for_each(|position| self.ready(position)),
+            Schedule::Eager => (0..self.nodes.len() as u32).for_each(|position| self.ready(position)),
             Schedule::ByWave => {
                 self.ready_wave();
                 self.advance();

@@ -60,7 +60,7 @@ fn journal() -> (TempDir, std::path::PathBuf, Vec<u8>) {
 #[test]
 fn the_file_is_lines_of_json() {
     let (_directory, path, bytes) = journal();
-    let text = String::from_utf8(bytes).expect("text");
+    let text = plain(&String::from_utf8(bytes).expect("text"));
     let expected = format!(
         r#"{{"slipway-journal":1,"graph":"{}"}}
 {{"is":"started","id":"a","attempt":1}}
@@ -83,6 +83,74 @@ fn the_file_is_lines_of_json() {
     }
 }
 
+/// A journal as earlier versions wrote it: without checksums.
+fn plain(text: &str) -> String {
+    let bare = |line: &str| line.split(",\"sum\":\"").next().expect("text").to_owned();
+    text.lines()
+        .map(|line| if line.contains("\"sum\"") { bare(line) + "}\n" } else { format!("{line}\n") })
+        .collect()
+}
+
+#[test]
+fn every_line_has_a_checksum_that_continues_the_one_before() {
+    let (_directory, path, bytes) = journal();
+    let text = String::from_utf8(bytes).expect("text");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.iter().all(|line| line.contains(",\"sum\":\"")), "{text}");
+    let shown = path.display().to_string();
+    let without = |at: usize| [&lines[..at], &lines[at + 1..]].concat().join("\n") + "\n";
+    let swapped = [&lines[..2], &[lines[3], lines[2]], &lines[4..]].concat().join("\n") + "\n";
+    for (content, line) in [
+        (text.replacen("\"attempt\":1", "\"attempt\":6", 1), 2),
+        (text.replacen("line\\nbreak", "line\\nbreaK", 1), 3),
+        (without(4), 5),
+        (swapped, 3),
+    ] {
+        fs::write(&path, &content).expect("written");
+        let error = FileJournal::open(&path).expect_err("refused").to_string();
+        assert!(error.starts_with(&format!("{shown}:{line}: the journal is damaged")), "{error}");
+        assert_eq!(fs::read_to_string(&path).expect("readable"), content, "left alone");
+    }
+}
+
+#[test]
+fn a_last_line_with_a_wrong_checksum_is_torn() {
+    let (_directory, path, bytes) = journal();
+    let text = String::from_utf8(bytes).expect("text");
+    fs::write(&path, text.replacen("\"attempt\":5", "\"attempt\":6", 1)).expect("written");
+    let journal = FileJournal::open(&path).expect("repaired");
+    assert_eq!(journal.records(), some_records()[..6]);
+    let torn = journal.torn().expect("said");
+    assert_eq!((torn.at.line, torn.bytes), (8, text.lines().last().expect("lines").len() + 1));
+}
+
+#[test]
+fn journals_without_checksums_are_read_and_continued() {
+    let (_directory, path, bytes) = journal();
+    fs::write(&path, plain(&String::from_utf8(bytes).expect("text"))).expect("written");
+    let mut journal = FileJournal::open(&path).expect("an old journal");
+    assert_eq!((journal.records(), journal.torn()), (some_records(), None));
+    virtual_time(journal.append(&some_records()[..2])).expect("written");
+    drop(journal);
+    assert_eq!(FileJournal::open(&path).expect("mixed").records().len(), 9);
+    let text = fs::read_to_string(&path).expect("readable");
+    assert_eq!(text.matches("\"sum\"").count(), 2);
+    fs::write(&path, text.replacen("\"attempt\":1,\"sum\"", "\"attempt\":3,\"sum\"", 1)).expect("written");
+    assert!(matches!(FileJournal::open(&path), Err(JournalError::Corrupt(_))));
+}
+
+#[test]
+fn nodes_that_were_running_are_known() {
+    let (_directory, path, _) = journal();
+    let mut journal = FileJournal::open(&path).expect("free");
+    assert!(journal.interrupted().is_empty());
+    let started = |id: &str, attempt| Record::Started { id: id.into(), attempt };
+    let done = Record::Succeeded { id: "b".into(), attempt: 1, output: json!(null) };
+    virtual_time(journal.append(&[started("c", 1), started("b", 1), started("a", 6), done]))
+        .expect("written");
+    assert_eq!(journal.interrupted(), ["c", "a"]);
+}
+
 #[test]
 fn any_torn_end_is_cut_off() {
     let (_directory, path, bytes) = journal();
@@ -94,6 +162,7 @@ fn any_torn_end_is_cut_off() {
         assert_eq!(FileJournal::read(&path).expect("readable").1, some_records()[..count], "{length}");
         let journal = FileJournal::open(&path).expect("repaired");
         assert_eq!(journal.records(), some_records()[..count], "{length}");
+        assert_eq!(journal.torn().map_or(0, |torn| torn.bytes), length - whole, "{length}");
         assert_eq!(fs::metadata(&path).expect("there").len(), whole as u64, "{length}");
     }
     // A whole last line of zeros is torn too: the length reached the disk, the content did not.

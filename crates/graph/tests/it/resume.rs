@@ -167,3 +167,22 @@ fn a_failed_node_gets_its_full_budget_again() {
         assert_eq!((report.nodes[0].attempts, report.is_success()), (attempts, success));
     }
 }
+
+#[test]
+fn what_was_skipped_is_still_skipped_when_a_run_goes_on() {
+    let graph = parse("a:\nb: a\nc: b");
+    let mut journal = MemoryJournal::new();
+    let worker = graph.worker(|cx| async move {
+        match *cx.value() {
+            "a" => Ok(Done::skipped("nothing to do")),
+            "c" if cx.attempt() == 1 => Err(Oops(ErrorClass::Permanent, None)),
+            _ => Ok(Done::OK),
+        }
+    });
+    for expected in [["skipped", "succeeded", "failed"], ["skipped", "resumed", "succeeded"]] {
+        let run = Run::new(&graph, &worker).journal(&mut journal, "").run();
+        let report = virtual_time(run).expect("its own journal");
+        let outcomes: Vec<_> = report.nodes.iter().map(|node| node.outcome.name()).collect();
+        assert_eq!(outcomes, expected);
+    }
+}

@@ -178,14 +178,18 @@ async fn look(cluster: &Cluster, request: &Request, events: &Events) -> Result<P
     let problems = match &planned {
         Ok(plan) if is_idle(plan) => return planned,
         Ok(_) => Problems::new(),
-        Err(Failure::Problems(problems)) => problems.clone(),
+        Err(Failure::Problems(problems) | Failure::Immutable(problems)) => problems.clone(),
         Err(_) => return planned,
     };
     let missing = rights::missing(cluster, request).await;
     if missing.is_empty() {
         return planned;
     }
-    Err(Failure::Problems(problems.into_iter().chain(missing).collect()))
+    let all = problems.into_iter().chain(missing).collect();
+    Err(match planned {
+        Err(Failure::Immutable(_)) => Failure::Immutable(all),
+        _ => Failure::Problems(all),
+    })
 }
 
 /// Whether a plan leaves everything as it is, the history too.

@@ -8,7 +8,7 @@ use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems, Severity};
 
 use super::intent::Intent;
-use super::look::{Look, uid};
+use super::look::{Look, Looked, uid};
 use super::scopes::{Namespaces, Scopes};
 use super::{Plan, Request, Situation};
 use crate::decide::Decision;
@@ -66,7 +66,7 @@ pub(super) async fn compile(
 
     let look =
         Look { cluster, scopes: &scopes, namespaces: &namespaces, previous: &previous, request, moment };
-    let (mut items, mut facts) =
+    let Looked { mut items, mut facts, immutable } =
         look.deployables(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings).await?;
     let live_uids: HashSet<String> = facts.iter().filter_map(|fact| uid(fact.live.as_ref()?)).collect();
     let deployed: HashSet<ObjectId> = items.iter().map(|item| item.resource.id.clone()).collect();
@@ -94,7 +94,7 @@ pub(super) async fn compile(
         track_hooks: options.track_hooks,
     });
     let Some(built) = problems.take(built).filter(|_| problems.is_empty()) else {
-        return Err(Failure::Problems(problems));
+        return Err(if immutable { Failure::Immutable(problems) } else { Failure::Problems(problems) });
     };
     warnings.extend(built.warnings);
     Ok(Plan {

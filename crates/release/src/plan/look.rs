@@ -55,6 +55,15 @@ struct Asked {
     repair: Option<Repair>,
 }
 
+/// Every object of a release, looked at.
+pub(super) struct Looked {
+    pub(super) items: Vec<Deployed>,
+    /// One for each of `items`.
+    pub(super) facts: Vec<Facts>,
+    /// Whether an object was refused because of a field that cannot change.
+    pub(super) immutable: bool,
+}
+
 impl Look<'_> {
     /// Observes every object and decides what becomes of it; all refusals are told at once.
     pub(super) async fn deployables(
@@ -64,7 +73,7 @@ impl Look<'_> {
         previous_failed: bool,
         problems: &mut Problems,
         warnings: &mut Problems,
-    ) -> Result<(Vec<Deployed>, Vec<Facts>), Failure> {
+    ) -> Result<Looked, Failure> {
         let namespace = &self.request.namespace;
         let places: Vec<At> =
             wanted.iter().map(|(resource, _)| self.scopes.at(resource, namespace)).collect();
@@ -93,6 +102,7 @@ impl Look<'_> {
             futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
 
         let (mut items, mut facts) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
+        let mut immutable = false;
         let rows = wanted.into_iter().zip(lives).zip(places).zip(asked).zip(left_alone);
         for (((((resource, stages), live), at), asked), left_alone) in rows {
             let (Asked { dry_run, after, repair }, fresher) = asked;
@@ -108,6 +118,7 @@ impl Look<'_> {
             let decision = match decide::decide(&resource.settings, &observed) {
                 Ok(decision) => decision,
                 Err(refusal) => {
+                    immutable |= matches!(refusal, Refusal::Immutable(_));
                     problems.push(refused(&resource, &refusal));
                     continue;
                 }
@@ -123,7 +134,7 @@ impl Look<'_> {
             items.push(Deployed { visits, exists: live.is_some(), resource });
             facts.push(Facts { at, live, after, repair, left_alone });
         }
-        Ok((items, facts))
+        Ok(Looked { items, facts, immutable })
     }
 
     /// Reads objects; kinds nobody serves and namespaces that are not there have none.

@@ -205,7 +205,7 @@ fn status_word(status: NodeStatus) -> String {
         NodeStatus::Skipped => paint(DIM, "skipped"),
         NodeStatus::Blocked => paint(WARNING, "blocked"),
         NodeStatus::Cancelled => paint(WARNING, "cancelled"),
-        NodeStatus::Resumed => paint(DIM, "resumed"),
+        NodeStatus::Resumed => paint(DIM, "already done"),
         NodeStatus::NotStarted => paint(DIM, "not started"),
     }
 }
@@ -213,7 +213,7 @@ fn status_word(status: NodeStatus) -> String {
 fn summary(totals: &Totals) -> String {
     let counts = [
         (totals.succeeded, "succeeded"),
-        (totals.resumed, "resumed"),
+        (totals.resumed, "already done"),
         (totals.skipped, "skipped"),
         (totals.failed, "failed"),
         (totals.blocked, "blocked"),

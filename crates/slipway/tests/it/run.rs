@@ -130,7 +130,7 @@ fn a_killed_run_goes_on_where_it_stopped() {
     place.write("go", "");
     let ran = place.run(&args);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.err.contains("resumed first"), "{}", ran.err);
+    assert!(ran.err.contains("already done first"), "{}", ran.err);
     let first = std::fs::read_to_string(place.path().join("first.txt")).unwrap();
     assert_eq!(first, "x\n", "what was done is not done again");
     assert!(place.path().join("last.txt").exists());
@@ -156,4 +156,88 @@ nodes:
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("failed slow: timed out"), "{}", ran.err);
     assert!(ran.err.contains("retry flaky") && ran.err.contains("ok flaky"), "{}", ran.err);
+}
+
+/// Whether a process is there and more than a dead entry that nobody has collected.
+#[cfg(target_os = "linux")]
+fn lives(pid: &str) -> bool {
+    let about = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    about.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+/// Waits until a process is gone.
+#[cfg(target_os = "linux")]
+fn is_gone(pid: &str) {
+    for _ in 0..1000 {
+        if !lives(pid) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("process {pid} is still there");
+}
+
+/// A command whose child would run for an hour; the child's id is in `pid`.
+#[cfg(target_os = "linux")]
+const ENDLESS: &str = "\
+nodes:
+  first: {run: 'true'}
+  long: {needs: [first], run: 'sleep 3600 & echo $! > pid; echo started; wait'}
+";
+
+#[test]
+#[cfg(target_os = "linux")]
+fn commands_die_with_a_killed_run_and_are_named_by_the_next_one() {
+    let place = Place::new();
+    place.write("g.yaml", ENDLESS);
+    let args = ["graph", "g.yaml", "--run", "--journal", "run.journal"];
+    let mut run = Started::new(&place, &args);
+    run.says("started");
+    let pid = std::fs::read_to_string(place.path().join("pid")).unwrap();
+    run.signal("KILL");
+    assert_eq!(run.code(), None);
+
+    // The next run waits for the journal, which the dying commands hold.
+    let mut again = Started::new(&place, &args);
+    again.says("an earlier run died while this node ran: `long`");
+    again.says("started");
+    assert!(!lives(pid.trim()), "the command never runs twice at once");
+    let second = std::fs::read_to_string(place.path().join("pid")).unwrap();
+    assert_ne!(second, pid);
+    again.signal("INT");
+    again.says("stopping");
+    again.signal("INT");
+    assert_eq!(again.code(), Some(130));
+    is_gone(second.trim());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_timed_out_leaves_nothing_running() {
+    let place = Place::new();
+    place.write("g.yaml", ENDLESS.replace("needs: [first],", "timeout: 3s,"));
+    let ran = place.run(&["graph", "g.yaml", "--run"]);
+    assert!(ran.err.contains("failed long: timed out"), "{}", ran.err);
+    is_gone(std::fs::read_to_string(place.path().join("pid")).unwrap().trim());
+}
+
+#[test]
+fn a_torn_line_of_a_journal_is_dropped_and_said() {
+    let place = Place::new();
+    place.write("g.yaml", "nodes: {a: {run: 'true'}, b: {run: 'true', needs: [a]}}\n");
+    let args = ["graph", "g.yaml", "--run", "--journal", "run.journal"];
+    place.run(&args).ok();
+    let whole = std::fs::read_to_string(place.path().join("run.journal")).unwrap();
+    place.write("run.journal", &whole[..whole.len() - 9]);
+    let ran = place.run(&args);
+    assert!(ran.err.contains("the last line of the journal was cut short"), "{}", ran.err);
+    assert!(ran.err.contains("--> run.journal:5"), "{}", ran.err);
+    assert!(ran.err.contains("died while this node ran: `b`"), "{}", ran.err);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+
+    place.write("run.journal", whole.replacen("\"attempt\":1", "\"attempt\":7", 1));
+    let ran = place.run(&args);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("the journal is damaged"), "{}", ran.err);
+    assert!(ran.err.contains("run.journal:2"), "{}", ran.err);
 }

@@ -180,3 +180,38 @@ fn an_unreadable_directory_is_named() {
     assert!(text.contains("hint: fix its permissions"), "{text}");
     assert_eq!(output.status.code(), Some(10));
 }
+
+#[test]
+fn counts_that_mean_nothing_at_zero_are_usage_errors() {
+    let place = shop();
+    for args in [
+        ["stack", "apply", "--concurrency", "0"],
+        ["stack", "apply", "--concurrency-per-cluster", "0"],
+        ["stack", "apply", "--retry", "0"],
+        ["stack", "delete", "--concurrency", "-1"],
+        ["stack", "runs", "--limit", "0"],
+        ["graph", "g.yaml", "--run", "--concurrency=0"],
+    ] {
+        let ran = place.run(&args);
+        assert_eq!(ran.code, Some(64), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_damaged_run_is_told_by_every_command_that_meets_it() {
+    let place = shop();
+    let run = "2026-11-16T01-02-03Z_0123456";
+    place.write(&format!(".slipway/stack/runs/{run}/plan.json"), "{\"apiVersion\":");
+    let at = format!("runs/{run}/plan.json:1:14");
+    for (args, code) in [
+        (["stack", "apply", "--resume"].as_slice(), 10),
+        (&["stack", "status"], 10),
+        (&["stack", "status", "--run-id", run], 10),
+        (&["stack", "runs"], 0),
+    ] {
+        let ran = place.run(args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(&at) && ran.err.contains("is damaged: it ends too early"), "{}", ran.err);
+        assert!(ran.err.contains("start a new run"), "{}", ran.err);
+    }
+}

@@ -42,9 +42,30 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Creates a directory and those above it, for the owner alone.
+/// Creates a directory and those above it, for the owner alone. One that others may open is closed to them.
 pub(crate) fn directories(path: &Path) -> io::Result<()> {
-    builder().recursive(true).create(path)
+    builder().recursive(true).create(path)?;
+    close(path)
+}
+
+/// Takes everybody else's rights to a directory of ours away.
+#[cfg(unix)]
+fn close(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    match fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700)) {
+        // Somebody else's directory is somebody else's to close.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        closed => closed,
+    }
+}
+
+#[cfg(not(unix))]
+fn close(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Creates a directory that must not exist.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slipway_event::Clock;
+use slipway_problem::{Location, Problem};
 
 use super::event::RunEvent;
 use super::files;
@@ -55,6 +56,14 @@ pub struct Replayed {
 
 /// Reads a log. Whatever is wrong with its last line is torn off; anything wrong before it is an error.
 pub(crate) fn read(path: &Path) -> Result<Replayed, Error> {
+    match inspect(path)? {
+        (replayed, None) => Ok(replayed),
+        (_, Some(damage)) => Err(damage.into()),
+    }
+}
+
+/// Reads a log as far as it can be trusted; gives also what is wrong with the line that ends it early.
+pub(crate) fn inspect(path: &Path) -> Result<(Replayed, Option<Problem>), Error> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -63,6 +72,7 @@ pub(crate) fn read(path: &Path) -> Result<Replayed, Error> {
     let mut replayed = Replayed::default();
     let mut rest = bytes.as_slice();
     let mut number = 0;
+    let mut damage = None;
     let mut last_digest: Option<String> = None;
     while let Some(length) = rest.iter().position(|byte| *byte == b'\n') {
         let (line, after) = (&rest[..length], &rest[length + 1..]);
@@ -76,13 +86,21 @@ pub(crate) fn read(path: &Path) -> Result<Replayed, Error> {
                 replayed.events.push(event);
             }
             None if after.is_empty() => break,
-            None => return Err(Error::invalid("ST054", format!("events.jsonl:{number}: corrupt"))),
+            None => {
+                let at = Location { line: number, ..Location::file(path.to_string_lossy()) };
+                let hint = "nothing from this line on can be trusted; restore the file from a copy, or start a new run: \
+                            what is deployed already stays as it is";
+                damage = Some(Problem::error("corrupt").code("ST054").at(at).hint(hint));
+                break;
+            }
         }
         rest = after;
     }
     replayed.end = (bytes.len() - rest.len()) as u64;
-    replayed.torn = rest.to_vec();
-    Ok(replayed)
+    if damage.is_none() {
+        replayed.torn = rest.to_vec();
+    }
+    Ok((replayed, damage))
 }
 
 /// Reads a log to go on with it: torn bytes are put aside and cut off.

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_event::{Clock, RunId};
+use slipway_problem::{Location, Problem, Problems};
 
 use super::event::RunEvent;
 use super::files;
@@ -138,6 +139,7 @@ impl Store {
     }
 
     fn prepare(&self) -> Result<(), Error> {
+        files::directories(&self.directory).map_err(Error::io("create", &self.directory))?;
         files::directories(&self.runs_directory()).map_err(Error::io("create", self.runs_directory()))?;
         let above = self.directory.parent().unwrap_or(&self.directory);
         files::ignore(above).map_err(Error::io("write", above))
@@ -220,6 +222,18 @@ impl Store {
 
     /// Reads a run's plan and checks it against its hash.
     pub fn plan(&self, run_id: &str) -> Result<Plan, Error> {
+        let plan = self.read_plan(run_id)?;
+        if plan.hash() != plan.plan_hash || plan.run_id != run_id {
+            let at = Location::file(self.run_path(run_id).join("plan.json").to_string_lossy());
+            let problem = Problem::error("plan.json does not match its planHash").code("ST056").at(at);
+            let hint = "it was changed after the run began; restore it from a copy, or start a new run";
+            return Err(problem.hint(hint).into());
+        }
+        Ok(plan)
+    }
+
+    /// Reads a run's plan, be it what was written or not.
+    fn read_plan(&self, run_id: &str) -> Result<Plan, Error> {
         if run_id.parse::<RunId>().is_err() {
             return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
         }
@@ -231,12 +245,49 @@ impl Store {
             }
             Err(error) => return Err(Error::io("read", path)(error)),
         };
-        let wrong = || Error::invalid("ST056", "plan.json does not match its planHash");
-        let plan: Plan = serde_json::from_slice(&text).map_err(|_| wrong())?;
-        if plan.hash() != plan.plan_hash || plan.run_id != run_id {
-            return Err(wrong());
+        serde_json::from_slice(&text).map_err(|error| {
+            let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+            let at = Location::new(path.to_string_lossy(), place(error.line()), place(error.column()));
+            let what = match error.classify() {
+                serde_json::error::Category::Eof => "it ends too early",
+                serde_json::error::Category::Data => "a field is missing or is not what it should be",
+                _ => "this is not JSON",
+            };
+            let message = format!("the plan of run {run_id} is damaged: {what}");
+            let hint = "restore the file from a copy, or start a new run: what is deployed already stays as it is; \
+                        `--run-id` goes on with another run";
+            Problem::error(message).code("ST056").at(at).hint(hint).into()
+        })
+    }
+
+    /// Everything that is wrong with the plans of runs, newest first.
+    pub fn damaged(&self) -> Problems {
+        let mut problems = Problems::new();
+        for name in self.names().iter().filter(|name| self.is_planned(name)) {
+            if let Err(Error::Invalid(found)) = self.plan(name) {
+                found.into_iter().for_each(|problem| problems.push(problem));
+            }
         }
-        Ok(plan)
+        problems
+    }
+
+    /// Whether a run came as far as to have a plan.
+    fn is_planned(&self, run_id: &str) -> bool {
+        self.run_path(run_id).join("plan.json").exists()
+    }
+
+    /// The id of the newest run.
+    pub fn newest(&self) -> Option<String> {
+        self.names().into_iter().find(|name| self.is_planned(name))
+    }
+
+    /// Reads a run as far as it can be read: up to the line of its log that is damaged, and what is wrong there.
+    pub fn inspect(&self, run_id: &str) -> Result<(Stored, Option<Problem>), Error> {
+        let plan = self.plan(run_id)?;
+        let path = self.run_path(run_id);
+        let (Replayed { events, .. }, damage) = log::inspect(&path.join("events.jsonl"))?;
+        let summary = Summary::rebuild(&plan, &events);
+        Ok((Stored { path, plan, events, summary }, damage))
     }
 
     /// Reads a run without touching it.
@@ -270,25 +321,20 @@ impl Store {
         Log::new(&path, &stored.plan.run_id, Arc::clone(&self.clock), disk, &stored.events)
     }
 
-    /// The most recent run of a stack and profile that `wanted` accepts.
-    pub fn latest(
-        &self,
-        stack: &str,
-        profile: Option<&str>,
-        wanted: impl Fn(&Summary) -> bool,
-    ) -> Result<Option<String>, Error> {
-        for name in self.names() {
-            // A run that cannot be read is not one to go on with unless it is named.
-            let Ok(plan) = self.plan(&name) else { continue };
-            if plan.stack_name != stack || plan.profile.as_deref() != profile {
-                continue;
+    /// The runs of a stack and profile, newest first. One that cannot be read is an error where it may be one of
+    /// theirs: passing it over would go on with an older run than the user means.
+    pub fn runs_of<'s>(
+        &'s self,
+        stack: &'s str,
+        profile: Option<&'s str>,
+    ) -> impl Iterator<Item = Result<Stored, Error>> + 's {
+        self.names().into_iter().filter(|name| self.is_planned(name)).filter_map(move |name| {
+            let other = |plan: &Plan| plan.stack_name != stack || plan.profile.as_deref() != profile;
+            if self.read_plan(&name).is_ok_and(|plan| other(&plan)) {
+                return None;
             }
-            let events = log::read(&self.run_path(&name).join("events.jsonl"))?.events;
-            if wanted(&Summary::rebuild(&plan, &events)) {
-                return Ok(Some(name));
-            }
-        }
-        Ok(None)
+            Some(self.open(&name))
+        })
     }
 
     /// The newest runs first. A run that ended without saying so and is not `alive` was interrupted.

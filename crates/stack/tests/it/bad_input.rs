@@ -101,3 +101,64 @@ fn hostile_files_end_in_errors() {
     let bare = Place::new(&[("stack.yaml", "")]);
     assert!(bare.compile().plan.nodes.is_empty(), "a stack without releases is a stack");
 }
+
+#[test]
+fn everything_a_plan_can_know_of_its_inputs_is_checked() {
+    let place = Place::new(&[
+        (
+            "stack.yaml",
+            "name: s\nreleases:\n\
+             - {name: bare, chart: ./bare}\n\
+             - {name: again, chart: ./bare}\n\
+             - {name: file, chart: ./notes.txt}\n\
+             - {name: torn, chart: ./torn.tgz}\n\
+             - {name: lib, chart: ./lib}\n\
+             - {name: wrong, chart: ./wrong}\n\
+             - {name: values, chart: ./good, values: [bad.yaml, list.yaml]}\n\
+             - {name: empty, chart: ./empty}\n\
+             - {name: maps, chart: ./maps}\n\
+             - {name: good, chart: ./good, values: [fine.yaml], set: {\"a.b[0].c\": 1, \"x\\\\.y\": 2}}\n",
+        ),
+        ("bare/values.yaml", "x: 1\n"),
+        ("bare/templates/map.yaml", "kind: ConfigMap\n"),
+        ("notes.txt", "not a chart\n"),
+        ("torn.tgz", "not an archive"),
+        ("wrong/Chart.yaml", "apiVersion: v2\nname: [\n"),
+        ("lib/Chart.yaml", "apiVersion: v2\nname: lib\nversion: 0.1.0\ntype: library\n"),
+        ("bad.yaml", "a: 1\nb: [1,\nc: }\n"),
+        ("list.yaml", "- a\n- b\n"),
+        ("fine.yaml", "a: {b: 1}\n"),
+        ("empty/README.md", "x"),
+        ("maps/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"),
+    ]);
+    place.chart("good");
+    let error = compile(&place.request(), &Git::default()).unwrap_err();
+    assert_eq!(error.exit_code(), 10);
+    let text = error.to_string().replace(&format!("{}/", place.path().display()), "");
+    for expected in [
+        "release default/default/again (and 1 more): cannot use chart \"bare\": it has no Chart.yaml, and `values.yaml` is no Kubernetes object: apiVersion and kind are missing [ST014]",
+        "stack.yaml:5:23: release default/default/file: cannot use chart \"notes.txt\": ",
+        "stack.yaml:6:23: release default/default/torn: cannot use chart \"torn.tgz\": ",
+        "stack.yaml:7:22: release default/default/lib: cannot use chart \"lib\": it is a library and cannot be released [ST014]",
+        "stack.yaml:8:24: release default/default/wrong: cannot use chart \"wrong\": ",
+        "stack.yaml:10:24: release default/default/empty: cannot use chart \"empty\": ",
+        "bad.yaml:3:",
+        "list.yaml:1:1: a values file holds a mapping, not a list [ST013]",
+    ] {
+        assert!(text.contains(expected), "{expected}\nis not in\n{text}");
+    }
+    for fine in ["default/maps", "default/good", "fine.yaml"] {
+        assert!(!text.contains(fine), "{fine} is wrong in\n{text}");
+    }
+}
+
+#[test]
+fn set_keys_that_are_no_paths_are_refused_where_they_are() {
+    for key in ["a[", "a[x]", "a[-1]", "a[0", "a..b"] {
+        let text = format!("name: s\nreleases:\n- name: a\n  chart: ./c\n  set:\n    \"{key}\": 1\n");
+        let place = Place::new(&[("stack.yaml", &text)]);
+        place.chart("c");
+        let error = compile(&place.request(), &Git::default()).map(drop).unwrap_err().to_string();
+        assert!(error.contains("stack.yaml:6:5: set key"), "{key}: {error}");
+    }
+}

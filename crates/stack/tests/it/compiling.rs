@@ -319,10 +319,10 @@ fn a_kustomizations_bases_are_its_inputs() {
         ("stack.yaml", "releases:\n- {name: a, chart: ./over}\n"),
         ("over/kustomization.yaml", "resources: [../base]\n"),
         ("base/kustomization.yaml", "resources: [a.yaml]\n"),
-        ("base/a.yaml", "a: 1\n"),
+        ("base/a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n"),
     ]);
     let hash = |place: &Place| place.compile().plan.nodes[0].effective_input_hash.clone();
     let first = hash(&place);
-    place.write("base/a.yaml", "a: 2\n");
+    place.write("base/a.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n");
     assert_ne!(hash(&place), first);
 }

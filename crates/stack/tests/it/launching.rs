@@ -131,3 +131,28 @@ fn the_root_says_how_to_run() {
     assert!(go(&place, options, &fake, None).0.is_ok());
     assert_eq!(fake.running.lock().unwrap().1, 1);
 }
+
+#[test]
+fn a_run_records_the_commit_and_the_contexts_it_started_from() {
+    let place = graph("a");
+    place.write(
+        "stack.yaml",
+        "name: shop\ndefaults: {cluster: {name: east, context: east-1}}\nreleases:\n- {name: a, chart: ./chart}\n",
+    );
+    place.commit();
+    let meta = |dirty: bool| {
+        let (ended, _) = go(&place, apply(&place), &Fake::default(), None);
+        let Ok(Ended::Ran { plan, .. }) = ended else { panic!("{ended:?}") };
+        let path = place.path().join(format!(".slipway/stack/runs/{}/meta.json", plan.run_id));
+        let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert_eq!(meta["git"]["branch"], "main", "{meta}");
+        assert_eq!(meta["git"]["dirty"], dirty, "{meta}");
+        assert_eq!(meta["git"]["commit"].as_str().map(str::len), Some(40), "{meta}");
+        assert_eq!(meta["kube"], serde_json::json!({"east": "east-1"}), "{meta}");
+    };
+    meta(false);
+    // Records of runs are not part of the tree.
+    meta(false);
+    place.write("chart/values.yaml", "x: 1\n");
+    meta(true);
+}

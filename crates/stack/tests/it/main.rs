@@ -3,6 +3,7 @@
 mod bad_input;
 mod compiling;
 mod engine;
+mod hostile_repository;
 mod killing;
 mod launching;
 mod records;

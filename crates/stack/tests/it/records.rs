@@ -164,7 +164,10 @@ fn s27_a_damaged_middle_is_refused() {
     bytes[third + 40] ^= 1;
     fs::write(log(&place, &run), bytes).unwrap();
     let error = resumed(&place, &run, &Resume::default()).unwrap_err();
-    assert_eq!(error.to_string(), "events.jsonl:3: corrupt [ST054]");
+    let shown = log(&place, &run).canonicalize().unwrap().display().to_string();
+    assert!(error.to_string().starts_with(&format!("{shown}:3: corrupt [ST054]")), "{error}");
+    let (read, damage) = store(&place).inspect(&run).unwrap();
+    assert_eq!((read.events.len(), damage.unwrap().at.unwrap().line), (2, 3), "what came before still shows");
     let listed = store(&place).list(9, |_, _| false);
     assert_eq!((listed.len(), listed[0].totals.planned), (1, 2), "the plan still shows");
     assert!(listed[0].problem.is_some());
@@ -237,6 +240,8 @@ fn s31_only_what_failed_runs_again() {
     let run = failed(&place);
     let rerun = |include_dependents| Resume { rerun_failed: true, include_dependents, ..Resume::default() };
     assert_eq!(resumed(&place, &run, &rerun(false)).unwrap().1, ["apply b"]);
+    let left = stored(&place, &run).summary;
+    assert_eq!((left.status, left.totals.succeeded, left.totals.failed), (RunState::Failed, 2, 0));
     let run = failed(&place);
     assert_eq!(resumed(&place, &run, &rerun(true)).unwrap().1, ["apply b", "apply x", "apply y"]);
 }
@@ -382,7 +387,9 @@ fn a_plan_changed_by_hand_is_refused() {
     let text = fs::read_to_string(&path).unwrap().replace("\"chart\": \"chart\"", "\"chart\": \"other\"");
     fs::write(&path, text).unwrap();
     let error = resumed(&place, &run, &Resume::default()).unwrap_err();
-    assert_eq!(error.to_string(), "plan.json does not match its planHash [ST056]");
+    let shown = path.canonicalize().unwrap().display().to_string();
+    let expected = format!("{shown}: plan.json does not match its planHash [ST056]");
+    assert!(error.to_string().starts_with(&expected), "{error}");
 }
 
 #[test]
@@ -531,4 +538,113 @@ fn s39_a_small_disk_fills_up_and_nothing_panics() {
     assert!(stored.events.len() > 50, "what was written before is intact");
     let (states, _) = resumed(&place, &run, &Resume::default()).unwrap();
     assert_eq!(states.matches("=succeeded").count(), 40, "{states}");
+}
+
+/// Writes a file of a run.
+fn spoil(place: &Place, run: &str, name: &str, text: &str) -> String {
+    let path = place.path().canonicalize().unwrap().join(format!(".slipway/stack/runs/{run}/{name}"));
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_damaged_plan_says_what_is_damaged_and_what_to_do() {
+    let place = graph("a\nb: a");
+    let older = failed(&place);
+    let run = failed(&place);
+    let store = store(&place);
+    let newest = store.newest().unwrap();
+    let (older, run) = if newest == run { (older, run) } else { (run, older) };
+    for (text, what) in [
+        ("", ":1: the plan of run RUN is damaged: it ends too early [ST056]"),
+        ("{\n  \"apiVersion\": ", ":2:16: the plan of run RUN is damaged: it ends too early [ST056]"),
+        ("\0\0\0", ":1:1: the plan of run RUN is damaged: this is not JSON [ST056]"),
+        (
+            "{}",
+            ":1:2: the plan of run RUN is damaged: a field is missing or is not what it should be [ST056]",
+        ),
+    ] {
+        let path = spoil(&place, &run, "plan.json", text);
+        // Asked for or found: an older run is not taken in its place.
+        let named = resumed(&place, &run, &Resume::default()).unwrap_err();
+        let found = resume::find(&store, ("shop", None), None).unwrap_err();
+        assert_eq!(named.to_string(), found.to_string());
+        let expected = format!("{path}{}", what.replace("RUN", &run));
+        assert!(named.to_string().starts_with(&expected), "{named}\n{expected}");
+        let Error::Invalid(problems) = named else { panic!("{named}") };
+        assert!(problems.iter().next().unwrap().hint.as_ref().unwrap().contains("start a new run"));
+        assert_eq!(store.damaged().len(), 1);
+    }
+    assert_eq!(resumed(&place, &older, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
+}
+
+#[test]
+fn damaged_snapshots_do_not_matter() {
+    let place = graph("a\nb: a");
+    let run = failed(&place);
+    for name in ["summary.json", "meta.json"] {
+        spoil(&place, &run, name, "{\0");
+    }
+    assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
+    let text = fs::read(place.path().join(format!(".slipway/stack/runs/{run}/summary.json"))).unwrap();
+    let summary: Summary = serde_json::from_slice(&text).unwrap();
+    assert_eq!(summary.status, RunState::Succeeded, "it is written anew");
+}
+
+#[test]
+fn the_most_recent_run_is_resumed_or_none() {
+    let place = graph("a\nb: a");
+    let first = failed(&place);
+    let store = store(&place);
+    assert_eq!(resume::find(&store, ("shop", None), None).unwrap(), first);
+    // Of runs of one second the one planned last is the newest.
+    let (finished, second) = start(&place, place.compile().plan, &Fake::default(), &How::default());
+    assert!(finished.success);
+    let error = resume::find(&store, ("shop", None), None).unwrap_err();
+    let Error::Invalid(problems) = error else { panic!("{error}") };
+    let problem = problems.iter().next().unwrap();
+    assert_eq!(problem.message, "nothing to resume");
+    let hint = problem.hint.as_ref().unwrap();
+    assert!(hint.contains(&second) && hint.contains(&format!("--run-id {first}")), "{hint}");
+}
+
+#[test]
+fn a_run_that_is_told_twice_to_stop_records_its_end() {
+    let place = graph("a\nb: a");
+    let fake = Fake::new(&[("a", &[Script::Hang])]);
+    let how = How::default();
+    how.options.abort.trigger("SIGINT");
+    let (finished, run) = start(&place, place.compile().plan, &fake, &how);
+    assert!(!finished.success && finished.canceled);
+    let read = stored(&place, &run);
+    assert_eq!(story(&read.events).last().unwrap(), "RUN_INTERRUPTED");
+    assert_eq!(read.events.last().unwrap().fields["signal"], "SIGINT");
+    assert_eq!(read.summary.status, RunState::Interrupted);
+    assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
+}
+
+#[test]
+fn runs_are_their_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = graph("a\nb: a");
+    // Somebody made the directories before, open to everybody.
+    let runs = place.path().join(".slipway/stack/runs");
+    fs::create_dir_all(&runs).unwrap();
+    for directory in [runs.as_path(), runs.parent().unwrap()] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let run = failed(&place);
+    resumed(&place, &run, &Resume::default()).unwrap();
+    let mut open = vec![place.path().join(".slipway/stack")];
+    let mut seen = 0;
+    while let Some(path) = open.pop() {
+        let about = fs::metadata(&path).unwrap();
+        let expected = if about.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(about.permissions().mode() & 0o777, expected, "{}", path.display());
+        seen += 1;
+        if about.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    assert!(seen >= 10, "{seen}");
 }

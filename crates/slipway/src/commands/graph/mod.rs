@@ -1,14 +1,19 @@
 //! `slipway graph FILE`: the kernel on its own, with a small YAML of nodes and needs.
 
 mod file;
+mod guard;
 mod shell;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use slipway_graph::{FileJournal, Graph, NodePolicy, OnFailure, Policy, Run, Running, Schedule};
+use slipway_event::{Event, Events};
+use slipway_graph::{
+    FileJournal, Graph, JournalError, NodePolicy, OnFailure, Policy, Run, Running, Schedule,
+};
 use slipway_problem::Problem;
 
 use crate::exit::{Exit, UsageError};
@@ -157,16 +162,24 @@ async fn execute(args: &Args, graph: &Graph<Job>, session: &Session) -> anyhow::
         node: NodePolicy { on_failure, ..NodePolicy::default() },
         ..Policy::default()
     };
-    let worker = shell::Shell { events: events.clone() };
+    let journal = match &args.journal {
+        Some(path) => Some(open_journal(path).await?),
+        None => None,
+    };
+    let handle = journal.as_ref().map(FileJournal::handle).transpose()?;
+    let worker = shell::Shell { events: events.clone(), journal: handle };
     let title = format!("run {}", args.file.display());
     let run = Run::new(graph, &worker)
         .policy(policy)
         .cancel(interrupt.token().clone())
         .observe(|event| events.observe(&title, &event));
-    let report = match &args.journal {
-        Some(path) => {
+    let report = match journal {
+        Some(journal) => {
             let input = file::fingerprint(graph);
-            run.journal(FileJournal::open(path)?, input).run().await?
+            if journal.graph().is_some_and(|bound| bound == graph.fingerprint(&input)) {
+                announce(&journal, &events);
+            }
+            run.journal(journal, input).run().await?
         }
         None => run.run().await?,
     };
@@ -180,4 +193,37 @@ async fn execute(args: &Args, graph: &Graph<Job>, session: &Session) -> anyhow::
         None if report.is_success() => Exit::Done,
         None => Exit::Failed,
     })
+}
+
+/// Commands of a killed run are killed a moment after it; until then they keep its journal.
+const SETTLE: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+async fn open_journal(path: &Path) -> Result<FileJournal, JournalError> {
+    let until = Instant::now() + SETTLE;
+    loop {
+        match FileJournal::open(path) {
+            Err(JournalError::Locked { .. }) if Instant::now() < until => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Says what an earlier run left behind.
+fn announce(journal: &FileJournal, events: &Events) {
+    if let Some(torn) = journal.torn() {
+        let message =
+            format!("the last line of the journal was cut short by a crash; dropped {} bytes", torn.bytes);
+        let hint = "what it recorded counts as not done";
+        events.send(Event::Warning { problem: Problem::warning(message).at(torn.at.clone()).hint(hint) });
+    }
+    let interrupted: Vec<String> = journal.interrupted().iter().map(|id| format!("`{id}`")).collect();
+    if !interrupted.is_empty() {
+        let nodes = if interrupted.len() == 1 { "this node" } else { "these nodes" };
+        let message = format!("an earlier run died while {nodes} ran: {}", interrupted.join(", "));
+        let hint = "it starts again from its beginning; check what it left half done";
+        events.send(Event::Warning { problem: Problem::warning(message).hint(hint) });
+    }
 }

@@ -1,5 +1,6 @@
 //! The worker that runs a node's command in a shell.
 
+use std::fs::File;
 use std::process::Stdio;
 
 use slipway_event::{Event, Events, LogStream};
@@ -8,9 +9,12 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 
 use super::file::Job;
+use super::guard::Guard;
 
 pub struct Shell {
     pub events: Events,
+    /// Kept open by every command, so that the journal is locked as long as one runs.
+    pub journal: Option<File>,
 }
 
 /// Why a command failed.
@@ -38,13 +42,11 @@ impl<'g> Worker<'g, Job> for Shell {
             return Ok(Done::skipped("it has nothing to run"));
         };
         let failed = |error: std::io::Error| CommandFailed(format!("cannot run `sh`: {error}"));
-        let mut child = shell(command)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
+        let journal = self.journal.as_ref().map(File::try_clone).transpose().map_err(failed)?;
+        let guard = Guard::start(journal).map_err(failed)?;
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = guard.watch(&mut shell).spawn().map_err(failed)?;
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let id = cx.id().as_str();
         let finished = async {
@@ -55,6 +57,7 @@ impl<'g> Worker<'g, Job> for Shell {
             status = finished => status.map_err(failed)?,
             () = cx.cancelled().cancelled() => return Err(CommandFailed("stopped".to_owned())),
         };
+        guard.release().await;
         if status.success() { Ok(Done::OK) } else { Err(CommandFailed(status.to_string())) }
     }
 
@@ -75,13 +78,4 @@ impl Shell {
             self.events.send(Event::Log { node, object: None, container: None, stream: kind, line });
         }
     }
-}
-
-/// In a process group of its own, so that Ctrl-C reaches us and not the command: it may finish.
-fn shell(command: &str) -> Command {
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command);
-    #[cfg(unix)]
-    shell.process_group(0);
-    shell
 }

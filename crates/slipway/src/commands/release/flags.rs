@@ -259,8 +259,8 @@ pub struct RunFlags {
     timeout: Option<Duration>,
 
     /// How many changes are under way at once
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    network_parallelism: usize,
+    #[arg(long, value_name = "N", default_value = "30")]
+    network_parallelism: std::num::NonZeroUsize,
 
     /// How many revisions are kept; 0 for all
     #[arg(long, value_name = "N", default_value_t = 10, alias = "history-max")]
@@ -305,7 +305,7 @@ pub struct RunFlags {
 impl RunFlags {
     pub fn options(&self) -> engine::Options {
         engine::Options {
-            parallelism: self.network_parallelism,
+            parallelism: self.network_parallelism.get(),
             timeout: self.timeout.filter(|time| !time.is_zero()),
             history_limit: self.release_history_limit,
             readiness_timeout: self.resource_readiness_timeout.filter(|time| !time.is_zero()),

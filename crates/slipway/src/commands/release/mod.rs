@@ -46,7 +46,9 @@ use crate::term::style::{ERROR, paint};
 /// A failure in the form every command reports: problems one by one.
 fn fail(failure: Failure) -> anyhow::Error {
     match failure {
-        Failure::Problems(problems) | Failure::Stale(problems) => problems.into(),
+        Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => {
+            problems.into()
+        }
         other => other.into(),
     }
 }

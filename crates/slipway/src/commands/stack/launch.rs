@@ -1,6 +1,7 @@
 //! `slipway stack apply` and `slipway stack delete`: many releases carried out as one run.
 
 use std::io::{BufRead as _, IsTerminal as _};
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
@@ -36,11 +37,11 @@ pub struct LaunchArgs {
 
     /// How many releases run at once; the stack's own setting unless given
     #[arg(long, value_name = "N")]
-    concurrency: Option<usize>,
+    concurrency: Option<NonZeroUsize>,
 
     /// How many releases of one cluster run at once
     #[arg(long, value_name = "N")]
-    concurrency_per_cluster: Option<usize>,
+    concurrency_per_cluster: Option<NonZeroUsize>,
 
     /// Go on with what does not need a failed release
     #[arg(long, conflicts_with = "fail_fast")]
@@ -52,7 +53,7 @@ pub struct LaunchArgs {
 
     /// Attempts of each release
     #[arg(long, value_name = "N", default_value = "1")]
-    retry: u32,
+    retry: NonZeroU32,
 
     /// Classes of failures to try again besides the usual ones (`WAIT_TIMEOUT`)
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = class)]
@@ -77,7 +78,7 @@ pub struct LaunchArgs {
     #[arg(long, conflicts_with = "going_on")]
     rehearse: bool,
 
-    /// Go on with the most recent run that did not succeed
+    /// Go on with the most recent run, unless it succeeded
     #[arg(long)]
     resume: bool,
 
@@ -157,7 +158,7 @@ impl LaunchArgs {
             allow_drift: self.allow_drift,
         });
         let host = runs::host();
-        let user = std::env::var("USER").unwrap_or_default();
+        let user = runs::user();
         let pid = std::process::id();
         let meta = Meta {
             user: user.clone(),
@@ -167,23 +168,25 @@ impl LaunchArgs {
             cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+            ci_url: runs::ci_url(),
             ..Meta::default()
         };
         let options = RunOptions {
-            retry: self.retry.max(1),
+            retry: self.retry.get(),
             retry_on: self.retry_on.iter().copied().collect(),
             grace: self.grace,
             recover: self.recover == Recover::Auto,
             pid,
             host: host.clone(),
+            ..RunOptions::default()
         };
         Launch {
             request,
             resume,
             replan: self.replan,
             plan_only: self.plan_only || self.dry_run,
-            concurrency: self.concurrency,
-            concurrency_per_cluster: self.concurrency_per_cluster,
+            concurrency: self.concurrency.map(NonZeroUsize::get),
+            concurrency_per_cluster: self.concurrency_per_cluster.map(NonZeroUsize::get),
             fail_mode: if self.continue_on_error { FailMode::ContinueOnError } else { FailMode::FailFast },
             options,
             takeover: match (self.force_takeover, self.takeover) {
@@ -220,6 +223,8 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
             events: events.clone(),
         };
         let token = interrupt.token().clone();
+        let abort = wanted.options.abort.clone();
+        interrupt.on_second(move |signal| abort.trigger(signal));
         if args.rehearse {
             match rehearse::rehearse(&wanted, &engine, &root, token.clone()).await {
                 Ok(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
@@ -265,6 +270,11 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
             }
             if finished.lost_lock {
                 say!("{} another run took the lock; this one stopped", paint(WARNING, "notice:"));
+            }
+            let open = plan.nodes.len() - finished.summary.totals.succeeded;
+            if args.rerun_failed && open > 0 && finished.summary.totals.failed == 0 {
+                let releases = if open == 1 { "release is" } else { "releases are" };
+                say!("{open} {releases} still to be done: only what failed was run again");
             }
             if !finished.success {
                 let again = format!("slipway stack {command} --resume --run-id {}", plan.run_id);

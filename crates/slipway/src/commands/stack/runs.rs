@@ -1,5 +1,6 @@
 //! `slipway stack status` and `slipway stack runs`: what is on disk of runs, without touching it.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +50,7 @@ pub struct RunsArgs {
 
     /// How many to list
     #[arg(long, value_name = "N", default_value = "20")]
-    limit: usize,
+    limit: NonZeroUsize,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -110,6 +111,40 @@ pub fn host() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
+/// The name of the user, as runs record it: the environment's, or that of the process's owner.
+pub fn user() -> String {
+    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(owner)
+}
+
+#[cfg(unix)]
+fn owner() -> String {
+    let id = rustix::process::getuid().as_raw();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("uid {id}"))
+}
+
+#[cfg(not(unix))]
+fn owner() -> String {
+    "unknown".to_owned()
+}
+
+/// The page of the job that runs us, where a build service says so.
+pub fn ci_url() -> Option<String> {
+    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let github = || {
+        let (server, repository) = (var("GITHUB_SERVER_URL")?, var("GITHUB_REPOSITORY")?);
+        Some(format!("{server}/{repository}/actions/runs/{}", var("GITHUB_RUN_ID")?))
+    };
+    let others = ["CI_JOB_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"];
+    github().or_else(|| others.into_iter().find_map(var))
+}
+
 /// Whether a process of this machine lives; nobody can tell of another one's.
 fn alive(run_host: &str, pid: u64) -> bool {
     if run_host != host() {
@@ -133,7 +168,15 @@ pub fn runs(args: &RunsArgs, session: &Session) -> anyhow::Result<Exit> {
     if let Some(RunsCommand::Prune(args)) = &args.command {
         return prune(args, session);
     }
-    let listed = store(&args.root.root)?.list(args.limit, alive);
+    let store = store(&args.root.root)?;
+    for problem in &store.damaged() {
+        anstream::eprint!("{}", term::report::render(problem));
+    }
+    let listed = store.list(args.limit.get(), alive);
+    for run in listed.iter().filter(|run| run.problem.is_some()) {
+        let (_, damage) = store.inspect(&run.run_id)?;
+        damage.iter().for_each(|problem| anstream::eprint!("{}", term::report::render(problem)));
+    }
     term::show::show(session.output(), &listed, |listed| {
         let mut table = Table::new(&[
             "run", "status", "command", "profile", "planned", "ok", "failed", "blocked", "skipped",
@@ -167,12 +210,9 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
     let store = store(&args.root.root)?;
     let run_id = match &args.run_id {
         Some(run_id) => run_id.clone(),
-        None => {
-            let newest = store.list(1, alive).into_iter().next().map(|run| run.run_id);
-            newest.ok_or_else(|| {
-                Error::from(slipway_problem::Problem::error("there are no runs of this stack").code("ST053"))
-            })?
-        }
+        None => store.newest().ok_or_else(|| {
+            Error::from(slipway_problem::Problem::error("there are no runs of this stack").code("ST053"))
+        })?,
     };
     if args.follow {
         let mut stored = store.open(&run_id)?;
@@ -206,7 +246,8 @@ pub fn show(store: &Store, run_id: &str, session: &Session) -> anyhow::Result<Ex
 }
 
 fn show_tail(store: &Store, run_id: &str, tail: usize, session: &Session) -> anyhow::Result<Exit> {
-    let stored = store.open(run_id)?;
+    // A log that is damaged still shows what came before.
+    let (stored, damage) = store.inspect(run_id)?;
     let state = stored.state(alive);
     let last = &stored.events[stored.events.len().saturating_sub(tail)..];
     let mut value = serde_json::to_value(&stored.summary)?;
@@ -214,14 +255,17 @@ fn show_tail(store: &Store, run_id: &str, tail: usize, session: &Session) -> any
     value["lastEvents"] = json!(last);
     if session.output() != Output::Table {
         term::show::show(session.output(), &value, |_| String::new())?;
-        return Ok(Exit::Done);
+    } else {
+        let mut text = table(&stored, state);
+        for event in last {
+            text += &(serde_json::to_string(event)? + "\n");
+        }
+        term::show::print(&text)?;
     }
-    let mut text = table(&stored, state);
-    for event in last {
-        text += &(serde_json::to_string(event)? + "\n");
+    match damage {
+        Some(problem) => Err(Error::from(problem).into()),
+        None => Ok(Exit::Done),
     }
-    term::show::print(&text)?;
-    Ok(Exit::Done)
 }
 
 /// One row a release, in the order of execution, and what it comes to.

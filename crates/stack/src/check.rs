@@ -1,0 +1,148 @@
+//! Checks the inputs of releases before anything runs: sources load, values files parse.
+//!
+//! Each source and each values file is looked at once, however many releases read it. Sources from elsewhere are
+//! checked when they are fetched.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use serde_json::Value;
+use slipway_chart::{Chart, LoadOptions, SeededHost, UserValues};
+use slipway_problem::{Location, Problem, Problems};
+use slipway_release::Source;
+use slipway_release::source::{RenderRequest, Rendered};
+
+use crate::compile::Stack;
+use crate::discover;
+use crate::sources::{Inputs, SourceKind};
+
+/// The part an input plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum InputKind {
+    Source,
+    Values,
+}
+
+/// One thing to look at.
+struct Input<'a> {
+    kind: InputKind,
+    path: &'a Path,
+    shown: &'a str,
+    /// Positions of the releases that read it.
+    readers: Vec<usize>,
+}
+
+/// Reports every source that does not load and every values file that does not parse.
+pub(crate) fn check_inputs(stack: &Stack, inputs: &BTreeMap<usize, Inputs>, problems: &mut Problems) {
+    let mut all: BTreeMap<(InputKind, &Path), Input<'_>> = BTreeMap::new();
+    for (&position, inputs) in inputs {
+        let source = inputs.source.path.as_deref().filter(|_| inputs.source.kind != SourceKind::Remote);
+        let source = source.map(|path| (InputKind::Source, path, inputs.source.shown.as_str()));
+        let values =
+            inputs.values.iter().map(|file| (InputKind::Values, file.path.as_path(), file.shown.as_str()));
+        for (kind, path, shown) in source.into_iter().chain(values) {
+            let input = all.entry((kind, path));
+            input.or_insert(Input { kind, path, shown, readers: Vec::new() }).readers.push(position);
+        }
+    }
+    let all: Vec<Input<'_>> = all.into_values().collect();
+    let found = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let size = all.len().div_ceil(workers).max(4);
+    std::thread::scope(|scope| {
+        for some in all.chunks(size) {
+            let found = &found;
+            scope.spawn(move || {
+                for input in some {
+                    if let Err(problems) = check(stack, input) {
+                        found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(problems);
+                    }
+                }
+            });
+        }
+    });
+    for problem in found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        problems.push(problem);
+    }
+}
+
+fn check(stack: &Stack, input: &Input<'_>) -> Result<(), Problems> {
+    match input.kind {
+        InputKind::Source => check_source(stack, input),
+        InputKind::Values => check_values(input),
+    }
+}
+
+fn check_source(stack: &Stack, input: &Input<'_>) -> Result<(), Problems> {
+    let Some(first) = input.readers.first().map(|position| &stack.releases[*position]) else { return Ok(()) };
+    let declaration = &stack.tree.releases[first.declaration];
+    let others = match input.readers.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let wrong = |reason: &str| {
+        let message = format!("release {}{others}: cannot use chart \"{}\": {reason}", first.id, input.shown);
+        Problem::error(message).code("ST014").at(declaration.chart.at.clone())
+    };
+    let source = Source::detect(input.path).map_err(|problem| {
+        let described = wrong(&problem.message);
+        match problem.hint {
+            Some(hint) => described.hint(hint),
+            None => described,
+        }
+    })?;
+    let loaded = match &source {
+        Source::Chart(path) => match Chart::load(path.as_path(), &LoadOptions::default()) {
+            Ok(chart) if chart.metadata.is_library() => {
+                Err("it is a library and cannot be released".to_owned())
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
+        Source::Package(path) => {
+            return slipway_package::Package::load(path, &slipway_package::LoadOptions::default()).map(drop);
+        }
+        Source::Kustomization(_) => return render_plain(&source).map(drop),
+        Source::Manifests(path) => check_manifests(&render_plain(&source)?, path),
+    };
+    loaded.map_err(|reason| wrong(&reason).into())
+}
+
+/// Renders what takes no values.
+fn render_plain(source: &Source) -> Result<Rendered, Problems> {
+    slipway_release::source::render(source, &RenderRequest::default(), &SeededHost::new(0, 0))
+}
+
+/// A directory that is nothing else is taken for manifests: a chart that lost its `Chart.yaml` among them.
+fn check_manifests(rendered: &Rendered, path: &Path) -> Result<(), String> {
+    let is_object = |object: &Value| ["apiVersion", "kind"].iter().all(|key| object[*key].is_string());
+    let Some(document) = rendered.documents.iter().find(|document| !is_object(&document.object)) else {
+        return Ok(());
+    };
+    let name = Path::new(&*document.origin.path);
+    let name = name.strip_prefix(path).unwrap_or(name).display();
+    let kind = if path.is_dir() { "it has no Chart.yaml" } else { "it is no chart archive" };
+    Err(format!("{kind}, and `{name}` is no Kubernetes object: apiVersion and kind are missing"))
+}
+
+fn check_values(input: &Input<'_>) -> Result<(), Problems> {
+    let at = Location::file(input.shown);
+    let content = fs::read(input.path).map_err(|error| {
+        let message = format!("cannot read the values file: {}", discover::plain(&error));
+        Problem::error(message).code("ST013").at(at.clone())
+    })?;
+    let values = UserValues { files: vec![(input.shown.to_owned(), content)], ..UserValues::default() };
+    let Err(error) = values.build() else { return Ok(()) };
+    // The chart loader's word decides; the parser knows the place.
+    let text = values.files.first().map(|(_, content)| String::from_utf8_lossy(content)).unwrap_or_default();
+    Err(match slipway_yaml::parse_one(&text, input.shown) {
+        Err(located) => located.into_iter().map(|problem| problem.code("ST013")).collect(),
+        Ok(root) if root.as_map().is_none() => {
+            let message = format!("a values file holds a mapping, not {}", root.kind());
+            Problem::error(message).code("ST013").at(root.location()).into()
+        }
+        Ok(_) => Problem::error(error.to_string()).code("ST013").at(at).into(),
+    })
+}
