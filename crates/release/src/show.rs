@@ -1,5 +1,8 @@
 //! A plan as people and programs read it: every change with its difference, without noise and secrets.
 
+use std::sync::OnceLock;
+
+use rand::RngExt as _;
 use serde::Serialize;
 use serde_json::Value;
 use slipway_manifest::diff::{self, Cleaning, DiffOptions, LineKind, Redactor, Significance};
@@ -34,9 +37,16 @@ impl Default for Options {
             show_insignificant: false,
             show_verbose_crds: false,
             show_verbose: true,
-            key: Vec::new(),
+            key: hiding_key().to_vec(),
         }
     }
+}
+
+/// The key of this process for what stands for hidden values: random, so that a short value cannot be found
+/// by trying, and what is shown tells nothing about the same value in another run.
+pub fn hiding_key() -> &'static [u8] {
+    static KEY: OnceLock<[u8; 32]> = OnceLock::new();
+    KEY.get_or_init(|| rand::rng().random())
 }
 
 /// What happens to one object.
