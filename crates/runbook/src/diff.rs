@@ -9,6 +9,7 @@ use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider,
 use slipway_manifest::object;
 use slipway_release::show;
 
+use crate::events::silenced;
 use crate::model::{Apply, Helm, Patch};
 use crate::steps::{helm, patch};
 use crate::world::{Attempt, MANAGER, shown};
@@ -61,8 +62,7 @@ impl Difference {
 
 /// One object's difference as text; empty if there is none.
 fn unified(name: &str, before: Option<&Value>, after: Option<&Value>) -> String {
-    // A fresh salt each time would show a change where there is none: both sides share it.
-    let hider = Hider::new(name.as_bytes().to_vec());
+    let hider = Hider::new(show::hiding_key());
     let options = DiffOptions { cleaning: Cleaning::Show, kind: None, redactor: Some(&hider) };
     let Ok(found) = diff(before, after, &options) else {
         return format!("--- live/{name}\n+++ planned/{name}\n(nested too deeply to compare)\n");
@@ -154,8 +154,8 @@ pub(crate) async fn of_release(attempt: &Attempt<'_>, own: &Helm, history: &Hist
         Err(error) => return Difference::unavailable(error.message),
     };
     let request = helm::request(own, content, history);
-    let planned =
-        slipway_release::plan::plan(attempt.cluster(), &request, &slipway_event::Events::silent()).await;
+    let events = silenced(attempt.world.place.events);
+    let planned = slipway_release::plan::plan(attempt.cluster(), &request, &events).await;
     let plan = match planned {
         Ok(plan) => plan,
         Err(failure) => return Difference::unavailable(failure.to_string()),

@@ -10,10 +10,13 @@
 //! by a [`Remote`]. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
 
 pub mod check;
+mod credentials;
 mod decode;
 mod diagnostic;
 mod diff;
 mod error;
+mod events;
+mod files;
 pub mod hash;
 mod junit;
 mod lint;
@@ -33,6 +36,7 @@ mod world;
 pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
 pub use error::{ErrorKind, StepError};
+pub use events::silenced;
 pub use junit::junit;
 pub use load::{LoadOptions, Loaded, load};
 pub use model::{

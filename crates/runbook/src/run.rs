@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use slipway_event::Event;
+use slipway_event::{Event, NodeStatus, Redactor};
 use slipway_graph::{
     Backoff, Context, Done, ErrorClass, ErrorClasses, Failure, Fingerprint, Graph, Journal, JournalError,
     NodePolicy, NodeRef, OnFailure, Outcome, Policy, Record as Line, Retry, Run, RunEvent, Running, Schedule,
@@ -142,6 +142,21 @@ impl RunReport {
         self.steps.iter().find(|step| step.name == name)
     }
 
+    /// Masks every text that is not one of the format's own words.
+    fn mask(mut self, redactor: &Redactor) -> Self {
+        let state = self.state.iter_mut().map(|state| &mut state.secret);
+        for text in std::iter::once(&mut self.name).chain(&mut self.error).chain(state) {
+            redactor.redact_in_place(text);
+        }
+        for step in &mut self.steps {
+            redactor.redact_in_place(&mut step.name);
+            for text in step.error.iter_mut().chain(&mut step.skip_reason).chain(&mut step.note) {
+                redactor.redact_in_place(text);
+            }
+        }
+        self
+    }
+
     pub fn count(&self, status: StepStatus) -> usize {
         self.steps.iter().filter(|step| step.status == status).count()
     }
@@ -170,6 +185,8 @@ pub fn graph(document: &Document) -> Result<Graph<&Step>, RunError> {
 }
 
 /// Why a step whose condition does not hold is left out.
+///
+/// The expression was masked when the document was read.
 pub(crate) fn left_by_when(step: &Step) -> Option<Left> {
     let when = step.when.as_ref().filter(|when| !when.holds)?;
     Some(Left::new("when", format!("when condition is false ({})", when.expression)))
@@ -264,6 +281,9 @@ pub async fn apply(
         if let Some(why) = why {
             left.insert(step.name.clone(), why);
         }
+    }
+    for why in left.values_mut() {
+        place.events.redactor().redact_in_place(&mut why.reason);
     }
     let now = now(&place);
     let record = store.as_ref().map(|_| {
@@ -412,13 +432,25 @@ async fn run(
             // Said with its own reason.
             RunEvent::NodeFinished { id, outcome: Outcome::Resumed, .. } => {
                 if let Some(why) = work.left.get(id.as_str()) {
+                    let status =
+                        if why.code == "resumed" { NodeStatus::Resumed } else { NodeStatus::Skipped };
                     place.events.send(Event::NodeFinished {
                         node: id.to_string(),
-                        status: slipway_event::NodeStatus::Skipped,
+                        status,
                         reason: Some(why.reason.clone()),
                         duration_ms: 0,
                     });
                 }
+            }
+            // To the kernel all that does not run was done before.
+            RunEvent::RunFinished { summary, stopped, duration } => {
+                let mut told = **summary;
+                let resumed = work.left.values().filter(|why| why.code == "resumed").count();
+                told.skipped += told.resumed.saturating_sub(resumed);
+                told.resumed = resumed.min(told.resumed);
+                let told: RunEvent<'_, StepError> =
+                    RunEvent::RunFinished { summary: &told, stopped: *stopped, duration: *duration };
+                place.events.observe(&title, &told);
             }
             _ => place.events.observe(&title, &event),
         })
@@ -428,13 +460,12 @@ async fn run(
         .map_err(|error| RunError::Internal(error.to_string()))?;
 
     let canceled = report.stopped == Some(StopReason::Cancelled);
+    let redactor = place.events.redactor();
     let mut steps = reports(&work, &graph, &report);
     for step in &mut steps {
-        if let Some(error) = &mut step.error {
-            place.events.redactor().redact_in_place(error);
-        }
-        if let Some(note) = &mut step.note {
-            place.events.redactor().redact_in_place(note);
+        // What is recorded is masked; names are what the next run finds its steps by.
+        for text in step.error.iter_mut().chain(&mut step.skip_reason).chain(&mut step.note) {
+            redactor.redact_in_place(text);
         }
     }
     let failed = canceled || steps.iter().any(|step| step.status == StepStatus::Failed);
@@ -465,7 +496,7 @@ async fn run(
     }
     let failed = failed || error.is_some();
     let resumed = steps.iter().filter(|step| step.skip_code == Some("resumed")).count();
-    Ok(RunReport {
+    let report = RunReport {
         name: work.document.name.clone(),
         command: work.command,
         status: if failed { StepStatus::Failed } else { StepStatus::Ok },
@@ -473,10 +504,11 @@ async fn run(
         started_at,
         finished_at,
         duration_ms: milliseconds(began.elapsed()),
-        error: error.map(|text| place.events.redactor().redact(&text).into_owned()),
+        error,
         state: store.map(|store| StateReport { secret: store.place(), resumed, written }),
         steps,
-    })
+    };
+    Ok(report.mask(redactor))
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -23,7 +23,7 @@ pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan,
         if told.seen.is_some() {
             continue;
         }
-        let mut seen = match irreversible(&step.action) {
+        let seen = match irreversible(&step.action) {
             Some(why) => Seen::new(Verb::Skip, why),
             None => match doomed(&world, step).await {
                 Ok(objects) if objects.is_empty() => Seen::new(Verb::NoOp, "nothing is there"),
@@ -31,7 +31,6 @@ pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan,
                 Err(error) => Seen::new(Verb::Unknown, error.to_string()),
             },
         };
-        place.events.redactor().redact_in_place(&mut seen.detail);
         told.seen = Some(seen);
     }
     plan.levels.reverse();
@@ -40,7 +39,7 @@ pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan,
         step.level = last - step.level;
     }
     plan.steps.sort_by_key(|step| step.level);
-    Ok(plan.count())
+    Ok(plan.count().mask(place.events.redactor()))
 }
 
 /// What of a step is there to be taken away.

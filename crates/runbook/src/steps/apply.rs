@@ -110,21 +110,23 @@ async fn send(
         return cluster.apply(at, object, &slipway_cluster::Apply::new(MANAGER)).await.map(drop);
     }
     let options = WriteOptions::manager(MANAGER);
-    match cluster.create(at, object, &options).await {
-        Ok(_) => Ok(()),
-        Err(error)
-            if error.class == ErrorClass::AlreadyExists && !error.message.contains("being deleted") =>
-        {
-            let patched = attempt.patch(at, &Patch::Merge(object.clone())).await;
-            match patched {
-                // It went in between: the next turn creates it.
-                Err(gone) if gone.class == ErrorClass::NotFound => {
-                    cluster.create(at, object, &options).await.map(drop)
-                }
-                other => other.map(drop),
-            }
+    let Err(refused) = cluster.create(at, object, &options).await else { return Ok(()) };
+    let exists = match refused.class {
+        ErrorClass::AlreadyExists => !refused.message.contains("being deleted"),
+        // A server checks what is to be created before it looks for the name: a manifest that says only what
+        // shall change is no whole object, and still a good patch for one that is there.
+        ErrorClass::Invalid => cluster.get(at).await.is_ok_and(|live| live.is_some()),
+        _ => false,
+    };
+    if !exists {
+        return Err(refused);
+    }
+    match attempt.patch(at, &Patch::Merge(object.clone())).await {
+        // It went in between: the next turn creates it.
+        Err(gone) if gone.class == ErrorClass::NotFound => {
+            cluster.create(at, object, &options).await.map(drop)
         }
-        Err(error) => Err(error),
+        other => other.map(drop),
     }
 }
 
@@ -156,7 +158,7 @@ async fn wait(attempt: &Attempt<'_>, text: &str, places: &[At]) -> Result<(), St
             attempt.warn(format!("{} has no status, so {text} may never hold for it", describe(silent)));
         }
         let what = format!("{} of {} objects meet {text}", places.len() - unmet.len(), places.len());
-        attempt.awaits(what, unmet);
+        attempt.awaits(super::wait::last_seen(what, &condition, &unmet), unmet);
         attempt.pause(&mut turn).await;
     }
 }

@@ -149,8 +149,6 @@ pub(super) async fn remove(
         deletion_timeout: Some(timeout),
         ..engine::Options::default()
     };
-    let stop = helm::stop_at(attempt, timeout);
-    let events = helm::quiet(attempt);
     let told = |plan: &Plan| {
         for left in &plan.remaining {
             match &left.why {
@@ -158,11 +156,8 @@ pub(super) async fn remove(
                 Kept::Policy => attempt.note(format!("{} stays: its policy says so", left.object)),
             }
         }
-        Ok(())
     };
-    let token = stop.token.clone();
-    let applied = engine::apply_checked(attempt.cluster(), &request, &options, &events, token, told).await;
-    match applied {
+    match helm::apply_release(attempt, &request, &options, told).await? {
         Ok(_) => Ok(()),
         Err(failure) => Err(helm::told(attempt, failure)),
     }

@@ -7,6 +7,7 @@ mod graph;
 mod release;
 mod run;
 mod runbook;
+mod runbook_secrets;
 mod runbook_sources;
 mod sandbox;
 mod shell;
