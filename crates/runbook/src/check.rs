@@ -13,13 +13,14 @@ use crate::files;
 use crate::manifests;
 use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
 use crate::remote::Offline;
-use crate::run::left_by_when;
+use crate::run::skipped_by_when;
 
 /// Everything wrong with the manifests, charts and values files on this machine that steps would read.
 /// `base` is the directory their paths start from.
 pub fn files(document: &Document, base: &Path, redactor: &Redactor) -> Diagnostics {
     let mut found = Vec::new();
-    for (index, step) in document.steps.iter().enumerate().filter(|(_, step)| left_by_when(step).is_none()) {
+    for (index, step) in document.steps.iter().enumerate().filter(|(_, step)| skipped_by_when(step).is_none())
+    {
         for (field, code, message) in of_step(step, base) {
             let problem = Problem::error(format!("step \"{}\": {message}", step.name));
             found.push(Diagnostic {

@@ -10,6 +10,7 @@
 //! by a [`Remote`]. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
 
 pub mod check;
+mod context;
 mod credentials;
 mod decode;
 mod diagnostic;
@@ -31,8 +32,8 @@ pub mod state;
 mod steps;
 mod text;
 mod variables;
-mod world;
 
+pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext};
 pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
 pub use error::{ErrorKind, StepError};
@@ -50,4 +51,3 @@ pub use run::{
 pub use schema::schema;
 pub use text::{Origin, Reference, Substituted, substitute};
 pub use variables::{Given, Inputs, Variable, Variables};
-pub use world::{MANAGER, OWNER_LABEL, POLL, Place};

@@ -22,7 +22,7 @@ pub(super) struct Earlier {
 impl Earlier {
     pub(super) fn of(document: &Document, base: &Path) -> Self {
         let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
-        for step in document.steps.iter().filter(|step| run::left_by_when(step).is_none()) {
+        for step in document.steps.iter().filter(|step| run::skipped_by_when(step).is_none()) {
             match &step.action {
                 Action::Helm(helm) => {
                     earlier.charts = true;

@@ -18,11 +18,11 @@ pub use self::status::{Known, Status, status};
 pub use self::teardown::plan_destroy;
 
 use self::earlier::Earlier;
+use crate::context::{RunContext, SharedContext};
 use crate::diff::Difference;
 use crate::model::{Document, Step};
 use crate::run::{self, RESUMED, RunError, graph};
 use crate::state::Store;
-use crate::world::{Place, World};
 
 /// How many steps are looked at at once.
 const AT_ONCE: usize = 8;
@@ -259,7 +259,7 @@ fn outline(document: &Document) -> Result<Plan, RunError> {
     for step in &document.steps {
         let level = level(step);
         levels[level].push(step.name.clone());
-        let left = run::left_by_when(step);
+        let left = run::skipped_by_when(step);
         let when =
             step.when.as_ref().map(|when| WhenResult { expr: when.expression.clone(), result: when.holds });
         steps.push(StepPlan {
@@ -281,7 +281,7 @@ fn outline(document: &Document) -> Result<Plan, RunError> {
 /// What a run would do now.
 pub async fn plan(
     document: &Document,
-    place: Place<'_>,
+    place: RunContext<'_>,
     show: Show,
     context: Option<&str>,
 ) -> Result<Plan, RunError> {
@@ -299,13 +299,13 @@ pub async fn plan(
     } else {
         BTreeSet::new()
     };
-    let world = World::new(place, &document.name);
+    let world = SharedContext::new(place, &document.name);
     let earlier = Earlier::of(document, place.base);
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let open: Vec<&Step> = document
         .steps
         .iter()
-        .filter(|step| run::left_by_when(step).is_none() && !done.contains(&step.name))
+        .filter(|step| run::skipped_by_when(step).is_none() && !done.contains(&step.name))
         .collect();
     let looks = open.into_iter().map(|step| {
         let (world, earlier) = (&world, &earlier);

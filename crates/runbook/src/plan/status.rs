@@ -3,11 +3,11 @@
 use serde::Serialize;
 use slipway_event::Redactor;
 
+use crate::context::RunContext;
 use crate::hash;
 use crate::model::{Document, Step};
 use crate::run::{self, RunError};
 use crate::state::{Record, Store};
-use crate::world::Place;
 
 /// Whether there is a record, and what it means for the document.
 #[derive(Clone, Debug, Serialize)]
@@ -51,7 +51,7 @@ impl Status {
 }
 
 /// Reads the record and says what the next run would leave out; nothing if the document keeps none.
-pub async fn status(document: &Document, place: Place<'_>) -> Result<Option<Status>, RunError> {
+pub async fn status(document: &Document, place: RunContext<'_>) -> Result<Option<Status>, RunError> {
     let Some(state) = &document.state else { return Ok(None) };
     let store = Store::new(place.cluster, state);
     let known = store.load().await?.map(|record| {

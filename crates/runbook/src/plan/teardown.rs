@@ -6,18 +6,18 @@ use slipway_manifest::object;
 
 use super::words::listed;
 use super::{Plan, Seen, Verb, outline};
+use crate::context::{RunContext, SharedContext, shown};
 use crate::error::StepError;
 use crate::manifests;
 use crate::model::{Action, Document, Step};
 use crate::run::RunError;
 use crate::steps::{irreversible, job};
-use crate::world::{Place, World, shown};
 
 /// What a destroy would do.
-pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan, RunError> {
+pub async fn plan_destroy(document: &Document, place: RunContext<'_>) -> Result<Plan, RunError> {
     let mut plan = outline(document)?;
     plan.offline = false;
-    let world = World::new(place, &document.name);
+    let world = SharedContext::new(place, &document.name);
     for step in &document.steps {
         let Some(told) = plan.steps.iter_mut().find(|told| told.name == step.name) else { continue };
         if told.seen.is_some() {
@@ -43,7 +43,7 @@ pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan,
 }
 
 /// What of a step is there to be taken away.
-async fn doomed(world: &World<'_>, step: &Step) -> Result<Vec<String>, StepError> {
+async fn doomed(world: &SharedContext<'_>, step: &Step) -> Result<Vec<String>, StepError> {
     match &step.action {
         Action::Helm(helm) => {
             let storage = Storage::new(world.cluster().clone(), Driver::Secret, helm.namespace.as_str());

@@ -8,16 +8,16 @@ use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
 use slipway_manifest::object;
 use tokio::time::Instant;
 
-use super::Did;
+use super::StepOutcome;
+use crate::context::{MANAGER, StepContext, describe, passes, shown};
 use crate::error::StepError;
 use crate::manifests;
 use crate::model::Apply;
-use crate::world::{Attempt, MANAGER, describe, passes, shown};
 
 /// How long an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
@@ -40,15 +40,19 @@ pub(super) async fn run(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, Ste
         wait(attempt, condition, &places).await?;
     }
     Ok(if skipped {
-        Did::noted(format!("all {} objects exist already (skipIf: exists)", objects.len()))
+        StepOutcome::noted(format!("all {} objects exist already (skipIf: exists)", objects.len()))
     } else {
-        Did::noted(format!("{} object{} applied", objects.len(), if objects.len() == 1 { "" } else { "s" }))
+        StepOutcome::noted(format!(
+            "{} object{} applied",
+            objects.len(),
+            if objects.len() == 1 { "" } else { "s" }
+        ))
     })
 }
 
 /// Where the objects are, if every one of them exists.
 async fn all_exist(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     objects: &[Value],
     namespace: &str,
 ) -> Result<Option<Vec<At>>, StepError> {
@@ -66,7 +70,7 @@ async fn all_exist(
 
 /// Writes one object, once its kind is served and its predecessor of the same name is gone.
 async fn write(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     apply: &Apply,
     object: &Value,
     namespace: &str,
@@ -100,7 +104,7 @@ async fn write(
 }
 
 async fn send(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     apply: &Apply,
     object: &Value,
     at: &At,
@@ -131,7 +135,7 @@ async fn send(
 }
 
 /// Waits until the condition holds for all of the objects at once.
-async fn wait(attempt: &Attempt<'_>, text: &str, places: &[At]) -> Result<(), StepError> {
+async fn wait(attempt: &StepContext<'_>, text: &str, places: &[At]) -> Result<(), StepError> {
     let condition = super::wait::condition(text)?;
     let began = Instant::now();
     let mut told = false;
@@ -173,7 +177,7 @@ fn placeholder(at: &At) -> Value {
 }
 
 /// Deletes what was applied, last first; what is not there, or of a kind that is gone, is fine.
-pub(super) async fn undo(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, StepError> {
+pub(super) async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
@@ -198,7 +202,7 @@ pub(super) async fn undo(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, St
             attempt.cluster().invalidate_kinds().await;
         }
     }
-    Ok(Did::noted(if deleted == 0 {
+    Ok(StepOutcome::noted(if deleted == 0 {
         "nothing was there".to_owned()
     } else {
         format!("{deleted} object{} deleted", if deleted == 1 { "" } else { "s" })

@@ -11,13 +11,13 @@ use slipway_release::{Content, Failure, Plan, Request, Source, apply as engine, 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Did, delete};
+use super::{StepOutcome, delete};
+use crate::context::{RunContext, StepContext};
 use crate::error::{ErrorKind, StepError};
 use crate::events::step_events;
 use crate::files;
 use crate::model::{ChartSource, Helm, ValuesSource};
 use crate::remote::shown;
-use crate::world::{Attempt, Place};
 
 /// How many revisions are kept.
 const HISTORY: u32 = 10;
@@ -55,13 +55,15 @@ fn is_good(release: &Release) -> bool {
     matches!(release.info.status, Status::Deployed | Status::Superseded)
 }
 
-pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, StepError> {
+pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
     let history = within(attempt, async { Ok(storage.history(&helm.release).await?) }).await?;
     match decide(&history, helm) {
         Decision::Skip => {
             let revision = history.deployed().map_or(0, |release| release.version);
-            return Ok(Did::noted(format!("revision {revision} is deployed already (skipIf: installed)")));
+            return Ok(StepOutcome::noted(format!(
+                "revision {revision} is deployed already (skipIf: installed)"
+            )));
         }
         Decision::Pending(status, since) => abandoned(attempt, helm, status, since)?,
         Decision::Install | Decision::Upgrade => {}
@@ -82,7 +84,7 @@ pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, S
     let failure = match apply_release(attempt, &request, &options, |_| {}).await? {
         Ok(report) => {
             let verb = if history.releases.iter().any(is_good) { "upgraded to" } else { "installed" };
-            return Ok(Did::noted(format!("{verb} revision {}", report.revision)));
+            return Ok(StepOutcome::noted(format!("{verb} revision {}", report.revision)));
         }
         Err(failure) => failure,
     };
@@ -112,7 +114,7 @@ pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, S
 
 /// Whether a release left pending may be taken over: if it was left by this runbook, or long ago.
 fn abandoned(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     helm: &Helm,
     status: Status,
     since: Option<jiff::Timestamp>,
@@ -141,12 +143,12 @@ fn abandoned(
         .hint("wait for it; if it died, run again once it is older than the step's timeout"))
 }
 
-async fn undo_install(attempt: &Attempt<'_>, helm: &Helm, storage: &Storage) -> Result<(), StepError> {
+async fn undo_install(attempt: &StepContext<'_>, helm: &Helm, storage: &Storage) -> Result<(), StepError> {
     if storage.revisions(&helm.release).await?.is_empty() {
         return Ok(());
     }
     // What stopped the attempt must not stop the repair, which has time of its own.
-    let repair = Attempt::new(attempt.world, attempt.step, CancellationToken::new(), None);
+    let repair = StepContext::new(attempt.world, attempt.step, CancellationToken::new(), None);
     delete::remove(&repair, &helm.release, &helm.namespace, attempt.step.timeout).await?;
     for revision in storage.revisions(&helm.release).await? {
         storage.delete(&helm.release, revision.revision).await?;
@@ -171,7 +173,7 @@ pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Reque
 }
 
 /// The chart, brought here if need be, and its values: files in order, then what the step says itself.
-pub(crate) async fn content(place: &Place<'_>, helm: &Helm) -> Result<Content, StepError> {
+pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Content, StepError> {
     let fetch = |message: String| StepError::new(ErrorKind::Fetch, message);
     let path = match &helm.chart {
         ChartSource::Path(path) => {
@@ -211,7 +213,7 @@ pub(crate) async fn content(place: &Place<'_>, helm: &Helm) -> Result<Content, S
 }
 
 /// A failure of the engine, in the words of a step.
-pub(super) fn told(attempt: &Attempt<'_>, failure: Failure) -> StepError {
+pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
     let stopped = matches!(failure, Failure::Cancelled { .. });
     let message = failure.to_string();
     let mut error = StepError::from(failure);
@@ -230,7 +232,7 @@ pub(super) fn told(attempt: &Attempt<'_>, failure: Failure) -> StepError {
 
 /// Stops what takes too long before the engine itself is at work, or when the run is stopped.
 async fn within<T>(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     work: impl Future<Output = Result<T, StepError>>,
 ) -> Result<T, StepError> {
     tokio::select! {
@@ -245,7 +247,7 @@ async fn within<T>(
 /// has written nothing, so it may be left where it is: a template that never ends does not outlast the step.
 /// From then on it ends in its own way.
 pub(super) async fn apply_release(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     request: &Request,
     options: &engine::Options,
     see: impl Fn(&Plan),
@@ -282,7 +284,7 @@ struct Stop {
     _ended: DropGuard,
 }
 
-fn stop_at(attempt: &Attempt<'_>, timeout: Duration) -> Stop {
+fn stop_at(attempt: &StepContext<'_>, timeout: Duration) -> Stop {
     let token = attempt.cancel.child_token();
     let ended = CancellationToken::new();
     let (stop, over) = (token.clone(), ended.clone());

@@ -4,25 +4,25 @@ use serde_json::Value;
 use slipway_cluster::wait::Condition;
 use slipway_manifest::object;
 
-use super::Did;
+use super::StepOutcome;
 use super::delete::named;
+use crate::context::{Found, StepContext, describe, passes};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Wait;
-use crate::world::{Attempt, Found, describe, passes};
 
 /// Reads a condition that was checked when the document was read.
 pub(crate) fn condition(text: &str) -> Result<Condition, StepError> {
     Condition::parse(text).map_err(|error| StepError::new(ErrorKind::Internal, error.message).permanent())
 }
 
-pub(super) async fn run(attempt: &Attempt<'_>, wait: &Wait) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
     let condition = condition(&wait.until)?;
     let mut refreshed = None;
     let mut turn = 0;
     loop {
         match attempt.select(&wait.on, &mut refreshed).await {
             Ok(found) => match judge(&condition, &found, wait) {
-                Verdict::Holds(note) => return Ok(Did::noted(note)),
+                Verdict::Holds(note) => return Ok(StepOutcome::noted(note)),
                 Verdict::Waits(what, unmet) => attempt.awaits(last_seen(what, &condition, &unmet), unmet),
             },
             // A passing trouble of the server is not what is waited for.
