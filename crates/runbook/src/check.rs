@@ -4,20 +4,23 @@ use std::path::Path;
 
 use futures::FutureExt as _;
 use slipway_chart::Chart;
+use slipway_event::Redactor;
 use slipway_problem::Problem;
 use slipway_yaml::Reader;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::files;
 use crate::manifests;
 use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
 use crate::remote::Offline;
-use crate::run::left_by_when;
+use crate::run::skipped_by_when;
 
 /// Everything wrong with the manifests, charts and values files on this machine that steps would read.
 /// `base` is the directory their paths start from.
-pub fn files(document: &Document, base: &Path) -> Diagnostics {
+pub fn files(document: &Document, base: &Path, redactor: &Redactor) -> Diagnostics {
     let mut found = Vec::new();
-    for (index, step) in document.steps.iter().enumerate().filter(|(_, step)| left_by_when(step).is_none()) {
+    for (index, step) in document.steps.iter().enumerate().filter(|(_, step)| skipped_by_when(step).is_none())
+    {
         for (field, code, message) in of_step(step, base) {
             let problem = Problem::error(format!("step \"{}\": {message}", step.name));
             found.push(Diagnostic {
@@ -28,7 +31,9 @@ pub fn files(document: &Document, base: &Path) -> Diagnostics {
             });
         }
     }
-    found.into_iter().collect()
+    let mut found: Diagnostics = found.into_iter().collect();
+    found.redact(redactor);
+    found
 }
 
 /// Fields with a code and what is wrong with them.
@@ -40,9 +45,8 @@ fn of_step(step: &Step, base: &Path) -> Vec<(String, &'static str, String)> {
         Action::Helm(helm) => {
             if let ChartSource::Path(path) = &helm.chart {
                 let place = base.join(path);
-                if !place.exists() {
-                    let message = format!("chart {} does not exist", place.display());
-                    found.push(("chart".to_owned(), "E001", message));
+                if let Err(error) = files::check_chart(&place) {
+                    found.push(("chart".to_owned(), "E001", error));
                 } else if let Err(error) = Chart::load(place.as_path(), &Default::default()) {
                     found.push(("chart".to_owned(), "E003", format!("chart {path}: {error}")));
                 }
@@ -65,15 +69,17 @@ fn of_manifests(sources: &[ManifestSource], base: &Path) -> Option<(String, &'st
     if local.is_empty() {
         return None;
     }
-    // Nothing here waits for anything.
-    let error = manifests::load(&local, base, &Offline).now_or_never()?.err()?;
+    // On a thread without a runtime nothing waits for anything.
+    let load = || manifests::load(&local, base, &Offline).now_or_never();
+    let loaded = std::thread::scope(|scope| scope.spawn(load).join());
+    let error = loaded.ok()??.err()?;
     let code = if error.kind == crate::ErrorKind::Fetch { "E001" } else { "E003" };
     Some(("manifests".to_owned(), code, error.message))
 }
 
 fn values(place: &Path, path: &str) -> Result<(), (&'static str, String)> {
-    let text = std::fs::read_to_string(place)
-        .map_err(|error| ("E001", format!("cannot read {}: {error}", place.display())))?;
+    let text = files::read_text(place)
+        .map_err(|error| ("E001", format!("cannot read {}: {}", place.display(), error.told())))?;
     let node = Reader::new().read_one(&text, path).map_err(|problems| ("E003", problems.to_string()))?;
     if node.is_null() || node.as_map().is_some() {
         return Ok(());

@@ -7,11 +7,11 @@ use slipway_cluster::{At, ErrorClass, WriteOptions};
 use slipway_event::Redactor;
 use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider, diff};
 use slipway_manifest::object;
-use slipway_release::show;
 
+use crate::context::{MANAGER, StepContext, shown};
+use crate::events::silenced;
 use crate::model::{Apply, Helm, Patch};
 use crate::steps::{helm, patch};
-use crate::world::{Attempt, MANAGER, shown};
 
 /// Whether something would change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +101,7 @@ fn sorted(value: &Value) -> Value {
 
 /// What applying objects would change; each with its place and how it is now, as far as known.
 pub(crate) async fn of_objects(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     apply: &Apply,
     objects: &[(&Value, Option<At>, Option<Value>)],
 ) -> Difference {
@@ -138,7 +138,7 @@ pub(crate) async fn of_objects(
 }
 
 /// What a patch would change.
-pub(crate) async fn of_patch(attempt: &Attempt<'_>, own: &Patch, at: &At, live: &Value) -> Difference {
+pub(crate) async fn of_patch(attempt: &StepContext<'_>, own: &Patch, at: &At, live: &Value) -> Difference {
     let options = WriteOptions { manager: MANAGER.to_owned(), dry_run: true };
     match attempt.cluster().patch(at, &patch::change(own), &options, None).await {
         Ok(after) => Difference::of(unified(&shown(at), Some(live), Some(&after)), None),
@@ -147,14 +147,14 @@ pub(crate) async fn of_patch(attempt: &Attempt<'_>, own: &Patch, at: &At, live: 
 }
 
 /// What the release engine would change.
-pub(crate) async fn of_release(attempt: &Attempt<'_>, own: &Helm, history: &History) -> Difference {
+pub(crate) async fn of_release(attempt: &StepContext<'_>, own: &Helm, history: &History) -> Difference {
     let content = match helm::content(&attempt.world.place, own).await {
         Ok(content) => content,
         Err(error) => return Difference::unavailable(error.message),
     };
     let request = helm::request(own, content, history);
-    let planned =
-        slipway_release::plan::plan(attempt.cluster(), &request, &slipway_event::Events::silent()).await;
+    let events = silenced(attempt.world.place.events);
+    let planned = slipway_release::plan::plan(attempt.cluster(), &request, &events).await;
     let plan = match planned {
         Ok(plan) => plan,
         Err(failure) => return Difference::unavailable(failure.to_string()),

@@ -2,20 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use slipway_chart::Ignore;
+use slipway_manifest::diff::Redactor;
 
+use crate::files;
 use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
-use crate::remote::shown;
+use crate::remote::shown as shown_url;
 
 /// Fields whose content is the user's and stays as it is.
 const VERBATIM: &[&str] = &["values", "patch", "inline"];
 
 /// Fields that hold an address, in which credentials may stand.
 const ADDRESSES: &[&str] = &["chart", "repo", "url"];
+
+/// The most a directory may hold for its digest to be taken; a step with a larger one always runs.
+const LARGEST_DIRECTORY: usize = 256 << 20;
 
 /// Whether the credentials a source is fetched with are part of a step's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +36,7 @@ pub fn input(step: &Step, base: &Path, credentials: Credentials) -> Option<Strin
     let kind = step.action.kind();
     let mut whole = Map::new();
     whole.insert("type".into(), kind.into());
-    let mut operation = operation(kind, &step.block);
+    let mut operation = operation(step);
     if credentials == Credentials::Ignored {
         without_credentials(&mut operation);
     }
@@ -50,6 +56,12 @@ pub fn document(document: &Document) -> String {
     digest(canonical(&without_nulls(&document.json)).as_bytes())
 }
 
+/// A digest as it may be shown: keyed, because one of a short secret tells it to who tries them all. The
+/// same in one run only.
+pub(crate) fn shown(digest: &str) -> String {
+    format!("hmac-sha256:{}", Redactor::per_run().hash(digest.as_bytes()))
+}
+
 fn digest(bytes: &[u8]) -> String {
     in_hex(&Sha256::digest(bytes))
 }
@@ -63,8 +75,8 @@ fn in_hex(hash: &[u8]) -> String {
 }
 
 /// A block without what says nothing.
-fn operation(kind: &str, block: &Value) -> Value {
-    let Value::Object(block) = block else { return Value::Object(Map::new()) };
+fn operation(step: &Step) -> Value {
+    let Value::Object(block) = &step.block else { return Value::Object(Map::new()) };
     let kept = block.iter().filter_map(|(key, value)| {
         let value = if VERBATIM.contains(&key.as_str()) { value.clone() } else { without_nulls(value) };
         let is_empty = match &value {
@@ -73,7 +85,7 @@ fn operation(kind: &str, block: &Value) -> Value {
             Value::Object(entries) => entries.is_empty(),
             _ => false,
         };
-        let is_default = is_default(kind, key, &value);
+        let is_default = is_default(step, key, &value);
         (!is_empty && !is_default).then(|| (key.clone(), value))
     });
     Value::Object(kept.collect())
@@ -86,7 +98,7 @@ fn without_credentials(block: &mut Value) {
             entries.shift_remove("auth");
             for (key, value) in entries.iter_mut().filter(|(key, _)| !VERBATIM.contains(&key.as_str())) {
                 match value {
-                    Value::String(text) if ADDRESSES.contains(&key.as_str()) => *text = shown(text),
+                    Value::String(text) if ADDRESSES.contains(&key.as_str()) => *text = shown_url(text),
                     Value::String(_) => {}
                     other => without_credentials(other),
                 }
@@ -98,8 +110,9 @@ fn without_credentials(block: &mut Value) {
 }
 
 /// Whether a field says what leaving it out says.
-fn is_default(kind: &str, key: &str, value: &Value) -> bool {
-    match (kind, key) {
+fn is_default(step: &Step, key: &str, value: &Value) -> bool {
+    match (step.action.kind(), key) {
+        ("helm", "release") => *value == step.name,
         ("helm" | "patch" | "job", "namespace") => value == "default",
         ("patch", "type") => value == "strategic",
         ("delete", "ignoreNotFound") => value == true,
@@ -193,14 +206,26 @@ fn content(action: &Action, base: &Path) -> Option<BTreeMap<String, String>> {
     for (path, reading) in paths {
         let place = base.join(path);
         let found = match reading {
-            Reading::File => digest(&std::fs::read(&place).ok()?),
-            Reading::Chart if place.is_file() => digest(&std::fs::read(&place).ok()?),
+            Reading::File => digest(&files::read(&place).ok()?),
+            Reading::Chart if place.is_file() => digest_of_file(&place)?,
             Reading::Chart => chart(&place)?,
             Reading::Kustomization => kustomization(&place)?,
         };
         digests.insert(path.clone(), found);
     }
     Some(digests)
+}
+
+/// The digest of a file of any size.
+fn digest_of_file(path: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => return Some(in_hex(&hash.finalize())),
+            length => hash.update(&buffer[..length]),
+        }
+    }
 }
 
 enum Reading {
@@ -223,7 +248,7 @@ fn framed(mut files: Vec<(String, Vec<u8>)>) -> String {
 }
 
 fn chart(directory: &Path) -> Option<String> {
-    let ignore = match std::fs::read_to_string(directory.join(".helmignore")) {
+    let ignore = match files::read_text(&directory.join(".helmignore")) {
         Ok(rules) => Ignore::parse(&rules).ok()?,
         Err(_) => Ignore::parse("").ok()?,
     };
@@ -238,7 +263,7 @@ fn kustomization(directory: &Path) -> Option<String> {
         Ok(build) => {
             let mut files = Vec::new();
             for path in build.files {
-                let bytes = std::fs::read(&path).ok()?;
+                let bytes = files::read(&path).ok()?;
                 files.push((relative(&real, &path), bytes));
             }
             Some(framed(files))
@@ -263,7 +288,8 @@ fn relative(directory: &Path, path: &Path) -> String {
 
 /// Regular files under a directory, links followed and loops cut.
 fn walk(root: &Path, skip: &dyn Fn(&str, bool) -> bool) -> Option<Vec<(String, Vec<u8>)>> {
-    let mut files = Vec::new();
+    let mut found = Vec::new();
+    let mut total = 0;
     let mut open: Vec<(PathBuf, String)> = vec![(root.to_owned(), String::new())];
     let mut entered: Vec<PathBuf> = Vec::new();
     while let Some((directory, prefix)) = open.pop() {
@@ -283,9 +309,14 @@ fn walk(root: &Path, skip: &dyn Fn(&str, bool) -> bool) -> Option<Vec<(String, V
             if metadata.is_dir() {
                 open.push((entry.path(), path));
             } else if metadata.is_file() {
-                files.push((path, std::fs::read(entry.path()).ok()?));
+                let bytes = files::read(&entry.path()).ok()?;
+                total += bytes.len();
+                if total > LARGEST_DIRECTORY {
+                    return None;
+                }
+                found.push((path, bytes));
             }
         }
     }
-    Some(files)
+    Some(found)
 }

@@ -10,10 +10,14 @@
 //! by a [`Remote`]. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
 
 pub mod check;
+mod context;
+mod credentials;
 mod decode;
 mod diagnostic;
 mod diff;
 mod error;
+mod events;
+mod files;
 pub mod hash;
 mod junit;
 mod lint;
@@ -28,11 +32,12 @@ pub mod state;
 mod steps;
 mod text;
 mod variables;
-mod world;
 
+pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext};
 pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
 pub use error::{ErrorKind, StepError};
+pub use events::silenced;
 pub use junit::junit;
 pub use load::{LoadOptions, Loaded, load};
 pub use model::{
@@ -46,4 +51,3 @@ pub use run::{
 pub use schema::schema;
 pub use text::{Origin, Reference, Substituted, substitute};
 pub use variables::{Given, Inputs, Variable, Variables};
-pub use world::{MANAGER, OWNER_LABEL, POLL, Place};

@@ -4,6 +4,7 @@ use slipway_event::Redactor;
 use slipway_problem::{Location, Problem, Problems, Severity};
 use slipway_yaml::{Codes, Node, Reader, Value};
 
+use crate::credentials;
 use crate::decode;
 use crate::diagnostic::{Diagnostic, Diagnostics, Findings};
 use crate::lint;
@@ -52,6 +53,13 @@ pub fn load(
     for secret in variables.secrets().chain(text.derived_secrets.iter().map(String::as_str)) {
         redactor.register(secret);
     }
+    // Credentials are secret whether or not they came from a secret variable, and also in a document that
+    // cannot be read.
+    for text in [source, &text.text] {
+        for credential in credentials::in_addresses(text) {
+            redactor.register(credential);
+        }
+    }
     let findings = Findings::new(&text);
     findings.take(problems);
     warn_about_references(&findings);
@@ -86,7 +94,6 @@ pub fn load(
             None
         }
     };
-    // Credentials are secret whether or not they came from a secret variable.
     for step in document.iter().flat_map(|document| &document.steps) {
         if let Action::Helm(helm) = &step.action
             && let ChartSource::Repo { auth: Some(auth), .. } | ChartSource::Oci { auth: Some(auth), .. } =
@@ -97,6 +104,13 @@ pub fn load(
     }
     let mut found = findings.finish();
     found.redact(redactor);
+    let passwords = Redactor::new();
+    for password in credentials::passwords(source) {
+        passwords.register(password);
+    }
+    for excerpt in found.iter_mut().filter_map(|found| found.problem.excerpt.as_mut()) {
+        passwords.redact_in_place(excerpt);
+    }
     if options.warnings_as_errors {
         found.raise_warnings();
     }
@@ -185,11 +199,14 @@ impl From<Problems> for Diagnostics {
 }
 
 impl Diagnostics {
-    fn redact(&mut self, redactor: &Redactor) {
+    /// Masks every text of every finding.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
         for found in self.iter_mut() {
+            redactor.redact_in_place(&mut found.path);
             redactor.redact_in_place(&mut found.problem.message);
-            if let Some(hint) = &mut found.problem.hint {
-                redactor.redact_in_place(hint);
+            let problem = &mut found.problem;
+            for text in problem.hint.iter_mut().chain(&mut problem.excerpt).chain(&mut found.step) {
+                redactor.redact_in_place(text);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Sources of manifests → objects, each with the place it came from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use slipway_manifest::object;
@@ -8,6 +8,7 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::Reader;
 
 use crate::error::{ErrorKind, StepError};
+use crate::files;
 use crate::model::ManifestSource;
 use crate::remote::{LARGEST_FILE, Remote, shown};
 
@@ -38,16 +39,11 @@ pub(crate) async fn load(
             }
             ManifestSource::File(path) => {
                 let place = base.join(path);
-                let bytes = match std::fs::metadata(&place).map(|file| file.len()) {
-                    Ok(length) if length > LARGEST_FILE as u64 => {
-                        let message = format!("{}: {length} bytes, {LARGEST_FILE} are allowed", origin(path));
-                        return Err(StepError::new(ErrorKind::Fetch, message).permanent());
-                    }
-                    _ => std::fs::read(&place).map_err(|error| {
-                        let message = format!("{}: cannot read {}: {error}", origin(path), place.display());
-                        StepError::new(ErrorKind::Fetch, message).permanent()
-                    })?,
-                };
+                let bytes = files::read(&place).map_err(|error| {
+                    let why = error.told();
+                    let message = format!("{}: cannot read {}: {why}", origin(path), place.display());
+                    StepError::new(ErrorKind::Fetch, message).permanent()
+                })?;
                 take(&bytes, path, &origin(path), &mut objects, &mut problems);
             }
             ManifestSource::Url(url) => {
@@ -65,8 +61,8 @@ pub(crate) async fn load(
             }
             ManifestSource::Kustomize(path) => {
                 let place = base.join(path);
-                match slipway_kustomize::build(&place, &Default::default()) {
-                    Ok(build) => objects.extend(build.objects),
+                match kustomize(place).await? {
+                    Ok(found) => objects.extend(found),
                     Err(found) => problems.extend(found),
                 }
             }
@@ -92,6 +88,19 @@ pub(crate) async fn load(
         return Err(StepError::new(ErrorKind::Render, problems.to_string()).permanent());
     }
     Ok(objects)
+}
+
+/// Builds a kustomization on a thread of its own, so that a step's time limit ends the waiting for it.
+async fn kustomize(place: PathBuf) -> Result<Result<Vec<Value>, Problems>, StepError> {
+    let build = move || slipway_kustomize::build(&place, &Default::default()).map(|build| build.objects);
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => runtime
+            .spawn_blocking(build)
+            .await
+            .map_err(|error| StepError::new(ErrorKind::Internal, format!("the build broke off: {error}"))),
+        // Whoever checks files without a cluster has no runtime, and no time limit.
+        Err(_) => Ok(build()),
+    }
 }
 
 fn take(bytes: &[u8], file: &str, origin: &str, objects: &mut Vec<Value>, problems: &mut Problems) {

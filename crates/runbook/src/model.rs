@@ -43,6 +43,7 @@ pub struct Step {
 /// The condition of a step and what came out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct When {
+    /// As it is shown: without the values of secret variables.
     pub expression: String,
     pub holds: bool,
 }

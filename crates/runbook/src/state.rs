@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use slipway_cluster::{At, Cluster, ErrorClass, WriteOptions};
 use slipway_manifest::{Gvk, object};
 
+use crate::context::{MANAGER, OWNER_LABEL};
 use crate::model::State;
-use crate::world::{MANAGER, OWNER_LABEL};
 
 const API_VERSION: &str = "khook.io/state.v1";
 const KEY: &str = "record.json";

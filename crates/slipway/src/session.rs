@@ -1,6 +1,7 @@
 //! What every command needs: settings, the redactor, and how to show progress.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use slipway_event::{Events, JsonLines, Redactor, RunId, Sink, SystemClock};
 
@@ -56,6 +57,10 @@ impl Session {
     /// tasks (connections, watches, the renewal of a lock, signals) runs on another, so that a long
     /// computation does not keep them waiting.
     pub fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?.block_on(work)
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let result = runtime.block_on(work);
+        // What blocks a thread, a stalled download or an endless template, must not keep the process.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        result
     }
 }

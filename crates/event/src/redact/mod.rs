@@ -104,11 +104,11 @@ impl Redactor {
                         found = true;
                     }
                 }
-                serde_json::Value::Number(number) => {
-                    if matcher.is_some_and(|matcher| matcher.is_secret(&number.to_string())) {
-                        *value = MASK.into();
-                        found = true;
-                    }
+                serde_json::Value::Number(number)
+                    if matcher.is_some_and(|matcher| matcher.is_secret(&number.to_string())) =>
+                {
+                    *value = MASK.into();
+                    found = true;
                 }
                 serde_json::Value::Array(items) => pending.extend(items),
                 serde_json::Value::Object(fields) => {

@@ -174,7 +174,8 @@ impl Redactor {
         Value::String(format!("<hidden {size} sensitive {unit}, hash {}>", self.hash(raw.as_bytes())))
     }
 
-    fn hash(&self, data: &[u8]) -> String {
+    /// Returns twelve digits that stand for hidden bytes under this key.
+    pub fn hash(&self, data: &[u8]) -> String {
         // HMAC takes keys of any length; should it ever not, nothing is revealed.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return "unknown".to_owned() };
         mac.update(data);

@@ -87,6 +87,17 @@ impl<'n, 'f> Block<'n, 'f> {
         self.string(key).filter(|(_, text)| !text.is_empty())
     }
 
+    /// A name that results, events and the record show: it must not be made of a secret.
+    pub(super) fn public_name(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
+        let (node, text) = self.string(key)?;
+        if self.findings.text().holds_secret(node.span.start..node.span.end) {
+            let path = self.at.field(key).path;
+            let problem = Problem::error(format!("{path} holds a secret variable, and names are shown"));
+            self.report(node, key, "E108", problem.hint("build names from variables that are not secret"));
+        }
+        Some((node, text))
+    }
+
     pub(super) fn bool(&self, key: &'static str) -> Option<bool> {
         let node = self.get(key)?;
         let value = node.as_bool();

@@ -76,7 +76,7 @@ fn metadata<'n>(block: &Block<'n, '_>) -> Option<&'n str> {
         block.missing("E022", Problem::error("metadata.name is required"));
         return None;
     };
-    let name = metadata.filled("name").map(|(_, name)| name);
+    let name = metadata.public_name("name").map(|(_, name)| name).filter(|name| !name.is_empty());
     if name.is_none() && metadata.get("name").is_none_or(|node| node.as_str() == Some("")) {
         metadata.missing("E022", Problem::error("metadata.name is required"));
     }
@@ -123,13 +123,13 @@ fn state(block: &Block<'_, '_>, document: Option<&str>) -> Option<State> {
     let state = block.block("state")?;
     let enabled = state.bool("enabled").unwrap_or(true);
     let ignore_auth = state.bool("ignoreAuth").unwrap_or(false);
-    let namespace = state.string("namespace");
+    let namespace = state.public_name("namespace");
     if let Some((node, text)) = namespace
         && let Some(problem) = names::label("state.namespace", text)
     {
         state.report(node, "namespace", "E040", problem);
     }
-    let given = state.filled("name");
+    let given = state.public_name("name").filter(|(_, name)| !name.is_empty());
     let name = match (given, document) {
         (Some((node, text)), _) => {
             if let Some(problem) = names::subdomain("state.name", text) {
@@ -167,8 +167,12 @@ fn steps(block: &Block<'_, '_>, defaults: Defaults, variables: &Variables) -> Ve
     let mut named: Vec<(&str, &Node)> = Vec::new();
     for (at, node) in items {
         let name = node.get("name").and_then(Node::as_str).filter(|name| !name.is_empty());
-        let block = Block::new(node, At { step: name, ..at }, block.findings);
-        if let Some((place, name)) = block.filled("name") {
+        // A name made of a secret is not for messages.
+        let text = block.findings.text();
+        let is_secret = node.get("name").is_some_and(|n| text.holds_secret(n.span.start..n.span.end));
+        let step = name.filter(|_| !is_secret);
+        let block = Block::new(node, At { step, ..at }, block.findings);
+        if let Some((place, name)) = block.public_name("name").filter(|(_, name)| !name.is_empty()) {
             check_name(&block, place, name, &named);
             named.push((name, place));
         } else if node.as_map().is_some() && block.get("name").is_none_or(|node| node.as_str() == Some("")) {

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json};
 use slipway_cel::{Bindings, CelErrorKind, Env, EvalError, Overload, Type, Value};
+use slipway_event::MASK;
 use slipway_problem::Problem;
 
 use super::block::Block;
@@ -64,9 +65,14 @@ pub(super) fn read(block: &Block<'_, '_>, variables: &Variables) -> Option<When>
         .collect();
     let values = Json::Object(values);
     match program.eval_bool(&Bindings::new().json("vars", &values)) {
-        Ok(holds) => Some(When { expression: text.to_owned(), holds }),
+        Ok(holds) => Some(When { expression: source.masked(text, node.span.start..node.span.end), holds }),
         Err(error) => {
-            report("E064", error.to_string(), error.hint());
+            // What a conversion could not read may be a secret variable.
+            let mut message = error.to_string();
+            for secret in variables.secrets().filter(|secret| !secret.is_empty()) {
+                message = message.replace(secret, MASK);
+            }
+            report("E064", message, error.hint());
             None
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_manifest::{Gvk, object};
 
+use crate::files;
 use crate::manifests;
 use crate::model::{Action, Document, ManifestSource};
 use crate::run;
@@ -21,7 +22,7 @@ pub(super) struct Earlier {
 impl Earlier {
     pub(super) fn of(document: &Document, base: &Path) -> Self {
         let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
-        for step in document.steps.iter().filter(|step| run::left_by_when(step).is_none()) {
+        for step in document.steps.iter().filter(|step| run::skipped_by_when(step).is_none()) {
             match &step.action {
                 Action::Helm(helm) => {
                     earlier.charts = true;
@@ -60,7 +61,7 @@ fn local_objects(sources: &[ManifestSource], base: &Path) -> Vec<Value> {
                 manifests::read(text, &at.file, &mut objects, &mut problems);
             }
             ManifestSource::File(path) => {
-                if let Ok(text) = std::fs::read_to_string(base.join(path)) {
+                if let Ok(text) = files::read_text(&base.join(path)) {
                     manifests::read(&text, path, &mut objects, &mut problems);
                 }
             }

@@ -11,21 +11,21 @@ use tokio_util::sync::CancellationToken;
 use super::earlier::Earlier;
 use super::words::listed;
 use super::{Fate, Objects, Seen, Show, Verb};
+use crate::context::{Found, SharedContext, StepContext, shown};
 use crate::diff::{self, Difference};
 use crate::error::StepError;
 use crate::manifests;
 use crate::model::{Action, Apply, Delete, Helm, Job, Patch, Rollout, RolloutVerb, Step, Wait};
 use crate::steps::{helm, job, rollout, wait};
-use crate::world::{Attempt, Found, World, shown};
 
 /// How long looking at one step may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it may take with a difference.
 const PATIENCE_WITH_DIFF: Duration = Duration::from_secs(120);
 
-pub(super) async fn at(world: &World<'_>, step: &Step, show: Show, earlier: &Earlier) -> Seen {
+pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earlier: &Earlier) -> Seen {
     let patience = if show == Show::Differences { PATIENCE_WITH_DIFF } else { PATIENCE };
-    let attempt = Attempt::new(world, step, CancellationToken::new(), None);
+    let attempt = StepContext::new(world, step, CancellationToken::new(), None);
     let work = async {
         match &step.action {
             Action::Helm(helm) => look_helm(&attempt, helm, show, earlier).await,
@@ -54,7 +54,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-async fn namespace_note(attempt: &Attempt<'_>, name: &str, creates: bool, earlier: &Earlier) -> String {
+async fn namespace_note(attempt: &StepContext<'_>, name: &str, creates: bool, earlier: &Earlier) -> String {
     let at = At::new(Gvk::new("", "v1", "Namespace"), None, name);
     let exists = attempt.cluster().get(&at).await.map(|live| live.is_some()).unwrap_or(true);
     if exists {
@@ -69,7 +69,7 @@ async fn namespace_note(attempt: &Attempt<'_>, name: &str, creates: bool, earlie
 }
 
 async fn look_helm(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     helm: &Helm,
     show: Show,
     earlier: &Earlier,
@@ -100,7 +100,7 @@ async fn look_helm(
 }
 
 async fn look_apply(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     apply: &Apply,
     show: Show,
     earlier: &Earlier,
@@ -147,7 +147,7 @@ async fn look_apply(
     Ok(seen)
 }
 
-async fn look_delete(attempt: &Attempt<'_>, delete: &Delete) -> Result<Seen, StepError> {
+async fn look_delete(attempt: &StepContext<'_>, delete: &Delete) -> Result<Seen, StepError> {
     let names = match delete {
         Delete::Manifests { manifests: sources, namespace, .. } => {
             let place = attempt.world.place;
@@ -165,7 +165,7 @@ async fn look_delete(attempt: &Attempt<'_>, delete: &Delete) -> Result<Seen, Ste
             Found::NoKind => {
                 return Ok(Seen::new(Verb::Unknown, format!("type {} is not served", selection.kind)));
             }
-            Found::Objects(_, objects) => objects.iter().map(crate::world::describe).collect(),
+            Found::Objects(_, objects) => objects.iter().map(crate::context::describe).collect(),
         },
         Delete::Release { release, namespace, .. } => {
             let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace.as_str());
@@ -190,7 +190,7 @@ async fn look_delete(attempt: &Attempt<'_>, delete: &Delete) -> Result<Seen, Ste
     Ok(seen)
 }
 
-async fn look_patch(attempt: &Attempt<'_>, patch: &Patch, show: Show) -> Result<Seen, StepError> {
+async fn look_patch(attempt: &StepContext<'_>, patch: &Patch, show: Show) -> Result<Seen, StepError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         return Ok(Seen::new(Verb::Unknown, format!("type {} is not served yet", patch.kind)));
     };
@@ -206,7 +206,7 @@ async fn look_patch(attempt: &Attempt<'_>, patch: &Patch, show: Show) -> Result<
     Ok(seen)
 }
 
-async fn look_wait(attempt: &Attempt<'_>, wait: &Wait) -> Result<Seen, StepError> {
+async fn look_wait(attempt: &StepContext<'_>, wait: &Wait) -> Result<Seen, StepError> {
     let condition = wait::condition(&wait.until)?;
     let found = attempt.select(&wait.on, &mut None).await?;
     Ok(match wait::judge(&condition, &found, wait) {
@@ -215,7 +215,7 @@ async fn look_wait(attempt: &Attempt<'_>, wait: &Wait) -> Result<Seen, StepError
     })
 }
 
-async fn look_rollout(attempt: &Attempt<'_>, own: &Rollout) -> Result<Seen, StepError> {
+async fn look_rollout(attempt: &StepContext<'_>, own: &Rollout) -> Result<Seen, StepError> {
     let at = rollout::place(own);
     let live = attempt.cluster().get(&at).await?;
     Ok(match (own.what, live) {
@@ -230,7 +230,7 @@ async fn look_rollout(attempt: &Attempt<'_>, own: &Rollout) -> Result<Seen, Step
     })
 }
 
-async fn look_job(attempt: &Attempt<'_>, own: &Job) -> Result<Seen, StepError> {
+async fn look_job(attempt: &StepContext<'_>, own: &Job) -> Result<Seen, StepError> {
     let at = job::place(own, &attempt.step.name);
     Ok(match attempt.cluster().get(&at).await? {
         None => Seen::new(Verb::Run, "first run"),

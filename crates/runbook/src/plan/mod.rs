@@ -11,17 +11,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 use serde::Serialize;
 use slipway_cluster::ServerVersion;
+use slipway_event::Redactor;
 use slipway_graph::NodeRef;
 
 pub use self::status::{Known, Status, status};
 pub use self::teardown::plan_destroy;
 
 use self::earlier::Earlier;
+use crate::context::{RunContext, SharedContext};
 use crate::diff::Difference;
 use crate::model::{Document, Step};
 use crate::run::{self, RESUMED, RunError, graph};
 use crate::state::Store;
-use crate::world::{Place, World};
 
 /// How many steps are looked at at once.
 const AT_ONCE: usize = 8;
@@ -204,6 +205,30 @@ impl Plan {
         words.collect::<Vec<_>>().join(", ")
     }
 
+    /// Masks every text that is not one of the format's own words.
+    fn mask(mut self, redactor: &Redactor) -> Self {
+        let mask = |text: &mut String| redactor.redact_in_place(text);
+        mask(&mut self.name);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.context.iter_mut().for_each(mask);
+        }
+        self.levels.iter_mut().flatten().for_each(mask);
+        for step in &mut self.steps {
+            mask(&mut step.name);
+            mask(&mut step.summary);
+            step.needs.iter_mut().for_each(mask);
+            if let Some(when) = &mut step.when {
+                mask(&mut when.expr);
+            }
+            if let Some(seen) = &mut step.seen {
+                mask(&mut seen.detail);
+                seen.objects.0.values_mut().flatten().for_each(mask);
+                seen.diff = seen.diff.take().map(|diff| diff.redacted(redactor));
+            }
+        }
+        self
+    }
+
     fn count(mut self) -> Self {
         for verb in self.steps.iter().filter_map(StepPlan::action) {
             *self.counts.entry(verb.as_str()).or_default() += 1;
@@ -221,8 +246,8 @@ pub enum Show {
 }
 
 /// What can be said without a cluster: order, conditions, what each step says.
-pub fn offline(document: &Document) -> Result<Plan, RunError> {
-    Ok(outline(document)?.count())
+pub fn offline(document: &Document, redactor: &Redactor) -> Result<Plan, RunError> {
+    Ok(outline(document)?.count().mask(redactor))
 }
 
 fn outline(document: &Document) -> Result<Plan, RunError> {
@@ -234,7 +259,7 @@ fn outline(document: &Document) -> Result<Plan, RunError> {
     for step in &document.steps {
         let level = level(step);
         levels[level].push(step.name.clone());
-        let left = run::left_by_when(step);
+        let left = run::skipped_by_when(step);
         let when =
             step.when.as_ref().map(|when| WhenResult { expr: when.expression.clone(), result: when.holds });
         steps.push(StepPlan {
@@ -256,7 +281,7 @@ fn outline(document: &Document) -> Result<Plan, RunError> {
 /// What a run would do now.
 pub async fn plan(
     document: &Document,
-    place: Place<'_>,
+    place: RunContext<'_>,
     show: Show,
     context: Option<&str>,
 ) -> Result<Plan, RunError> {
@@ -274,13 +299,13 @@ pub async fn plan(
     } else {
         BTreeSet::new()
     };
-    let world = World::new(place, &document.name);
+    let world = SharedContext::new(place, &document.name);
     let earlier = Earlier::of(document, place.base);
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let open: Vec<&Step> = document
         .steps
         .iter()
-        .filter(|step| run::left_by_when(step).is_none() && !done.contains(&step.name))
+        .filter(|step| run::skipped_by_when(step).is_none() && !done.contains(&step.name))
         .collect();
     let looks = open.into_iter().map(|step| {
         let (world, earlier) = (&world, &earlier);
@@ -291,15 +316,11 @@ pub async fn plan(
         seen.insert(name, found);
     }
     for step in &mut plan.steps {
-        let redactor = place.events.redactor();
         if done.contains(&step.name) {
             (step.seen, step.resumed) = (Some(Seen::new(Verb::Skip, RESUMED)), true);
-        } else if let Some(mut found) = seen.remove(&step.name) {
-            redactor.redact_in_place(&mut found.detail);
-            found.diff = found.diff.map(|diff| diff.redacted(redactor));
+        } else if let Some(found) = seen.remove(&step.name) {
             step.seen = Some(found);
         }
-        redactor.redact_in_place(&mut step.summary);
     }
-    Ok(plan.count())
+    Ok(plan.count().mask(place.events.redactor()))
 }

@@ -1,12 +1,13 @@
 //! What the record says about a document.
 
 use serde::Serialize;
+use slipway_event::Redactor;
 
+use crate::context::RunContext;
 use crate::hash;
 use crate::model::{Document, Step};
 use crate::run::{self, RunError};
 use crate::state::{Record, Store};
-use crate::world::Place;
 
 /// Whether there is a record, and what it means for the document.
 #[derive(Clone, Debug, Serialize)]
@@ -30,8 +31,27 @@ pub struct Known {
     pub record: Record,
 }
 
+impl Status {
+    /// Masks every text that is not one of the format's own words.
+    fn mask(mut self, redactor: &Redactor) -> Self {
+        let mask = |text: &mut String| redactor.redact_in_place(text);
+        mask(&mut self.secret);
+        if let Some(known) = &mut self.known {
+            known.resumable_steps.iter_mut().chain(&mut known.changed_steps).for_each(mask);
+            mask(&mut known.record.spec_name);
+            known.record.spec_hash = hash::shown(&known.record.spec_hash);
+            for entry in &mut known.record.steps {
+                mask(&mut entry.name);
+                entry.input_hash = entry.input_hash.as_deref().map(hash::shown);
+                entry.error.iter_mut().chain(&mut entry.skip_reason).for_each(mask);
+            }
+        }
+        self
+    }
+}
+
 /// Reads the record and says what the next run would leave out; nothing if the document keeps none.
-pub async fn status(document: &Document, place: Place<'_>) -> Result<Option<Status>, RunError> {
+pub async fn status(document: &Document, place: RunContext<'_>) -> Result<Option<Status>, RunError> {
     let Some(state) = &document.state else { return Ok(None) };
     let store = Store::new(place.cluster, state);
     let known = store.load().await?.map(|record| {
@@ -52,5 +72,6 @@ pub async fn status(document: &Document, place: Place<'_>) -> Result<Option<Stat
             record,
         }
     });
-    Ok(Some(Status { found: known.is_some(), secret: store.place(), known }))
+    let status = Status { found: known.is_some(), secret: store.place(), known };
+    Ok(Some(status.mask(place.events.redactor())))
 }

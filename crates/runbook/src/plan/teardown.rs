@@ -6,24 +6,24 @@ use slipway_manifest::object;
 
 use super::words::listed;
 use super::{Plan, Seen, Verb, outline};
+use crate::context::{RunContext, SharedContext, shown};
 use crate::error::StepError;
 use crate::manifests;
 use crate::model::{Action, Document, Step};
 use crate::run::RunError;
 use crate::steps::{irreversible, job};
-use crate::world::{Place, World, shown};
 
 /// What a destroy would do.
-pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan, RunError> {
+pub async fn plan_destroy(document: &Document, place: RunContext<'_>) -> Result<Plan, RunError> {
     let mut plan = outline(document)?;
     plan.offline = false;
-    let world = World::new(place, &document.name);
+    let world = SharedContext::new(place, &document.name);
     for step in &document.steps {
         let Some(told) = plan.steps.iter_mut().find(|told| told.name == step.name) else { continue };
         if told.seen.is_some() {
             continue;
         }
-        let mut seen = match irreversible(&step.action) {
+        let seen = match irreversible(&step.action) {
             Some(why) => Seen::new(Verb::Skip, why),
             None => match doomed(&world, step).await {
                 Ok(objects) if objects.is_empty() => Seen::new(Verb::NoOp, "nothing is there"),
@@ -31,7 +31,6 @@ pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan,
                 Err(error) => Seen::new(Verb::Unknown, error.to_string()),
             },
         };
-        place.events.redactor().redact_in_place(&mut seen.detail);
         told.seen = Some(seen);
     }
     plan.levels.reverse();
@@ -40,11 +39,11 @@ pub async fn plan_destroy(document: &Document, place: Place<'_>) -> Result<Plan,
         step.level = last - step.level;
     }
     plan.steps.sort_by_key(|step| step.level);
-    Ok(plan.count())
+    Ok(plan.count().mask(place.events.redactor()))
 }
 
 /// What of a step is there to be taken away.
-async fn doomed(world: &World<'_>, step: &Step) -> Result<Vec<String>, StepError> {
+async fn doomed(world: &SharedContext<'_>, step: &Step) -> Result<Vec<String>, StepError> {
     match &step.action {
         Action::Helm(helm) => {
             let storage = Storage::new(world.cluster().clone(), Driver::Secret, helm.namespace.as_str());

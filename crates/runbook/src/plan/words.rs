@@ -1,8 +1,8 @@
 //! How plans put things.
 
+use crate::context::shown;
 use crate::model::{Action, Delete, RolloutVerb, Selection};
 use crate::steps::{delete, rollout};
-use crate::world::shown;
 
 /// How many objects a detail names.
 const NAMED: usize = 3;

@@ -8,16 +8,16 @@ use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
 use slipway_manifest::object;
 use tokio::time::Instant;
 
-use super::Did;
+use super::StepOutcome;
+use crate::context::{MANAGER, StepContext, describe, passes, shown};
 use crate::error::StepError;
 use crate::manifests;
 use crate::model::Apply;
-use crate::world::{Attempt, MANAGER, describe, passes, shown};
 
 /// How long an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
@@ -40,15 +40,19 @@ pub(super) async fn run(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, Ste
         wait(attempt, condition, &places).await?;
     }
     Ok(if skipped {
-        Did::noted(format!("all {} objects exist already (skipIf: exists)", objects.len()))
+        StepOutcome::noted(format!("all {} objects exist already (skipIf: exists)", objects.len()))
     } else {
-        Did::noted(format!("{} object{} applied", objects.len(), if objects.len() == 1 { "" } else { "s" }))
+        StepOutcome::noted(format!(
+            "{} object{} applied",
+            objects.len(),
+            if objects.len() == 1 { "" } else { "s" }
+        ))
     })
 }
 
 /// Where the objects are, if every one of them exists.
 async fn all_exist(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     objects: &[Value],
     namespace: &str,
 ) -> Result<Option<Vec<At>>, StepError> {
@@ -66,7 +70,7 @@ async fn all_exist(
 
 /// Writes one object, once its kind is served and its predecessor of the same name is gone.
 async fn write(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     apply: &Apply,
     object: &Value,
     namespace: &str,
@@ -100,7 +104,7 @@ async fn write(
 }
 
 async fn send(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     apply: &Apply,
     object: &Value,
     at: &At,
@@ -110,26 +114,28 @@ async fn send(
         return cluster.apply(at, object, &slipway_cluster::Apply::new(MANAGER)).await.map(drop);
     }
     let options = WriteOptions::manager(MANAGER);
-    match cluster.create(at, object, &options).await {
-        Ok(_) => Ok(()),
-        Err(error)
-            if error.class == ErrorClass::AlreadyExists && !error.message.contains("being deleted") =>
-        {
-            let patched = attempt.patch(at, &Patch::Merge(object.clone())).await;
-            match patched {
-                // It went in between: the next turn creates it.
-                Err(gone) if gone.class == ErrorClass::NotFound => {
-                    cluster.create(at, object, &options).await.map(drop)
-                }
-                other => other.map(drop),
-            }
+    let Err(refused) = cluster.create(at, object, &options).await else { return Ok(()) };
+    let exists = match refused.class {
+        ErrorClass::AlreadyExists => !refused.message.contains("being deleted"),
+        // A server checks what is to be created before it looks for the name: a manifest that says only what
+        // shall change is no whole object, and still a good patch for one that is there.
+        ErrorClass::Invalid => cluster.get(at).await.is_ok_and(|live| live.is_some()),
+        _ => false,
+    };
+    if !exists {
+        return Err(refused);
+    }
+    match attempt.patch(at, &Patch::Merge(object.clone())).await {
+        // It went in between: the next turn creates it.
+        Err(gone) if gone.class == ErrorClass::NotFound => {
+            cluster.create(at, object, &options).await.map(drop)
         }
-        Err(error) => Err(error),
+        other => other.map(drop),
     }
 }
 
 /// Waits until the condition holds for all of the objects at once.
-async fn wait(attempt: &Attempt<'_>, text: &str, places: &[At]) -> Result<(), StepError> {
+async fn wait(attempt: &StepContext<'_>, text: &str, places: &[At]) -> Result<(), StepError> {
     let condition = super::wait::condition(text)?;
     let began = Instant::now();
     let mut told = false;
@@ -156,7 +162,7 @@ async fn wait(attempt: &Attempt<'_>, text: &str, places: &[At]) -> Result<(), St
             attempt.warn(format!("{} has no status, so {text} may never hold for it", describe(silent)));
         }
         let what = format!("{} of {} objects meet {text}", places.len() - unmet.len(), places.len());
-        attempt.awaits(what, unmet);
+        attempt.awaits(super::wait::last_seen(what, &condition, &unmet), unmet);
         attempt.pause(&mut turn).await;
     }
 }
@@ -171,7 +177,7 @@ fn placeholder(at: &At) -> Value {
 }
 
 /// Deletes what was applied, last first; what is not there, or of a kind that is gone, is fine.
-pub(super) async fn undo(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, StepError> {
+pub(super) async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
@@ -196,7 +202,7 @@ pub(super) async fn undo(attempt: &Attempt<'_>, apply: &Apply) -> Result<Did, St
             attempt.cluster().invalidate_kinds().await;
         }
     }
-    Ok(Did::noted(if deleted == 0 {
+    Ok(StepOutcome::noted(if deleted == 0 {
         "nothing was there".to_owned()
     } else {
         format!("{deleted} object{} deleted", if deleted == 1 { "" } else { "s" })

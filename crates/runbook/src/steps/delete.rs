@@ -8,18 +8,18 @@ use slipway_manifest::object;
 use slipway_release::decide::Kept;
 use slipway_release::{Content, Plan, Request, apply as engine, plan};
 
-use super::{Did, helm};
+use super::{StepOutcome, helm};
+use crate::context::{Found, StepContext, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::manifests;
 use crate::model::{Delete, ManifestSource, Selection};
-use crate::world::{Attempt, Found, shown};
 
 /// Whether it deletes a release, which ends in its own way when stopped.
 pub(super) fn is_release(delete: &Delete) -> bool {
     matches!(delete, Delete::Release { .. })
 }
 
-pub(super) async fn run(attempt: &Attempt<'_>, delete: &Delete) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, StepError> {
     match delete {
         Delete::Manifests { manifests, namespace, ignore_not_found } => {
             by_manifests(attempt, manifests, namespace.as_deref(), *ignore_not_found).await
@@ -33,9 +33,9 @@ pub(super) async fn run(attempt: &Attempt<'_>, delete: &Delete) -> Result<Did, S
     }
 }
 
-fn absent(what: &str, ignore: bool) -> Result<Did, StepError> {
+fn absent(what: &str, ignore: bool) -> Result<StepOutcome, StepError> {
     if ignore {
-        Ok(Did::noted(format!("{what} is not there")))
+        Ok(StepOutcome::noted(format!("{what} is not there")))
     } else {
         let message = format!("{what} does not exist");
         Err(StepError::new(ErrorKind::NotFound, message).hint("ignoreNotFound: true lets that pass"))
@@ -43,11 +43,11 @@ fn absent(what: &str, ignore: bool) -> Result<Did, StepError> {
 }
 
 async fn by_manifests(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     sources: &[ManifestSource],
     namespace: Option<&str>,
     ignore: bool,
-) -> Result<Did, StepError> {
+) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(sources, place.base, place.remote).await?;
     let mut deleted = 0;
@@ -68,10 +68,14 @@ async fn by_manifests(
             }
         }
     }
-    Ok(Did::noted(format!("{deleted} of {} objects deleted", objects.len())))
+    Ok(StepOutcome::noted(format!("{deleted} of {} objects deleted", objects.len())))
 }
 
-async fn by_selection(attempt: &Attempt<'_>, selection: &Selection, ignore: bool) -> Result<Did, StepError> {
+async fn by_selection(
+    attempt: &StepContext<'_>,
+    selection: &Selection,
+    ignore: bool,
+) -> Result<StepOutcome, StepError> {
     let Found::Objects(kind, objects) = attempt.select(selection, &mut None).await? else {
         let message = format!("the cluster serves no type `{}`", selection.kind);
         return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
@@ -94,7 +98,7 @@ async fn by_selection(attempt: &Attempt<'_>, selection: &Selection, ignore: bool
         attempt.gone(at, uid.as_deref()).await?;
     }
     let count = places.len();
-    Ok(Did::noted(format!("{count} object{} deleted", if count == 1 { "" } else { "s" })))
+    Ok(StepOutcome::noted(format!("{count} object{} deleted", if count == 1 { "" } else { "s" })))
 }
 
 /// What a selection is called in messages.
@@ -113,26 +117,26 @@ pub(crate) fn named(selection: &Selection) -> String {
 
 /// Uninstalls a release and forgets its history.
 pub(super) async fn release(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     name: &str,
     namespace: &str,
     ignore: bool,
-) -> Result<Did, StepError> {
+) -> Result<StepOutcome, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace);
     let history = storage.history(name).await?;
     let Some(last) = history.last() else { return absent(&format!("release {name}@{namespace}"), ignore) };
     if last.info.status == Status::Uninstalled {
         forget(&storage, name).await?;
-        return Ok(Did::noted("only its history was left"));
+        return Ok(StepOutcome::noted("only its history was left"));
     }
     remove(attempt, name, namespace, attempt.left()).await?;
     forget(&storage, name).await?;
-    Ok(Did::noted(format!("release {name} uninstalled")))
+    Ok(StepOutcome::noted(format!("release {name} uninstalled")))
 }
 
 /// Lets the release engine take everything of a release away.
 pub(super) async fn remove(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     name: &str,
     namespace: &str,
     timeout: Duration,
@@ -149,8 +153,6 @@ pub(super) async fn remove(
         deletion_timeout: Some(timeout),
         ..engine::Options::default()
     };
-    let stop = helm::stop_at(attempt, timeout);
-    let events = helm::quiet(attempt);
     let told = |plan: &Plan| {
         for left in &plan.remaining {
             match &left.why {
@@ -158,11 +160,8 @@ pub(super) async fn remove(
                 Kept::Policy => attempt.note(format!("{} stays: its policy says so", left.object)),
             }
         }
-        Ok(())
     };
-    let token = stop.token.clone();
-    let applied = engine::apply_checked(attempt.cluster(), &request, &options, &events, token, told).await;
-    match applied {
+    match helm::apply_release(attempt, &request, &options, told).await? {
         Ok(_) => Ok(()),
         Err(failure) => Err(helm::told(attempt, failure)),
     }

@@ -1,22 +1,23 @@
 //! `helm`: a chart taken to the cluster by the release engine.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
-use slipway_event::{Event, Events, Record, RunId, Sink};
 use slipway_release::source::Backing;
-use slipway_release::{Content, Failure, Request, Source, apply as engine, plan};
+use slipway_release::{Content, Failure, Plan, Request, Source, apply as engine, plan};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Did, delete};
+use super::{StepOutcome, delete};
+use crate::context::{RunContext, StepContext};
 use crate::error::{ErrorKind, StepError};
+use crate::events::step_events;
+use crate::files;
 use crate::model::{ChartSource, Helm, ValuesSource};
 use crate::remote::shown;
-use crate::world::{Attempt, Place};
 
 /// How many revisions are kept.
 const HISTORY: u32 = 10;
@@ -54,13 +55,15 @@ fn is_good(release: &Release) -> bool {
     matches!(release.info.status, Status::Deployed | Status::Superseded)
 }
 
-pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, StepError> {
+pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
     let history = within(attempt, async { Ok(storage.history(&helm.release).await?) }).await?;
     match decide(&history, helm) {
         Decision::Skip => {
             let revision = history.deployed().map_or(0, |release| release.version);
-            return Ok(Did::noted(format!("revision {revision} is deployed already (skipIf: installed)")));
+            return Ok(StepOutcome::noted(format!(
+                "revision {revision} is deployed already (skipIf: installed)"
+            )));
         }
         Decision::Pending(status, since) => abandoned(attempt, helm, status, since)?,
         Decision::Install | Decision::Upgrade => {}
@@ -78,14 +81,10 @@ pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, S
         create_namespace: helm.create_namespace,
         ..engine::Options::default()
     };
-    let stop = stop_at(attempt, timeout);
-    let events = quiet(attempt);
-    let applied = engine::apply(attempt.cluster(), &request, &options, &events, stop.token.clone()).await;
-    drop(stop);
-    let failure = match applied {
+    let failure = match apply_release(attempt, &request, &options, |_| {}).await? {
         Ok(report) => {
             let verb = if history.releases.iter().any(is_good) { "upgraded to" } else { "installed" };
-            return Ok(Did::noted(format!("{verb} revision {}", report.revision)));
+            return Ok(StepOutcome::noted(format!("{verb} revision {}", report.revision)));
         }
         Err(failure) => failure,
     };
@@ -115,7 +114,7 @@ pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, S
 
 /// Whether a release left pending may be taken over: if it was left by this runbook, or long ago.
 fn abandoned(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     helm: &Helm,
     status: Status,
     since: Option<jiff::Timestamp>,
@@ -144,12 +143,12 @@ fn abandoned(
         .hint("wait for it; if it died, run again once it is older than the step's timeout"))
 }
 
-async fn undo_install(attempt: &Attempt<'_>, helm: &Helm, storage: &Storage) -> Result<(), StepError> {
+async fn undo_install(attempt: &StepContext<'_>, helm: &Helm, storage: &Storage) -> Result<(), StepError> {
     if storage.revisions(&helm.release).await?.is_empty() {
         return Ok(());
     }
     // What stopped the attempt must not stop the repair, which has time of its own.
-    let repair = Attempt::new(attempt.world, attempt.step, CancellationToken::new(), None);
+    let repair = StepContext::new(attempt.world, attempt.step, CancellationToken::new(), None);
     delete::remove(&repair, &helm.release, &helm.namespace, attempt.step.timeout).await?;
     for revision in storage.revisions(&helm.release).await? {
         storage.delete(&helm.release, revision.revision).await?;
@@ -174,14 +173,12 @@ pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Reque
 }
 
 /// The chart, brought here if need be, and its values: files in order, then what the step says itself.
-pub(crate) async fn content(place: &Place<'_>, helm: &Helm) -> Result<Content, StepError> {
+pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Content, StepError> {
     let fetch = |message: String| StepError::new(ErrorKind::Fetch, message);
     let path = match &helm.chart {
         ChartSource::Path(path) => {
             let path = place.base.join(path);
-            if !path.exists() {
-                return Err(fetch(format!("chart {} does not exist", path.display())).permanent());
-            }
+            files::check_chart(&path).map_err(|error| fetch(error).permanent())?;
             path
         }
         remote => place.remote.chart(remote).await.map_err(|error| {
@@ -194,8 +191,9 @@ pub(crate) async fn content(place: &Place<'_>, helm: &Helm) -> Result<Content, S
         let (name, bytes) = match source {
             ValuesSource::File(path) => {
                 let file = place.base.join(path);
-                let bytes = std::fs::read(&file);
-                let bytes = bytes.map_err(|e| fetch(format!("valuesFrom {path}: {e}")).permanent())?;
+                let bytes = files::read(&file);
+                let bytes =
+                    bytes.map_err(|e| fetch(format!("valuesFrom {path}: {}", e.told())).permanent())?;
                 (path.clone(), bytes)
             }
             ValuesSource::Url(url) => {
@@ -215,7 +213,7 @@ pub(crate) async fn content(place: &Place<'_>, helm: &Helm) -> Result<Content, S
 }
 
 /// A failure of the engine, in the words of a step.
-pub(super) fn told(attempt: &Attempt<'_>, failure: Failure) -> StepError {
+pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
     let stopped = matches!(failure, Failure::Cancelled { .. });
     let message = failure.to_string();
     let mut error = StepError::from(failure);
@@ -234,7 +232,7 @@ pub(super) fn told(attempt: &Attempt<'_>, failure: Failure) -> StepError {
 
 /// Stops what takes too long before the engine itself is at work, or when the run is stopped.
 async fn within<T>(
-    attempt: &Attempt<'_>,
+    attempt: &StepContext<'_>,
     work: impl Future<Output = Result<T, StepError>>,
 ) -> Result<T, StepError> {
     tokio::select! {
@@ -245,13 +243,48 @@ async fn within<T>(
     }
 }
 
+/// Lets the release engine carry out a request within the time its options give. Before it has a plan it
+/// has written nothing, so it may be left where it is: a template that never ends does not outlast the step.
+/// From then on it ends in its own way.
+pub(super) async fn apply_release(
+    attempt: &StepContext<'_>,
+    request: &Request,
+    options: &engine::Options,
+    see: impl Fn(&Plan),
+) -> Result<Result<engine::Report, Failure>, StepError> {
+    let stop = stop_at(attempt, options.timeout.unwrap_or(attempt.step.timeout));
+    let events = step_events(attempt.world.place.events, &attempt.step.name);
+    let planned = AtomicBool::new(false);
+    let check = |plan: &Plan| {
+        planned.store(true, Ordering::SeqCst);
+        see(plan);
+        Ok(())
+    };
+    let token = stop.token.clone();
+    let work = engine::apply_checked(attempt.cluster(), request, options, &events, token, check);
+    let left_alone = async {
+        stop.token.cancelled().await;
+        if planned.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        applied = work => Ok(applied),
+        () = left_alone => {
+            attempt.awaits("planning the release took too long", Vec::new());
+            Err(attempt.stopped().await)
+        }
+    }
+}
+
 /// A token that fires when the run is stopped or the time is over.
-pub(super) struct Stop {
-    pub(super) token: CancellationToken,
+struct Stop {
+    token: CancellationToken,
     _ended: DropGuard,
 }
 
-pub(super) fn stop_at(attempt: &Attempt<'_>, timeout: Duration) -> Stop {
+fn stop_at(attempt: &StepContext<'_>, timeout: Duration) -> Stop {
     let token = attempt.cancel.child_token();
     let ended = CancellationToken::new();
     let (stop, over) = (token.clone(), ended.clone());
@@ -264,40 +297,4 @@ pub(super) fn stop_at(attempt: &Attempt<'_>, timeout: Duration) -> Stop {
         }
     });
     Stop { token, _ended: ended.drop_guard() }
-}
-
-/// The engine's events without its account of nodes: here the step is the node.
-pub(super) fn quiet(attempt: &Attempt<'_>) -> Events {
-    struct Part {
-        events: Events,
-        step: String,
-    }
-    impl Sink for Part {
-        fn take(&self, record: &Record) {
-            let mut event = record.event.clone();
-            match &mut event {
-                Event::RunStarted { .. }
-                | Event::RunFinished { .. }
-                | Event::NodeStarted { .. }
-                | Event::NodeRetrying { .. }
-                | Event::NodeFinished { .. }
-                | Event::Summary { .. } => return,
-                Event::Object { node, .. } | Event::Log { node, .. } | Event::Progress { node, .. } => {
-                    *node = Some(self.step.clone());
-                }
-                Event::Warning { .. } => {}
-            }
-            self.events.send(event);
-        }
-    }
-    struct Same(Events);
-    impl slipway_event::Clock for Same {
-        fn now(&self) -> jiff::Timestamp {
-            self.0.clock().now()
-        }
-    }
-    let events = attempt.world.place.events;
-    let clock = Arc::new(Same(events.clone()));
-    let sink = Arc::new(Part { events: events.clone(), step: attempt.step.name.clone() });
-    Events::new(RunId::clone(events.run()), clock, events.redactor().clone(), sink)
 }

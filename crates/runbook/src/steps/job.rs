@@ -4,10 +4,12 @@ use serde_json::{Map, Value, json};
 use slipway_cluster::{At, Cluster, Propagation, WriteOptions, logs};
 use slipway_manifest::{Gvk, object};
 
-use super::Did;
+use super::StepOutcome;
+use crate::context::{
+    MANAGER, OWNER_LABEL, StepContext, describe, last_warning, passes, pods, shown, state_of,
+};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Job;
-use crate::world::{Attempt, MANAGER, OWNER_LABEL, describe, last_warning, passes, pods, shown, state_of};
 
 /// How many of the last lines a failure shows.
 const TAIL: u32 = 20;
@@ -37,7 +39,7 @@ fn condition<'v>(live: &'v Value, kind: &str) -> Option<&'v Value> {
     conditions.into_iter().flatten().find(|found| found["type"] == kind && found["status"] == "True")
 }
 
-pub(super) async fn run(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
     let name = attempt.step.name.as_str();
     if job.create_namespace {
         attempt.ensure_namespace(&job.namespace).await?;
@@ -48,7 +50,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepErr
             return Err(foreign(&at));
         }
         if job.skip_if_succeeded && is_complete(&live) {
-            return Ok(Did::noted("it has succeeded before (skipIf: succeeded)"));
+            return Ok(StepOutcome::noted("it has succeeded before (skipIf: succeeded)"));
         }
         attempt.delete(&at, &live, Propagation::Foreground).await?;
     }
@@ -61,7 +63,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepErr
         match attempt.cluster().get(&at).await {
             Ok(Some(live)) if live["metadata"]["uid"].as_str() == uid.as_deref() => {
                 if is_complete(&live) {
-                    return Ok(Did::noted("the job succeeded"));
+                    return Ok(StepOutcome::noted("the job succeeded"));
                 }
                 if let Some(failed) = condition(&live, "Failed") {
                     return Err(failure(attempt, job, name, failed).await);
@@ -78,7 +80,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepErr
     }
 }
 
-async fn failure(attempt: &Attempt<'_>, job: &Job, name: &str, failed: &Value) -> StepError {
+async fn failure(attempt: &StepContext<'_>, job: &Job, name: &str, failed: &Value) -> StepError {
     let text = |field: &str| failed[field].as_str().filter(|text| !text.is_empty());
     let why = text("message").or(text("reason")).unwrap_or("no reason given");
     let mut message = format!("job \"{name}\" failed: {why}");
@@ -172,14 +174,14 @@ pub(crate) fn manifest(job: &Job, name: &str, document: &str, deadline: u64) -> 
 }
 
 /// Deletes the job of a step.
-pub(super) async fn undo(attempt: &Attempt<'_>, job: &Job) -> Result<Did, StepError> {
+pub(super) async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
     let at = place(job, &attempt.step.name);
     match attempt.cluster().get(&at).await? {
-        None => Ok(Did::noted("nothing was there")),
+        None => Ok(StepOutcome::noted("nothing was there")),
         Some(live) if is_foreign(&live) => Err(foreign(&at)),
         Some(live) => {
             attempt.delete(&at, &live, Propagation::Foreground).await?;
-            Ok(Did::noted("the job was deleted"))
+            Ok(StepOutcome::noted("the job was deleted"))
         }
     }
 }

@@ -8,24 +8,24 @@ pub(crate) mod patch;
 pub(crate) mod rollout;
 pub(crate) mod wait;
 
+use crate::context::StepContext;
 use crate::error::StepError;
 use crate::model::Action;
-use crate::world::Attempt;
 
 /// A step that went well, and what is worth saying about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Did {
+pub(crate) struct StepOutcome {
     pub(crate) note: Option<String>,
 }
 
-impl Did {
+impl StepOutcome {
     pub(crate) fn noted(note: impl Into<String>) -> Self {
         Self { note: Some(note.into()) }
     }
 }
 
 /// Makes one attempt at a step.
-pub(crate) async fn perform(attempt: &Attempt<'_>) -> Result<Did, StepError> {
+pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
     match &attempt.step.action {
         // A release ends in its own way: it must not be left pending.
         Action::Helm(helm) => Box::pin(helm::install(attempt, helm)).await,
@@ -39,7 +39,7 @@ pub(crate) async fn perform(attempt: &Attempt<'_>) -> Result<Did, StepError> {
                     Action::Wait(wait) => Box::pin(wait::run(attempt, wait)).await,
                     Action::Rollout(rollout) => Box::pin(rollout::run(attempt, rollout)).await,
                     Action::Job(job) => Box::pin(job::run(attempt, job)).await,
-                    Action::Helm(_) => Ok(Did::default()),
+                    Action::Helm(_) => Ok(StepOutcome::default()),
                 }
             };
             stoppable(attempt, work).await
@@ -48,12 +48,14 @@ pub(crate) async fn perform(attempt: &Attempt<'_>) -> Result<Did, StepError> {
 }
 
 /// Makes one attempt at undoing a step.
-pub(crate) async fn undo(attempt: &Attempt<'_>) -> Result<Did, StepError> {
+pub(crate) async fn undo(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
     match &attempt.step.action {
         Action::Helm(helm) => Box::pin(delete::release(attempt, &helm.release, &helm.namespace, true)).await,
         Action::Apply(apply) => stoppable(attempt, apply::undo(attempt, apply)).await,
         Action::Job(job) => stoppable(attempt, job::undo(attempt, job)).await,
-        Action::Delete(_) | Action::Patch(_) | Action::Wait(_) | Action::Rollout(_) => Ok(Did::default()),
+        Action::Delete(_) | Action::Patch(_) | Action::Wait(_) | Action::Rollout(_) => {
+            Ok(StepOutcome::default())
+        }
     }
 }
 
@@ -70,9 +72,9 @@ pub(crate) fn irreversible(action: &Action) -> Option<&'static str> {
 
 /// Drops the work when it is told to stop and says what it was waiting for.
 async fn stoppable(
-    attempt: &Attempt<'_>,
-    work: impl Future<Output = Result<Did, StepError>>,
-) -> Result<Did, StepError> {
+    attempt: &StepContext<'_>,
+    work: impl Future<Output = Result<StepOutcome, StepError>>,
+) -> Result<StepOutcome, StepError> {
     tokio::select! {
         biased;
         did = attempt.trouble.watch(work) => did,

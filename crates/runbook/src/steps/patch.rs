@@ -2,12 +2,12 @@
 
 use slipway_cluster::{At, ErrorClass, Patch as Change};
 
-use super::Did;
+use super::StepOutcome;
+use crate::context::{StepContext, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Patch, PatchType};
-use crate::world::{Attempt, shown};
 
-pub(super) async fn run(attempt: &Attempt<'_>, patch: &Patch) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, StepError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         let message = format!("the cluster serves no type `{}`", patch.kind);
         return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
@@ -15,7 +15,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, patch: &Patch) -> Result<Did, Ste
     let at =
         At::new(kind.gvk.clone(), kind.namespaced.then_some(patch.namespace.as_str()), patch.name.as_str());
     match attempt.patch(&at, &change(patch)).await {
-        Ok(_) => Ok(Did::noted(format!("{} patched", shown(&at)))),
+        Ok(_) => Ok(StepOutcome::noted(format!("{} patched", shown(&at)))),
         Err(error) => Err(explain(error, patch, &at)),
     }
 }

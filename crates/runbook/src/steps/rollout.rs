@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use slipway_cluster::{At, Patch};
 use slipway_manifest::Gvk;
 
-use super::Did;
+use super::StepOutcome;
+use crate::context::{StepContext, passes, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Rollout, RolloutVerb, WorkloadKind};
-use crate::world::{Attempt, passes, shown};
 
 /// The annotation kubectl restarts with.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
@@ -21,7 +21,7 @@ pub(crate) fn place(rollout: &Rollout) -> At {
     At::new(Gvk::new("apps", "v1", kind), Some(&rollout.namespace), rollout.name.as_str())
 }
 
-pub(super) async fn run(attempt: &Attempt<'_>, rollout: &Rollout) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, StepError> {
     let at = place(rollout);
     match rollout.what {
         RolloutVerb::Restart => restart(attempt, &at).await,
@@ -29,7 +29,7 @@ pub(super) async fn run(attempt: &Attempt<'_>, rollout: &Rollout) -> Result<Did,
     }
 }
 
-async fn restart(attempt: &Attempt<'_>, at: &At) -> Result<Did, StepError> {
+async fn restart(attempt: &StepContext<'_>, at: &At) -> Result<StepOutcome, StepError> {
     let Some(live) = attempt.cluster().get(at).await? else {
         return Err(StepError::new(ErrorKind::NotFound, format!("{} does not exist", shown(at))));
     };
@@ -46,16 +46,16 @@ async fn restart(attempt: &Attempt<'_>, at: &At) -> Result<Did, StepError> {
     }
     let body = json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED: now}}}}});
     attempt.patch(at, &Patch::Strategic(body)).await?;
-    Ok(Did::noted(format!("{} restarted", shown(at))))
+    Ok(StepOutcome::noted(format!("{} restarted", shown(at))))
 }
 
-async fn status(attempt: &Attempt<'_>, at: &At) -> Result<Did, StepError> {
+async fn status(attempt: &StepContext<'_>, at: &At) -> Result<StepOutcome, StepError> {
     let mut turn = 0;
     let mut stuck = 0;
     loop {
         match attempt.cluster().get(at).await {
             Ok(Some(live)) => match progress(&live) {
-                Progress::Complete => return Ok(Did::noted(format!("{} is rolled out", shown(at)))),
+                Progress::Complete => return Ok(StepOutcome::noted(format!("{} is rolled out", shown(at)))),
                 Progress::Never(why) => {
                     return Err(StepError::new(ErrorKind::Api, format!("{}: {why}", shown(at))));
                 }

@@ -2,33 +2,89 @@
 
 use serde_json::Value;
 use slipway_cluster::wait::Condition;
+use slipway_manifest::object;
 
-use super::Did;
+use super::StepOutcome;
 use super::delete::named;
+use crate::context::{Found, StepContext, describe, passes};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Wait;
-use crate::world::{Attempt, Found, passes};
 
 /// Reads a condition that was checked when the document was read.
 pub(crate) fn condition(text: &str) -> Result<Condition, StepError> {
     Condition::parse(text).map_err(|error| StepError::new(ErrorKind::Internal, error.message).permanent())
 }
 
-pub(super) async fn run(attempt: &Attempt<'_>, wait: &Wait) -> Result<Did, StepError> {
+pub(super) async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
     let condition = condition(&wait.until)?;
     let mut refreshed = None;
     let mut turn = 0;
     loop {
         match attempt.select(&wait.on, &mut refreshed).await {
             Ok(found) => match judge(&condition, &found, wait) {
-                Verdict::Holds(note) => return Ok(Did::noted(note)),
-                Verdict::Waits(what, unmet) => attempt.awaits(what, unmet),
+                Verdict::Holds(note) => return Ok(StepOutcome::noted(note)),
+                Verdict::Waits(what, unmet) => attempt.awaits(last_seen(what, &condition, &unmet), unmet),
             },
             // A passing trouble of the server is not what is waited for.
             Err(error) if passes(&error) => attempt.note(error.to_string()),
             Err(error) => return Err(error.into()),
         }
         attempt.pause(&mut turn).await;
+    }
+}
+
+/// What is awaited, with the value the condition looks at as the first object has it.
+pub(super) fn last_seen(what: String, condition: &Condition, unmet: &[Value]) -> String {
+    match unmet.first().and_then(|object| Some((object, observed(condition, object)?))) {
+        Some((object, seen)) => format!("{what}; last seen on {}: {seen}", describe(object)),
+        None => what,
+    }
+}
+
+/// The value a condition looks at, as an object has it; nothing of what a Secret holds.
+fn observed(condition: &Condition, object: &Value) -> Option<String> {
+    match condition {
+        Condition::JsonPath { .. } if object::kind(object) == Some("Secret") => {
+            Some("a value that is not shown".to_owned())
+        }
+        Condition::JsonPath { path, text, .. } => {
+            let found = path.find(object).ok()?;
+            let values: Vec<String> =
+                found.iter().flatten().take(SHOWN).map(|value| shortened(value)).collect();
+            Some(if values.is_empty() {
+                format!("{text} finds nothing")
+            } else {
+                format!("{text} is {}", values.join(", "))
+            })
+        }
+        Condition::Condition { kind, .. } => {
+            let conditions = object["status"]["conditions"].as_array();
+            let found = conditions
+                .into_iter()
+                .flatten()
+                .find(|found| found["type"].as_str().is_some_and(|name| name.eq_ignore_ascii_case(kind)));
+            Some(match found {
+                Some(found) => format!("{kind} is {}", shortened(&found["status"])),
+                None => format!("it has no condition {kind}"),
+            })
+        }
+        Condition::Delete | Condition::Create => None,
+    }
+}
+
+/// How many of the values a path finds are shown.
+const SHOWN: usize = 3;
+/// How many characters of a value are shown.
+const LONGEST: usize = 200;
+
+fn shortened(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => format!("`{text}`"),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 

@@ -15,8 +15,20 @@ pub(super) enum Kind {
     Copied,
     /// Put in for the reference of this number.
     Value(usize),
+    /// Put in for the reference of this number, whose variable is secret.
+    Secret(usize),
     /// Stands for the reference of this number, which has no value.
     Placeholder(usize),
+}
+
+impl Kind {
+    /// The reference a value was put in for.
+    fn value_of(self) -> Option<usize> {
+        match self {
+            Self::Value(number) | Self::Secret(number) => Some(number),
+            Self::Copied | Self::Placeholder(_) => None,
+        }
+    }
 }
 
 /// Where a piece of output was written.
@@ -39,21 +51,24 @@ impl Segments {
 
     /// Where values were put in, and for which references.
     pub(super) fn values(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
-        self.0.iter().filter_map(|segment| match segment.kind {
-            Kind::Value(number) => Some((segment.out.clone(), number)),
-            _ => None,
-        })
+        self.0.iter().filter_map(|segment| Some((segment.out.clone(), segment.kind.value_of()?)))
     }
 
     /// Where values stand that a span of the output touches, and for which references.
     pub(super) fn values_in(&self, span: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+        self.inside(span).filter_map(|segment| Some((segment.out.clone(), segment.kind.value_of()?)))
+    }
+
+    /// Where values of secret variables stand that a span of the output touches.
+    pub(super) fn secrets_in(&self, span: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let secret = |segment: &&Segment| matches!(segment.kind, Kind::Secret(_)) && !segment.out.is_empty();
+        self.inside(span).filter(secret).map(|segment| segment.out.clone())
+    }
+
+    fn inside(&self, span: &Range<usize>) -> impl Iterator<Item = &Segment> {
         let first = self.0.partition_point(|segment| segment.out.end <= span.start);
         let end = span.end.max(span.start + 1);
-        let inside = self.0[first..].iter().take_while(move |segment| segment.out.start < end);
-        inside.filter_map(|segment| match segment.kind {
-            Kind::Value(number) => Some((segment.out.clone(), number)),
-            _ => None,
-        })
+        self.0[first..].iter().take_while(move |segment| segment.out.start < end)
     }
 
     pub(super) fn origin(&self, offset: usize) -> Origin {
@@ -64,7 +79,7 @@ impl Segments {
                     let into = offset.saturating_sub(segment.out.start);
                     Origin { offset: segment.source.start + into.min(segment.source.len()), reference: None }
                 }
-                Kind::Value(reference) | Kind::Placeholder(reference) => {
+                Kind::Value(reference) | Kind::Secret(reference) | Kind::Placeholder(reference) => {
                     Origin { offset: segment.source.start, reference: Some(reference) }
                 }
             },
@@ -88,9 +103,6 @@ impl Segments {
 
     /// Whether a span of the output holds something that has no value.
     pub(super) fn touches_placeholder(&self, span: &Range<usize>) -> bool {
-        let first = self.0.partition_point(|segment| segment.out.end <= span.start);
-        let inside =
-            self.0[first..].iter().take_while(|segment| segment.out.start < span.end.max(span.start + 1));
-        inside.into_iter().any(|segment| matches!(segment.kind, Kind::Placeholder(_)))
+        self.inside(span).any(|segment| matches!(segment.kind, Kind::Placeholder(_)))
     }
 }

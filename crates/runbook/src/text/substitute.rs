@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use slipway_event::MASK;
 use slipway_problem::{Location, Problem, Problems, nearest};
 
 use super::pipeline::{self, PipelineError};
@@ -65,6 +66,28 @@ impl Substituted {
     /// The places in the text that hold values, with the numbers of their references.
     pub(crate) fn values(&self) -> impl Iterator<Item = (Range<usize>, usize)> {
         self.segments.values()
+    }
+
+    /// Whether a span of the text holds the value of a secret variable.
+    pub(crate) fn holds_secret(&self, span: Range<usize>) -> bool {
+        self.segments.secrets_in(&span).next().is_some()
+    }
+
+    /// What was read from a span of the text, without the values of secret variables.
+    pub(crate) fn masked(&self, read: &str, span: Range<usize>) -> String {
+        let mut shown = read.to_owned();
+        for place in self.segments.secrets_in(&span) {
+            let value = self.text[place].trim();
+            if value.is_empty() {
+                continue;
+            }
+            if !read.contains(value) {
+                // The quotes around it changed its letters.
+                return MASK.to_owned();
+            }
+            shown = shown.replace(value, MASK);
+        }
+        shown
     }
 
     /// The text with something that cannot mean anything in the place of every value.
@@ -182,11 +205,12 @@ pub fn substitute(
                 };
                 let kind = match result {
                     Ok(Some(text)) => {
-                        if reference.pipeline.is_some() && value.is_some_and(|(_, secret)| secret) {
+                        let secret = value.is_some_and(|(_, secret)| secret);
+                        if reference.pipeline.is_some() && secret {
                             done.derived_secrets.push(text.clone());
                         }
                         done.text.push_str(&text);
-                        Kind::Value(number)
+                        if secret { Kind::Secret(number) } else { Kind::Value(number) }
                     }
                     other => {
                         if let Err(error) = other {

@@ -124,3 +124,12 @@ fn credentials_count_unless_they_are_said_not_to() {
     let plain = "  - {name: a, wait: {for: condition=Ready, on: pods, allNamespaces: true}}\n";
     assert_eq!(digest_with(plain, Path::new("."), Credentials::Ignored).as_deref(), Some(&*digest(plain)));
 }
+
+#[test]
+fn saying_the_default_release_leaves_a_step_done() {
+    let plain = digest("  - {name: web, helm: {chart: x, version: '1', repo: 'https://x'}}\n");
+    let said = digest("  - {name: web, helm: {chart: x, version: '1', repo: 'https://x', release: web}}\n");
+    let other = digest("  - {name: web, helm: {chart: x, version: '1', repo: 'https://x', release: api}}\n");
+    assert_eq!(plain, said);
+    assert_ne!(plain, other);
+}

@@ -16,8 +16,8 @@ use slipway_cluster::{At, Cluster};
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::Gvk;
 use slipway_runbook::{
-    ChartSource, Document, FetchError, Inputs, LoadOptions, Place, Remote, RunError, RunOptions, RunReport,
-    Variables, load,
+    ChartSource, Document, FetchError, Inputs, LoadOptions, Remote, RunContext, RunError, RunOptions,
+    RunReport, Variables, load,
 };
 use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
 use tokio_util::sync::CancellationToken;
@@ -253,8 +253,8 @@ impl World {
         self.cancel = CancellationToken::new();
     }
 
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place {
+    pub(crate) fn place(&self) -> RunContext<'_> {
+        RunContext {
             cluster: &self.cluster,
             base: self.dir.path(),
             remote: &self.shelf,

@@ -9,6 +9,7 @@ mod output;
 mod release;
 mod run;
 mod runbook;
+mod runbook_secrets;
 mod runbook_sources;
 mod sandbox;
 mod shell;

@@ -74,7 +74,7 @@ async fn hostile_manifests_are_refused_quickly() {
     let file = std::fs::File::create(world.dir.path().join("huge.yaml")).unwrap();
     file.set_len(64 << 20).unwrap();
     let report = world.apply("  - {name: a, apply: {manifests: [{file: huge.yaml}]}}\n").await;
-    assert!(error(&report, "a").contains("are allowed"), "{report:?}");
+    assert!(error(&report, "a").contains("more than 32 MiB"), "{report:?}");
     // Names that would lead elsewhere.
     for name in ["../../secrets/x", "a/b", "x?dryRun=All", "%2e%2e"] {
         let report = world.apply(&format!("  - {{name: a, apply: {{manifests: [{{inline: '{{apiVersion: v1, kind: ConfigMap, metadata: {{name: \"{name}\"}}}}'}}]}}}}\n")).await;
@@ -162,7 +162,7 @@ async fn local_files_can_be_looked_at_before_anything_runs() {
     world.file("no-chart/README", "");
     let found = |step: &str| -> Vec<String> {
         let document = world.document("", &format!("  - {{name: a, {step}}}\n"));
-        let found = slipway_runbook::check::files(&document, world.dir.path());
+        let found = slipway_runbook::check::files(&document, world.dir.path(), &world.redactor);
         found
             .iter()
             .map(|found| format!("{} {}", found.problem.code.as_deref().unwrap(), found.path))
@@ -185,4 +185,44 @@ async fn local_files_can_be_looked_at_before_anything_runs() {
         found("helm: {chart: ./app, valuesFrom: [{file: good.yaml}, {file: list.yaml}, {file: none.yaml}]}"),
         ["E003 steps[0].helm.valuesFrom[1]", "E001 steps[0].helm.valuesFrom[2]"]
     );
+}
+
+/// Opening a pipe nobody writes to waits for ever, and a device never ends.
+#[cfg(unix)]
+#[tokio::test]
+async fn refuses_pipes_and_devices_where_a_file_is_named() {
+    let world = World::new();
+    let pipe = world.dir.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("there is mkfifo").success());
+    world.chart("web", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n");
+    std::os::unix::fs::symlink("/dev/zero", world.dir.path().join("zero")).expect("can be linked");
+    for file in ["./pipe", "./zero"] {
+        let steps = format!(
+            "  - {{name: manifest, onError: continue, apply: {{manifests: [{{file: {file}}}]}}}}
+  - {{name: values, onError: continue, helm: {{chart: ./web, valuesFrom: [{{file: {file}}}]}}}}
+  - {{name: chart, onError: continue, helm: {{chart: {file}}}}}
+  - {{name: delete, delete: {{manifests: [{{file: {file}}}]}}}}
+"
+        );
+        // The record takes the digests of the files too.
+        let report = world.apply_with("state: {}", &steps).await;
+        for step in ["manifest", "values", "chart", "delete"] {
+            let error = error(&report, step);
+            assert!(error.contains("regular file"), "{file} {step}: {error}");
+        }
+        let document = world.document("state: {}", &steps);
+        let found = slipway_runbook::check::files(&document, world.dir.path(), &world.redactor);
+        assert_eq!(found.errors().count(), 4, "{found:?}");
+        let planned = slipway_runbook::plan::plan(&document, world.place(), Default::default(), None);
+        assert_eq!(crate::world::soon(planned).await.expect("is planned").steps.len(), 4);
+    }
+}
+
+/// A template that never ends does not outlast the step.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_steps_timeout_ends_a_chart_that_renders_for_ever() {
+    let world = World::new();
+    world.chart("slow", "", "{{ range until 1000000000 }}{{ sha256sum (toString .) | repeat 100 }}{{ end }}");
+    let report = world.apply("  - {name: a, timeout: 500ms, helm: {chart: ./slow}}\n").await;
+    assert!(!report.is_success(), "{report:?}");
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use slipway_event::Redactor;
-use slipway_runbook::{Document, Inputs, LoadOptions, Place, RunOptions, Variables, load};
+use slipway_runbook::{Document, Inputs, LoadOptions, RunContext, RunOptions, Variables, load};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, soon};
@@ -28,7 +28,7 @@ fn read(name: &str) -> Document {
 }
 
 async fn run(world: &World, document: &Document) -> slipway_runbook::RunReport {
-    let place = Place { base: &directory(), ..world.place() };
+    let place = RunContext { base: &directory(), ..world.place() };
     soon(slipway_runbook::apply(document, place, &RunOptions::default(), CancellationToken::new()))
         .await
         .expect("runs")

@@ -9,5 +9,6 @@ mod previews;
 mod reading;
 mod releases;
 mod scheduling;
+mod secrets;
 mod states;
 mod waits;

@@ -360,3 +360,41 @@ async fn s53_patches() {
         error(&world.apply("  - {name: p, patch: {target: widget/w, patch: {spec: {a: 1}}}}\n").await, "p");
     assert!(told.contains("type: merge"), "{told}");
 }
+
+/// `kubectl label`, `annotate` and `scale` written as manifests that say only what shall change.
+#[tokio::test]
+async fn applies_a_minimal_manifest_onto_an_existing_object() {
+    use slipway_runbook::plan::{self, Show, Verb};
+    for more in ["", ", serverSide: true"] {
+        for (minimal, pointer, expected) in [
+            ("metadata: {name: web, labels: {tier: front}}", "/metadata/labels/tier", json!("front")),
+            ("metadata: {name: web, annotations: {by: me}}", "/metadata/annotations/by", json!("me")),
+            ("metadata: {name: web}, spec: {replicas: 3}", "/spec/replicas", json!(3)),
+        ] {
+            let world = World::new();
+            world.put(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})).await;
+            let steps = format!(
+                "  - {{name: a, apply: {{manifests: [{{inline: '{{apiVersion: apps/v1, kind: Deployment, {minimal}}}'}}]{more}}}}}\n"
+            );
+            let document = world.document("", &steps);
+            let planned =
+                plan::plan(&document, world.place(), Show::Differences, None).await.expect("is planned");
+            let step = planned.step("a").expect("is there");
+            assert_eq!(step.action(), Some(Verb::Configure), "{step:?}");
+            assert!(step.diff().is_some_and(slipway_runbook::Difference::is_change), "{step:?}");
+            let report = world.apply(&steps).await;
+            assert!(report.is_success(), "{minimal}{more}: {report:?}");
+            let live = world.get("apps/v1", "Deployment", "default", "web").await.expect("is there");
+            assert_eq!(live.pointer(pointer), Some(&expected), "{minimal}{more}");
+            assert_eq!(live["spec"]["selector"]["matchLabels"]["app"], "web");
+        }
+    }
+    // One that is not there must be whole.
+    let world = World::new();
+    let report = world
+        .apply("  - {name: a, apply: {manifests: [{inline: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: none}}'}]}}\n")
+        .await;
+    assert!(error(&report, "a").contains("spec.selector"), "{report:?}");
+}

@@ -245,7 +245,7 @@ async fn s70_500_steps_are_read_and_planned() {
     };
     let steps: String = (0..500).map(step).collect();
     let document = world.document("", &steps);
-    let planned = plan::offline(&document).unwrap();
+    let planned = plan::offline(&document, &world.redactor).unwrap();
     assert_eq!(planned.steps.len(), 500);
 }
 

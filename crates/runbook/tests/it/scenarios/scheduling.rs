@@ -124,6 +124,7 @@ async fn s32_an_attempt_that_fails_twice_and_then_works() {
     // One attempt fewer is not enough.
     world.faults.clear();
     world.faults.add(refusal.times(2));
+    world.remove("v1", "ConfigMap", "default", "a").await;
     let report = world.apply(&step(1)).await;
     assert_eq!((report.is_success(), report.step("a").unwrap().attempts), (false, Some(2)), "{report:?}");
 }

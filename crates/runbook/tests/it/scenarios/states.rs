@@ -330,3 +330,39 @@ async fn nothing_starts_once_the_run_is_canceled_while_the_record_is_written() {
         assert_eq!(statuses(&report), [if during == "POST" { "a ok" } else { "a skipped" }, "b ok"]);
     }
 }
+
+#[tokio::test]
+async fn only_what_the_record_proves_counts_as_resumed() {
+    let world = World::new();
+    let steps = [map_step("a", ""), "  - {name: b, when: 'false', job: {image: i}}\n".to_owned()].concat();
+    world.apply_with("state: {}", &steps).await;
+    world.heard.drain();
+    world.apply_with("state: {}", &steps).await;
+    let totals = world.heard.drain().into_iter().find_map(|record| match record.event {
+        slipway_event::Event::Summary { totals } => Some(totals),
+        _ => None,
+    });
+    let totals = totals.expect("is summed up");
+    assert_eq!((totals.resumed, totals.skipped, totals.succeeded), (1, 1, 0), "{totals:?}");
+}
+
+/// Lines of a release stand under its step's name, and the step's own end is told as well.
+#[tokio::test]
+async fn what_a_release_does_is_told_under_its_step() {
+    use slipway_event::Event;
+    let world = World::new();
+    world.chart("web", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n");
+    let report = world.apply("  - {name: step, helm: {chart: ./web}}\n").await;
+    assert!(report.is_success(), "{report:?}");
+    let heard = world.heard.drain();
+    let objects: Vec<_> = heard
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Object { node, .. } => Some(node.as_deref()),
+            _ => None,
+        })
+        .collect();
+    assert!(!objects.is_empty() && objects.iter().all(|node| *node == Some("[step]")), "{objects:?}");
+    let ended = |record: &slipway_event::Record| matches!(&record.event, Event::NodeFinished { node, .. } if node == "step");
+    assert_eq!(heard.iter().filter(|record| ended(record)).count(), 1);
+}

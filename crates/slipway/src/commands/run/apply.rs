@@ -98,8 +98,7 @@ impl RunFlags {
     }
 
     fn finish(&self, session: &Session, report: &RunReport) -> anyhow::Result<Exit> {
-        let mut value = serde_json::to_value(report)?;
-        redact_leaves(session, &mut value);
+        let value = serde_json::to_value(report)?;
         if let Some(path) = &self.report {
             files::replace(path, (serde_json::to_string_pretty(&value)? + "\n").as_bytes())?;
         }
@@ -114,17 +113,6 @@ impl RunFlags {
             return Err(Problem::error(format!("the run could not be recorded: {error}")).into());
         }
         Ok(if report.is_success() { Exit::Done } else { Exit::Failed })
-    }
-}
-
-/// Masks errors and notes; names and statuses are the document's own words.
-fn redact_leaves(session: &Session, value: &mut serde_json::Value) {
-    for step in value["steps"].as_array_mut().into_iter().flatten() {
-        for field in ["error", "note", "skipReason"] {
-            if let Some(text) = step.get_mut(field) {
-                session.redactor().redact_json(text);
-            }
-        }
     }
 }
 

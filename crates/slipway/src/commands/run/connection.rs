@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use slipway_cluster::{Cluster, Retry};
 use slipway_event::Events;
 use slipway_problem::Problem;
-use slipway_runbook::{Action, Delete, Document, POLL, Place, RunError};
+use slipway_runbook::{Action, Delete, Document, POLL, RunContext, RunError};
 
 use super::fetch::Network;
 use crate::exit::UsageError;
@@ -39,13 +39,13 @@ impl Ground {
         self
     }
 
-    pub fn place(&self) -> Place<'_> {
+    pub fn place(&self) -> RunContext<'_> {
         self.on(&self.cluster, &self.events)
     }
 
     /// The same files and network with another cluster.
-    pub fn on<'a>(&'a self, cluster: &'a Cluster, events: &'a Events) -> Place<'a> {
-        Place { cluster, base: &self.base, remote: &self.network, events, poll: POLL }
+    pub fn on<'a>(&'a self, cluster: &'a Cluster, events: &'a Events) -> RunContext<'a> {
+        RunContext { cluster, base: &self.base, remote: &self.network, events, poll: POLL }
     }
 }
 

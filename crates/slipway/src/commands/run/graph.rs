@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use slipway_event::Redactor;
 use slipway_graph::Direction;
 use slipway_runbook::{Document, Step, plan};
 
@@ -32,8 +33,8 @@ enum Form {
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let document = args.document.load(session)?.document;
     let text = match args.format {
-        Form::Json => serde_json::to_string_pretty(&described(&document)?)? + "\n",
-        form => draw(&document, form)?,
+        Form::Json => serde_json::to_string_pretty(&described(&document, session.redactor())?)? + "\n",
+        form => session.redactor().redact(&draw(&document, form)?).into_owned(),
     };
     show::print(&text)?;
     Ok(Exit::Done)
@@ -63,19 +64,21 @@ fn label(step: &Step) -> String {
 }
 
 /// The steps for programs.
-fn described(document: &Document) -> anyhow::Result<Value> {
-    let plan = plan::offline(document).map_err(connection::failed)?;
+fn described(document: &Document, redactor: &Redactor) -> anyhow::Result<Value> {
+    let plan = plan::offline(document, redactor).map_err(connection::failed)?;
+    let shown = |name: &str| redactor.redact(name).into_owned();
     let level = |name: &str| plan.step(name).map_or(0, |step| step.level);
     let nodes = document.steps.iter().map(|step| {
-        let (kind, skipped) = (step.action.kind(), is_skipped(step));
-        json!({"id": step.name, "type": kind, "level": level(&step.name), "skipped": skipped})
+        let id = shown(&step.name);
+        let (kind, level, skipped) = (step.action.kind(), level(&id), is_skipped(step));
+        json!({"id": id, "type": kind, "level": level, "skipped": skipped})
     });
     let edges = document
         .steps
         .iter()
-        .flat_map(|step| step.needs.iter().map(move |need| json!({"from": need, "to": step.name})));
+        .flat_map(|step| step.needs.iter().map(|need| json!({"from": shown(need), "to": shown(&step.name)})));
     Ok(json!({
-        "name": document.name,
+        "name": plan.name,
         "nodes": nodes.collect::<Vec<_>>(),
         "edges": edges.collect::<Vec<_>>(),
         "levels": plan.levels,

@@ -10,7 +10,12 @@ mod rehearsal;
 mod status;
 mod validate;
 
-use crate::exit::Exit;
+use std::borrow::Cow;
+
+use slipway_event::Redactor;
+use slipway_problem::{Problem, Problems};
+
+use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
 
@@ -43,6 +48,39 @@ enum Command {
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    perform(args, session).map_err(|failure| masked(failure, session.redactor()))
+}
+
+/// A failure without the secrets of the runbook.
+fn masked(failure: anyhow::Error, redactor: &Redactor) -> anyhow::Error {
+    let problem = |mut problem: Problem| {
+        redactor.redact_in_place(&mut problem.message);
+        for text in problem.hint.iter_mut().chain(&mut problem.excerpt) {
+            redactor.redact_in_place(text);
+        }
+        problem
+    };
+    let all = |problems: Problems| problems.into_iter().map(problem).collect::<Problems>();
+    let failure = match failure.downcast::<UsageError>() {
+        Ok(UsageError(problems)) => return UsageError(all(problems)).into(),
+        Err(failure) => failure,
+    };
+    let failure = match failure.downcast::<Problems>() {
+        Ok(problems) => return all(problems).into(),
+        Err(failure) => failure,
+    };
+    let failure = match failure.downcast::<Problem>() {
+        Ok(found) => return problem(found).into(),
+        Err(failure) => failure,
+    };
+    let text = format!("{failure:#}");
+    match redactor.redact(&text) {
+        Cow::Borrowed(_) => failure,
+        Cow::Owned(text) => anyhow::Error::msg(text),
+    }
+}
+
+fn perform(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Validate(args) => validate::run(args, session),
         Command::Plan(args) => preview::plan(args, session),

@@ -78,7 +78,7 @@ fn make(flags: &document::Flags, session: &Session, show: Show, offline: bool) -
     super::validate::warn(loaded.warnings);
     let document = loaded.document;
     if offline {
-        return plan::offline(&document).map_err(connection::failed);
+        return plan::offline(&document, session.redactor()).map_err(connection::failed);
     }
     session.block_on(async {
         let ground = Ground::open(session, flags.base()).await?.for_looking();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use slipway_event::Events;
 use slipway_problem::{Problem, Problems};
 use slipway_runbook::state::StepStatus;
 use slipway_runbook::{Action, Delete, Document, RunOptions};
@@ -21,7 +20,8 @@ pub async fn rehearse(
     cancel: CancellationToken,
 ) -> anyhow::Result<()> {
     let stage = Rehearsal::of(&ground.cluster, &scope(document)).await?;
-    let (cluster, silent) = (stage.cluster(), Events::silent());
+    // Nobody hears of it, and its errors are masked all the same.
+    let (cluster, silent) = (stage.cluster(), slipway_runbook::silenced(ground.place().events));
     let report = slipway_runbook::apply(document, ground.on(&cluster, &silent), options, cancel)
         .await
         .map_err(connection::failed)?;

@@ -22,7 +22,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mut read = args.document.read(session)?;
     if args.check_files {
         read.result = read.result.and_then(|loaded| {
-            let mut found = check::files(&loaded.document, &args.document.base());
+            let mut found = check::files(&loaded.document, &args.document.base(), session.redactor());
             if !found.has_errors() {
                 return Ok(loaded);
             }
@@ -39,7 +39,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         let value = json!({
             "file": read.name,
             "valid": document.is_some(),
-            "name": document.map(|document| document.name.as_str()),
+            "name": document.map(|document| session.redactor().redact(&document.name)),
             "steps": document.map(|document| document.steps.len()),
             "errors": list(&mut found.errors()),
             "warnings": list(&mut found.warnings()),

@@ -170,12 +170,12 @@ pub fn runs(args: &RunsArgs, session: &Session) -> anyhow::Result<Exit> {
     }
     let store = store(&args.root.root)?;
     for problem in &store.damaged() {
-        anstream::eprint!("{}", term::report::render(problem));
+        term::report::show(problem);
     }
     let listed = store.list(args.limit.get(), alive);
     for run in listed.iter().filter(|run| run.problem.is_some()) {
         let (_, damage) = store.inspect(&run.run_id)?;
-        damage.iter().for_each(|problem| anstream::eprint!("{}", term::report::render(problem)));
+        damage.iter().for_each(term::report::show);
     }
     term::show::show(session.output(), &listed, |listed| {
         let mut table = Table::new(&[
