@@ -17,14 +17,19 @@ pub struct Text {
 
 /// Reads a text file or, for `-`, standard input.
 pub fn read_text(path: &Path) -> Result<Text, Problem> {
+    read_text_within(path, LARGEST)
+}
+
+/// Reads a text file of at most `largest` bytes or, for `-`, standard input.
+pub fn read_text_within(path: &Path, largest: u64) -> Result<Text, Problem> {
     let stdin = path.as_os_str() == "-";
     let name = if stdin { "<stdin>".to_owned() } else { path.display().to_string() };
     let at = || Location::file(name.as_str());
     let mut bytes = Vec::new();
     let read = if stdin {
-        std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut bytes)
+        std::io::stdin().lock().take(largest + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
+        std::fs::File::open(path).and_then(|file| file.take(largest + 1).read_to_end(&mut bytes))
     };
     read.map_err(|error| {
         let hint = match error.kind() {
@@ -35,8 +40,8 @@ pub fn read_text(path: &Path) -> Result<Text, Problem> {
         };
         Problem::error(format!("cannot read the file: {error}")).at(at()).hint(hint)
     })?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(Problem::error(format!("the file is larger than {} MiB", LARGEST >> 20))
+    if bytes.len() as u64 > largest {
+        return Err(Problem::error(format!("the file is larger than {} MiB", largest >> 20))
             .at(at())
             .hint("is it the right file?"));
     }
@@ -59,6 +64,42 @@ pub fn replace(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 /// file's mode was.
 pub fn replace_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     write_beside(path, content, Mode::Private)
+}
+
+/// Creates a directory when it is missing and closes it to everybody but its owner.
+pub fn create_private_directory(directory: &Path) -> anyhow::Result<()> {
+    let failed = || format!("create {}", directory.display());
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory).with_context(failed)?;
+    narrow(directory, 0o700).with_context(failed)
+}
+
+/// Opens a file and closes it to everybody but its owner, whatever its mode was.
+pub fn open_private(path: &Path, options: &mut std::fs::OpenOptions) -> anyhow::Result<std::fs::File> {
+    let failed = || format!("open {}", path.display());
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    let file = options.open(path).with_context(failed)?;
+    narrow(path, 0o600).with_context(failed)?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn narrow(path: &Path, mode: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let current = std::fs::metadata(path)?.permissions().mode() & 0o7777;
+    if current & !mode == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(current & mode))
+}
+
+#[cfg(not(unix))]
+fn narrow(_: &Path, _: u32) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// Who may read a file we write.
