@@ -1,7 +1,8 @@
 //! Loads the API server of a kubeconfig and prints how much it serves, one JSON object a line:
 //! `cargo run --example load -- KUBECONFIG SECONDS CONNECTIONS`. With a number of objects as a fourth word
 //! it creates that many instead, follows them with watches and lists them page by page, and fails when
-//! one is missing, comes twice or comes out of order.
+//! one is missing, comes twice or comes out of order. With `half-open` it holds that many connections half open
+//! (`ulimit -n` must allow them) and prints how long a client with credentials waits meanwhile.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -20,6 +21,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -329,6 +331,30 @@ async fn deployment(client: &mut Client, space: &str) -> Result<(), Failure> {
 /// How many watch a crowd of objects come.
 const WATCHES: u64 = 3;
 
+/// Holds connections half open and times requests of somebody with credentials, on connections of their own.
+async fn half_open(server: &Arc<Server>, connections: usize) -> Result<(), Failure> {
+    const HALF_HELLO: &[u8] = &[0x16, 0x03, 0x01, 0x02, 0x00, 0x01];
+    let mut held = Vec::new();
+    for number in 0..connections {
+        let mut stream = TcpStream::connect(&server.host).await?;
+        if number % 2 == 0 {
+            stream.write_all(HALF_HELLO).await?;
+        }
+        held.push(stream);
+    }
+    let mut slowest = Duration::ZERO;
+    for _ in 0..20 {
+        let started = Instant::now();
+        let mut client = Client { server: server.clone(), sender: server.connect().await? };
+        client.send("GET", "/api/v1/namespaces/default", None).await?;
+        slowest = slowest.max(started.elapsed());
+    }
+    let shown =
+        json!({"half open": held.len(), "slowest answer in milliseconds": slowest.as_millis() as u64});
+    writeln!(std::io::stdout(), "{shown}")?;
+    Ok(())
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
@@ -341,6 +367,9 @@ async fn main() -> Result<(), Failure> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}});
     client.send("POST", "/api/v1/namespaces", Some(("application/json", &namespace))).await?;
     if let Some(count) = arguments.next() {
+        if count == "half-open" {
+            return half_open(&server, connections).await;
+        }
         if count == "deployment" {
             return deployment(&mut client, &space).await;
         }

@@ -31,6 +31,7 @@ pub(crate) struct Custom {
     deprecated: Option<String>,
     selectable: Vec<String>,
     schema: Value,
+    has_defaults: bool,
     resource: CustomResource,
     /// What is kept of an object, if another version's schema decides that.
     stored: Option<CustomResource>,
@@ -123,6 +124,20 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
+/// Whether a schema sets a default anywhere.
+fn has_defaults(schema: &Value) -> bool {
+    let mut todo = vec![schema];
+    while let Some(value) = todo.pop() {
+        match value {
+            Value::Object(members) if members.contains_key("default") => return true,
+            Value::Object(members) => todo.extend(members.values()),
+            Value::Array(items) => todo.extend(items),
+            _ => {}
+        }
+    }
+    false
+}
+
 fn pointer(path: &str) -> String {
     path.trim_start_matches('.').split('.').fold(String::new(), |mut out, part| {
         out.push('/');
@@ -199,6 +214,7 @@ impl Custom {
                 .filter_map(|f| text(&f["jsonPath"]))
                 .collect(),
             schema: version["schema"]["openAPIV3Schema"].clone(),
+            has_defaults: has_defaults(&version["schema"]["openAPIV3Schema"]),
             rules: if resource.has_rules() {
                 Rules::of(&version["schema"]["openAPIV3Schema"])
             } else {
@@ -206,6 +222,11 @@ impl Custom {
             },
             resource,
         }
+    }
+
+    /// Whether reading an object may add something to it.
+    pub(crate) fn has_defaults(&self) -> bool {
+        self.has_defaults
     }
 
     pub(crate) fn schema(&self) -> &Value {
@@ -397,9 +418,29 @@ pub(crate) fn validate_definition(
             || old["spec"]["names"]["plural"] != object["spec"]["names"]["plural"]
     });
     out.extend(found.iter().filter(|e| !renamed || e.field != "metadata.name").map(cause));
+    if old.is_some() {
+        stored_versions(object, out);
+    }
     // Rules are read once the schema they stand in can be.
     if !found.iter().any(|error| error.field.contains("openAPIV3Schema")) {
         crate::crd_rules::check_definition(object, out);
+    }
+}
+
+/// Versions that objects may still be stored in must stay in the definition.
+fn stored_versions(definition: &Value, out: &mut Vec<Cause>) {
+    let stored = definition["status"]["storedVersions"].as_array().map_or(&[][..], Vec::as_slice);
+    let versions = definition["spec"]["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    for (index, name) in stored.iter().enumerate() {
+        if !versions.iter().any(|version| version["name"] == *name) {
+            let shown = name.as_str().unwrap_or("");
+            let why = format!(
+                "missing from spec.versions; {shown} was previously a storage version, and must remain in \
+                 spec.versions until a storage migration ensures no data remains persisted in {shown} and \
+                 removes {shown} from status.storedVersions"
+            );
+            out.push(Cause::invalid(format!("status.storedVersions[{index}]"), name, &why));
+        }
     }
 }
 

@@ -447,12 +447,15 @@ impl Exchange {
                     paths.push(format!("/apis/{}", group.name));
                     paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{v}", group.name)));
                 }
-                for path in ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+                for path in
+                    ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+                {
                     paths.push(path.to_owned());
                 }
                 paths.sort();
                 Reply::value(200, json!({"paths": paths}))
             }
+            "/metrics" => metrics(&self.core),
             "/.well-known/openid-configuration" => Reply::value(
                 200,
                 json!({
@@ -471,6 +474,27 @@ impl Exchange {
             _ => not_a_path(),
         }))
     }
+}
+
+/// What there is to measure, as Prometheus reads it.
+fn metrics(core: &Core) -> Reply {
+    let mut text = String::from(
+        "# HELP apiserver_storage_objects [STABLE] Number of stored objects at the time of last check split by kind.\n\
+         # TYPE apiserver_storage_objects gauge\n",
+    );
+    for table in core.store.tables() {
+        text.push_str(&format!(
+            "apiserver_storage_objects{{resource=\"{table}\"}} {}\n",
+            core.store.count(&table)
+        ));
+    }
+    text.push_str(&format!(
+        "# HELP kubernetes_build_info [ALPHA] A metric with a constant '1' value labeled by the version.\n\
+         # TYPE kubernetes_build_info gauge\n\
+         kubernetes_build_info{{git_version=\"v{}\"}} 1\n",
+        core.options.version
+    ));
+    Reply { code: 200, content: crate::respond::Content::Text(text), warnings: vec![], wrote: None }
 }
 
 /// Why a path is refused: a name that would climb, or simply no such path.

@@ -296,7 +296,10 @@ impl Core {
             self.undo_allocation(served, &Key::new(&namespace, &name));
             return Err(status);
         }
-        quota::check(self, served, &namespace, &object, author.dry_run)?;
+        if let Err(status) = quota::check(self, served, &namespace, None, &object) {
+            self.undo_allocation(served, &Key::new(&namespace, &name));
+            return Err(status);
+        }
         if let Some(custom) = &served.custom {
             custom.store(&mut object);
         }
@@ -548,6 +551,10 @@ impl Core {
             author,
         };
         policy::check(self, &attempt, &mut warnings).map_err(refuse)?;
+        if part == Part::Main {
+            let namespace = &live.object.key.namespace;
+            quota::check(self, served, namespace, Some(was), &new).map_err(refuse)?;
+        }
         if let Some(custom) = &served.custom {
             custom.store(&mut new);
         }

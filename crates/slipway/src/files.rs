@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use slipway_problem::{LARGEST_FILE, Location, Problem, read_file, read_hint, read_stream};
+use slipway_problem::{LARGEST_FILE, Location, Problem, read_file, read_file_within, read_hint, read_stream};
 
 /// A text file, or standard input when named `-`, with the name to use in messages.
 pub struct Text {
@@ -14,8 +14,18 @@ pub struct Text {
 
 /// Reads a text file or, for `-`, standard input.
 pub fn read_text(path: &Path) -> Result<Text, Problem> {
-    let bytes = read_input(path)?;
+    read_text_within(path, LARGEST_FILE)
+}
+
+/// Reads a text file of at most `limit` bytes or, for `-`, standard input.
+pub fn read_text_within(path: &Path, limit: u64) -> Result<Text, Problem> {
     let name = shown(path);
+    let bytes = if path.as_os_str() == "-" {
+        read_stream(std::io::stdin().lock(), limit)
+    } else {
+        read_file_within(path, limit)
+    };
+    let bytes = bytes.map_err(|error| unreadable(&name, &error))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         let valid = String::from_utf8_lossy(&error.as_bytes()[..offset]).into_owned();
@@ -60,6 +70,42 @@ pub fn replace(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 /// file's mode was.
 pub fn replace_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     write_beside(path, content, Mode::Private)
+}
+
+/// Creates a directory when it is missing and closes it to everybody but its owner.
+pub fn create_private_directory(directory: &Path) -> anyhow::Result<()> {
+    let failed = || format!("create {}", directory.display());
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory).with_context(failed)?;
+    narrow(directory, 0o700).with_context(failed)
+}
+
+/// Opens a file and closes it to everybody but its owner, whatever its mode was.
+pub fn open_private(path: &Path, options: &mut std::fs::OpenOptions) -> anyhow::Result<std::fs::File> {
+    let failed = || format!("open {}", path.display());
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    let file = options.open(path).with_context(failed)?;
+    narrow(path, 0o600).with_context(failed)?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn narrow(path: &Path, mode: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let current = std::fs::metadata(path)?.permissions().mode() & 0o7777;
+    if current & !mode == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(current & mode))
+}
+
+#[cfg(not(unix))]
+fn narrow(_: &Path, _: u32) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// Who may read a file we write.

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::{DecodeError, Decoded, decode_value};
-use crate::schema::{AnyForm, MapShape, Scalar, Shape, TypeRef, Types};
+use crate::schema::{AnyForm, MapShape, Scalar, SchemaAlternative, Shape, TypeRef, Types};
 
 /// What every protobuf body begins with.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
@@ -21,8 +21,6 @@ pub enum ProtobufError {
     TooDeep,
     #[error("no kind {1:?} is registered for version {0:?}")]
     UnknownKind(String, String),
-    #[error("JSON schemas cannot be read from protobuf; send JSON")]
-    JsonSchema,
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -48,8 +46,10 @@ pub fn decode_protobuf(body: &[u8], types: &Types) -> Result<Decoded, ProtobufEr
             _ => {}
         }
     }
+    // Every group knows the options by its own version; they are one type.
+    let shared = (kind == "DeleteOptions").then_some("v1");
     let of = types
-        .kind(&api_version, &kind)
+        .kind(shared.unwrap_or(&api_version), &kind)
         .ok_or_else(|| ProtobufError::UnknownKind(api_version.clone(), kind.clone()))?;
     let mut map = Map::new();
     map.insert("kind".to_owned(), kind.into());
@@ -240,9 +240,40 @@ fn single(wire: Wire<'_>, kind: TypeRef<'_>, depth: usize) -> Result<Value, Prot
             }
             value
         }
-        (Shape::Any(AnyForm::SchemaOr(_)), _) => return Err(ProtobufError::JsonSchema),
+        (Shape::Any(AnyForm::SchemaOr(id, alternative)), Wire::Bytes(bytes)) => {
+            schema_or(bytes, kind.at(*id), *alternative, depth)?
+        }
         _ => return Err(ProtobufError::Damaged),
     })
+}
+
+/// A schema, or what may stand in its place.
+fn schema_or(
+    bytes: &[u8],
+    schema: TypeRef<'_>,
+    alternative: SchemaAlternative,
+    depth: usize,
+) -> Result<Value, ProtobufError> {
+    let mut value = Value::Null;
+    let mut list = Vec::new();
+    for field in Fields(bytes) {
+        match (alternative, field?) {
+            // Whether anything is allowed comes with a schema as well, which then says more.
+            (SchemaAlternative::Bool, (1, Wire::Number(allows))) if value.is_null() => {
+                value = (allows != 0).into();
+            }
+            (SchemaAlternative::Bool, (2, wire))
+            | (SchemaAlternative::Schemas | SchemaAlternative::Strings, (1, wire)) => {
+                value = decode_value(single(wire, schema, depth + 1)?, schema)?.object;
+            }
+            (SchemaAlternative::Schemas, (2, wire)) => {
+                list.push(decode_value(single(wire, schema, depth + 1)?, schema)?.object);
+            }
+            (SchemaAlternative::Strings, (2, Wire::Bytes(text))) => list.push(string(text)?.into()),
+            _ => {}
+        }
+    }
+    Ok(if list.is_empty() { value } else { Value::Array(list) })
 }
 
 fn scalar_value(scalar: Scalar, wire: Wire<'_>) -> Result<Value, ProtobufError> {
@@ -266,7 +297,8 @@ fn scalar_value(scalar: Scalar, wire: Wire<'_>) -> Result<Value, ProtobufError> 
             }
             let nanos = i32::try_from(nanos).map_err(|_| ProtobufError::Damaged)?;
             let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| ProtobufError::Damaged)?;
-            time.to_string().into()
+            // As JSON has them: seconds, or six digits whatever they are.
+            if scalar == Scalar::Time { format!("{time:.0}").into() } else { format!("{time:.6}").into() }
         }
         (Scalar::Quantity, Wire::Bytes(bytes)) => {
             let mut text = String::from("0");

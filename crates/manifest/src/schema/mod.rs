@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 
 pub use resources::{Column, Resource, Subresource};
 pub use types::{
-    AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, Shape, ShapeId, TypeRef, Types,
+    AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, SchemaAlternative, Shape,
+    ShapeId, TypeRef, Types,
 };
 pub use zero::{zero, zero_field};
 

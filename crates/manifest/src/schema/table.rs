@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::types::{
-    AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, Shape, ShapeId, Types,
+    AnyForm, Field, ListKind, ListShape, MapShape, Omit, PatchRule, Scalar, SchemaAlternative, Shape,
+    ShapeId, Types,
 };
 
 #[derive(Deserialize)]
@@ -125,10 +126,17 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn struct_shape(&mut self, index: usize) -> Result<Shape, TableError> {
         let row = &self.table[index];
-        if row.n.starts_with("v1.JSONSchemaPropsOr") {
+        if let Some(alternative) = row.n.strip_prefix("v1.JSONSchemaPropsOr") {
+            let alternative = match alternative {
+                "Bool" => SchemaAlternative::Bool,
+                "Array" => SchemaAlternative::Schemas,
+                _ => SchemaAlternative::Strings,
+            };
             let schema =
                 row.f.iter().find_map(|field| field.1.strip_prefix("*#")).and_then(|n| n.parse().ok());
-            return Ok(Shape::Any(schema.map_or(AnyForm::Raw, |n| AnyForm::SchemaOr(ShapeId(n)))));
+            return Ok(Shape::Any(
+                schema.map_or(AnyForm::Raw, |n| AnyForm::SchemaOr(ShapeId(n), alternative)),
+            ));
         }
         let mut shape = MapShape { name: row.n.to_string(), atomic: row.ma == 1, ..MapShape::default() };
         self.fields(index, 0, &mut shape)?;

@@ -40,8 +40,19 @@ pub enum Scalar {
 pub enum AnyForm {
     /// A message whose field 1 holds JSON text (`JSON`, `RawExtension`, `FieldsV1`).
     Raw,
-    /// A message of alternatives (`JSONSchemaPropsOrBool` and its kin): schema number, other number.
-    SchemaOr(ShapeId),
+    /// A message of alternatives: a schema, or something else.
+    SchemaOr(ShapeId, SchemaAlternative),
+}
+
+/// What may stand where a schema may stand too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaAlternative {
+    /// `JSONSchemaPropsOrBool`
+    Bool,
+    /// `JSONSchemaPropsOrArray`
+    Schemas,
+    /// `JSONSchemaPropsOrStringArray`
+    Strings,
 }
 
 /// A struct (fixed fields), a map (values of one shape), or both.

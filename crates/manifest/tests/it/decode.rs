@@ -145,6 +145,78 @@ fn protobuf_bodies_of_kubectl_decode() {
     }
 }
 
+/// A protobuf field of bytes.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = vec![(number << 3) | 2];
+    let mut length = content.len();
+    while length > 0x7f {
+        out.push((length as u8 & 0x7f) | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(content);
+    out
+}
+
+/// A body of a kind with this content.
+fn protobuf_body(version: &str, kind: &str, content: &[u8]) -> Vec<u8> {
+    let meta = [field(1, version.as_bytes()), field(2, kind.as_bytes())].concat();
+    [b"k8s\0".to_vec(), field(1, &meta), field(2, content)].concat()
+}
+
+#[test]
+fn protobuf_options_of_any_group_decode() {
+    for version in ["v1", "apps/v1", "batch/v1", "example.com/v1alpha1"] {
+        let body =
+            protobuf_body(version, "DeleteOptions", &[&[0x08, 30][..], &field(4, b"Foreground")].concat());
+        let decoded = decode_protobuf(&body, Schema::built_in().types()).expect(version).object;
+        assert_eq!(decoded["gracePeriodSeconds"], 30, "{version}");
+        assert_eq!(decoded["propagationPolicy"], "Foreground", "{version}");
+    }
+}
+
+#[test]
+fn protobuf_times_keep_trailing_zeros() {
+    // 1700000000 seconds, 120 milliseconds in nanoseconds.
+    let time = [0x08, 0x80, 0xe2, 0xcf, 0xaa, 0x06, 0x10, 0x80, 0x9c, 0x9c, 0x39];
+    let spec = field(4, &time);
+    let body = protobuf_body("coordination.k8s.io/v1", "Lease", &field(2, &spec));
+    let decoded = decode_protobuf(&body, Schema::built_in().types()).expect("decodes").object;
+    assert_eq!(decoded["spec"]["renewTime"], "2023-11-14T22:13:20.120000Z");
+}
+
+#[test]
+fn schemas_decode_from_protobuf() {
+    // JSONSchemaProps: type is 5, items 24, properties 29, additionalProperties 30.
+    let long = |number: u64, content: &[u8]| {
+        let tag = (number << 3) | 2;
+        let mut out = vec![(tag as u8 & 0x7f) | 0x80, (tag >> 7) as u8];
+        out.extend_from_slice(&field(0, content)[1..]);
+        out
+    };
+    let schema = |kind: &str| field(5, kind.as_bytes());
+    let list = [schema("array"), long(24, &field(1, &schema("string")))].concat();
+    let map =
+        [schema("object"), long(30, &[&[0x08, 1][..], &field(2, &schema("integer"))].concat())].concat();
+    let open = [schema("object"), long(30, &[0x08, 1])].concat();
+    let property =
+        |name: &str, schema: &[u8]| long(29, &[field(1, name.as_bytes()), field(2, schema)].concat());
+    let whole =
+        [schema("object"), property("list", &list), property("map", &map), property("open", &open)].concat();
+    let version = [field(1, b"v1"), vec![0x10, 1, 0x18, 1], field(4, &field(1, &whole))].concat();
+    let spec = [field(1, b"example.com"), field(4, b"Namespaced"), field(7, &version)].concat();
+    let body = protobuf_body("apiextensions.k8s.io/v1", "CustomResourceDefinition", &field(2, &spec));
+    let decoded = decode_protobuf(&body, Schema::built_in().types()).expect("decodes").object;
+    assert_eq!(
+        decoded["spec"]["versions"][0]["schema"]["openAPIV3Schema"],
+        json!({"type": "object", "properties": {
+            "list": {"type": "array", "items": {"type": "string"}},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "open": {"type": "object", "additionalProperties": true},
+        }})
+    );
+}
+
 proptest! {
     #[test]
     fn decoding_twice_is_decoding_once(pod in crate::patch::any_pod()) {

@@ -38,6 +38,22 @@ fn compute(spec: &Value, side: &str, resource: &str) -> i128 {
         .sum()
 }
 
+/// Stands between a storage class and what is limited of it.
+const CLASS: &str = ".storageclass.storage.k8s.io/";
+
+/// How many ports of the nodes a service takes.
+fn node_ports(spec: &Value) -> i128 {
+    let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
+    let taken = match spec["type"].as_str().unwrap_or("") {
+        "LoadBalancer" if spec["allocateLoadBalancerNodePorts"] == false => {
+            ports.iter().filter(|port| port["nodePort"].as_i64().is_some_and(|port| port != 0)).count()
+        }
+        "NodePort" | "LoadBalancer" => ports.len(),
+        _ => 0,
+    };
+    taken as i128
+}
+
 /// How much of `name` an object uses, in billionths.
 fn usage(table: &str, object: &Value, name: &str) -> i128 {
     let plain = |wanted: &str| if table == wanted { ONE } else { 0 };
@@ -50,13 +66,15 @@ fn usage(table: &str, object: &Value, name: &str) -> i128 {
         "secrets" | "configmaps" | "persistentvolumeclaims" | "replicationcontrollers" | "resourcequotas" => {
             plain(name)
         }
-        "services.nodeports" | "services.loadbalancers" => {
-            let kind = if name.ends_with("nodeports") { "NodePort" } else { "LoadBalancer" };
-            if object["spec"]["type"] == kind { plain("services") } else { 0 }
-        }
+        "services.loadbalancers" if object["spec"]["type"] == "LoadBalancer" => plain("services"),
+        "services.nodeports" if table == "services" => node_ports(&object["spec"]) * ONE,
         "requests.storage" if table == "persistentvolumeclaims" => {
             object["spec"]["resources"]["requests"].get("storage").and_then(amount).unwrap_or(0)
         }
+        _ if table == "persistentvolumeclaims" => match name.split_once(CLASS) {
+            Some((class, rest)) if object["spec"]["storageClassName"] == class => usage(table, object, rest),
+            _ => 0,
+        },
         "cpu" | "memory" | "ephemeral-storage" if table == "pods" => {
             compute(&object["spec"], "requests", name)
         }
@@ -118,6 +136,7 @@ pub(crate) fn used(core: &Core, namespace: &str, quota: &Value) -> Value {
             None => match name.as_str() {
                 "services.nodeports" | "services.loadbalancers" => "services",
                 "requests.storage" => "persistentvolumeclaims",
+                _ if name.contains(CLASS) => "persistentvolumeclaims",
                 "secrets"
                 | "configmaps"
                 | "services"
@@ -161,14 +180,17 @@ fn unsaid(spec: &Value, hard: &Value) -> Option<String> {
     (!missing.is_empty()).then(|| missing.join("; "))
 }
 
-/// Refuses a new object that a quota has no room for.
+/// Refuses a new object, or a service or claim that grows, when a quota has no room for it.
 pub(crate) fn check(
     core: &Core,
     served: &Served,
     namespace: &str,
+    old: Option<&Value>,
     object: &Value,
-    _dry_run: bool,
 ) -> Result<()> {
+    if old.is_some() && !matches!(&*served.table, "services" | "persistentvolumeclaims") {
+        return Ok(());
+    }
     if namespace.is_empty() || core.store.count("resourcequotas") == 0 {
         return Ok(());
     }
@@ -187,7 +209,8 @@ pub(crate) fn check(
         let taken = used(core, namespace, &value["spec"]);
         let mut over = Vec::new();
         for (name, limit) in super::meta::sorted(hard) {
-            let asked = usage(&served.table, object, name);
+            let before = old.map_or(0, |old| usage(&served.table, old, name));
+            let asked = usage(&served.table, object, name) - before;
             let has = taken.get(name).and_then(amount).unwrap_or(0);
             if asked > 0 && amount(limit).is_some_and(|l| has + asked > l) {
                 over.push((

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Cluster, Controller, Item, Next, Queue};
 use crate::delete::{DeleteOptions, Propagation};
 use crate::status::Result;
-use crate::store::{Change, Event};
+use crate::store::{Change, Event, Object};
 
 /// Who writes when a reference or a finalizer is taken off.
 const MANAGER: &str = "kube-controller-manager";
@@ -96,13 +96,23 @@ impl Collector {
     fn foreground(&self, item: &Item, uid: &str, cluster: &Cluster) -> Result<Next> {
         let mut blocked = false;
         for dependent in self.dependents.get(uid).cloned().into_iter().flatten() {
+            if dependent == *item {
+                continue;
+            }
             let Some(object) = cluster.object(&dependent.table, &dependent.key) else { continue };
             let value = object.value();
-            let blocks = value["metadata"]["ownerReferences"]
+            let mut blocks = value["metadata"]["ownerReferences"]
                 .as_array()
                 .into_iter()
                 .flatten()
                 .any(|r| r["uid"] == uid && r["blockOwnerDeletion"] == true);
+            if blocks && self.closes_circle(item, &object, cluster) {
+                cluster.update(&dependent.table, &dependent.key, MANAGER, unblock_owners)?;
+                blocks = false;
+                if !object.deleting {
+                    self.delete(&dependent, &object.uid, cluster)?;
+                }
+            }
             blocked |= blocks;
             if blocks
                 && !object.deleting
@@ -112,6 +122,16 @@ impl Collector {
             }
         }
         if blocked { Ok(Next::Done) } else { drop_finalizer(item, "foregroundDeletion", cluster) }
+    }
+
+    /// Whether something a dependent owns waits for its own dependents already: then each of a circle of
+    /// owners would wait for the next. Of one that is going as well, only the item itself counts.
+    fn closes_circle(&self, item: &Item, dependent: &Object, cluster: &Cluster) -> bool {
+        let mut owned = self.dependents.get(&dependent.uid).into_iter().flatten();
+        owned.any(|owned| {
+            (owned == item || !dependent.deleting)
+                && cluster.object(&owned.table, &owned.key).is_some_and(|o| waits_for_dependents(&o))
+        })
     }
 
     /// Deletes a dependent, in the foreground if it has dependents of its own.
@@ -141,11 +161,7 @@ impl Collector {
                 dangling.push(uid);
                 continue;
             };
-            let foreground = owner.deleting
-                && owner.value()["metadata"]["finalizers"]
-                    .as_array()
-                    .is_some_and(|f| f.iter().any(|v| v == "foregroundDeletion"));
-            if foreground { waiting.push(uid) } else { solid += 1 }
+            if waits_for_dependents(&owner) { waiting.push(uid) } else { solid += 1 }
         }
         if solid > 0 {
             if !dangling.is_empty() || !waiting.is_empty() {
@@ -167,6 +183,19 @@ impl Collector {
         };
         cluster.delete(&item.table, &item.key, &options)?;
         Ok(Next::Done)
+    }
+}
+
+fn waits_for_dependents(object: &Object) -> bool {
+    object.deleting
+        && object.value()["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|f| f.iter().any(|v| v == "foregroundDeletion"))
+}
+
+fn unblock_owners(value: &mut Value) {
+    for reference in value["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
+        reference["blockOwnerDeletion"] = false.into();
     }
 }
 

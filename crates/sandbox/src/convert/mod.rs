@@ -1,4 +1,5 @@
-//! The two resources served in a version they are not stored in: events and autoscalers.
+//! Resources read in another form than they are stored in: events and autoscalers in their other version, and
+//! custom resources whose definition has defaults now.
 
 mod autoscaler;
 
@@ -8,13 +9,15 @@ use crate::resource::Served;
 
 /// Whether objects are printed exactly as stored.
 pub(crate) fn is_stored_form(served: &Served) -> bool {
-    served.custom.is_some()
-        || (served.def.group != "events.k8s.io" && served.def.version == served.storage_version)
+    match &served.custom {
+        Some(custom) => !custom.has_defaults(),
+        None => served.def.group != "events.k8s.io" && served.def.version == served.storage_version,
+    }
 }
 
 /// From the version a client wrote to the version stored.
 pub(crate) fn to_storage(served: &Served, value: Value) -> Value {
-    if is_stored_form(served) {
+    if served.custom.is_some() || is_stored_form(served) {
         return value;
     }
     match served.def.group.as_str() {
@@ -25,8 +28,14 @@ pub(crate) fn to_storage(served: &Served, value: Value) -> Value {
 }
 
 /// From the version stored to the version a client reads.
-pub(crate) fn from_storage(served: &Served, value: Value) -> Value {
+pub(crate) fn from_storage(served: &Served, mut value: Value) -> Value {
     if is_stored_form(served) {
+        return value;
+    }
+    if let Some(custom) = &served.custom {
+        // An object may be older than a default of its definition.
+        custom.default(&mut value, false);
+        value["apiVersion"] = served.api_version().into();
         return value;
     }
     match served.def.group.as_str() {

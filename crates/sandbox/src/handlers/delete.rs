@@ -32,10 +32,10 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
 
 /// What is said to those who delete jobs and not their pods, maybe without knowing.
 pub(super) fn warnings(request: &Request) -> Vec<String> {
-    let body = String::from_utf8_lossy(&request.body);
+    let body = request.parse_options().map(|parsed| parsed.value).unwrap_or_default();
     let said = ["propagationPolicy", "orphanDependents"]
         .iter()
-        .any(|word| body.contains(word) || request.query.some(word).is_some());
+        .any(|word| !body[*word].is_null() || request.query.some(word).is_some());
     if &*request.served.table != "jobs.batch" || said {
         return super::list::read_warnings(request);
     }
@@ -51,7 +51,7 @@ pub(super) fn options(request: &Request) -> Result<DeleteOptions> {
         Value::Null
     } else {
         let value = request
-            .parse_body()
+            .parse_options()
             .map_err(|mut status| {
                 if let Some((_, why)) = status.message.split_once("): ") {
                     let why = why.rsplit_once(" (").map_or(why, |(why, _)| why);

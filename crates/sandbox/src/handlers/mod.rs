@@ -133,6 +133,10 @@ fn dispatch(request: &Request, verb: &str) -> Result<Reply> {
         }
         return Err(Status::no_such_resource());
     }
+    if request.accept.view == View::Table && !served.has_verb("get") {
+        // A review is answered, not kept: there is nothing to tabulate.
+        return Err(crate::negotiate::other_view());
+    }
     match verb {
         _ if request.accept.view == View::Table
             && !matches!(
@@ -216,6 +220,15 @@ impl Request {
     /// Reads the body in whatever form it came.
     pub(crate) fn parse_body(&self) -> Result<Parsed> {
         let form = crate::negotiate::body_form(&self.content_type, self.served.custom.is_some())?;
+        self.parse_as(form)
+    }
+
+    /// Reads the options of a deletion, whose type every resource has in every form.
+    pub(crate) fn parse_options(&self) -> Result<Parsed> {
+        self.parse_as(crate::negotiate::body_form(&self.content_type, false)?)
+    }
+
+    fn parse_as(&self, form: BodyForm) -> Result<Parsed> {
         let kind = &self.served.def.kind;
         match form {
             BodyForm::Json => crate::body::json(&self.body).map_err(|e| unrecognised(kind, &self.body, &e)),

@@ -200,7 +200,7 @@ fn name_types(kind: TypeRef<'_>, package: &str, names: &mut HashMap<ShapeId, Str
                 todo.extend(map.fields.iter().map(|f| at.at(f.shape)));
             }
             Shape::List(list) => todo.push(at.at(list.item)),
-            Shape::Any(AnyForm::SchemaOr(id)) => todo.push(at.at(*id)),
+            Shape::Any(AnyForm::SchemaOr(id, _)) => todo.push(at.at(*id)),
             _ => {}
         }
     }
@@ -345,7 +345,7 @@ impl Schemas {
             }
             Shape::Map(_) => self.named(kind, None),
             Shape::Any(AnyForm::Raw) => json!({"type": "object"}),
-            Shape::Any(AnyForm::SchemaOr(_)) => json!({}),
+            Shape::Any(AnyForm::SchemaOr(..)) => json!({}),
         }
     }
 

@@ -105,3 +105,42 @@ async fn deleting_a_definition_deletes_its_objects() {
     assert_eq!(client.get(&format!("{DEFINITIONS}/widgets.a.example.com")).await.code, 404);
     assert_eq!(client.get(WIDGETS).await.text, "404 page not found\n");
 }
+
+#[tokio::test]
+async fn defaults_reach_objects_that_are_older_than_they() {
+    let (_sandbox, client) = bare();
+    let path = format!("{DEFINITIONS}/widgets.a.example.com");
+    let mut without = definition();
+    let properties = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    without.pointer_mut(properties).unwrap().as_object_mut().unwrap().remove("mode");
+    assert_eq!(client.post(DEFINITIONS, &without).await.code, 201);
+    assert_eq!(client.post(WIDGETS, &widget(&json!({"size": 1}))).await.code, 201);
+    let mut stored = client.get(&path).await.body;
+    stored["spec"] = definition()["spec"].clone();
+    assert_eq!(client.put(&path, &stored).await.code, 200);
+    let one = client.get(&format!("{WIDGETS}/w")).await.body;
+    assert_eq!((&one["spec"]["mode"], &one["apiVersion"]), (&json!("A"), &json!("a.example.com/v1")));
+    assert_eq!(client.get(WIDGETS).await.body["items"][0]["spec"]["mode"], "A");
+    let watched = client.get(&format!("{WIDGETS}?watch=true&resourceVersion=0&timeoutSeconds=1")).await.text;
+    assert!(watched.contains("\"mode\":\"A\""), "{watched}");
+}
+
+#[tokio::test]
+async fn versions_once_stored_stay_in_the_definition() {
+    let (_sandbox, client) = bare();
+    define(&client).await;
+    let path = format!("{DEFINITIONS}/widgets.a.example.com");
+    let mut stored = client.get(&path).await.body;
+    let mut second = stored["spec"]["versions"][0].clone();
+    second["name"] = "v2".into();
+    stored["spec"]["versions"] = json!([second]);
+    let refused = client.put(&path, &stored).await;
+    assert_eq!(refused.code, 422, "{}", refused.text);
+    assert!(
+        refused
+            .text
+            .contains("status.storedVersions[0]: Invalid value: \\\"v1\\\": missing from spec.versions"),
+        "{}",
+        refused.text
+    );
+}

@@ -12,6 +12,7 @@ mod hostile;
 mod intake;
 mod kinds;
 mod lists;
+mod parity;
 mod pods;
 mod policies;
 mod protocol;

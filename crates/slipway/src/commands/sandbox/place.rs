@@ -12,6 +12,8 @@ use etcetera::BaseStrategy;
 use serde::{Deserialize, Serialize};
 use slipway_problem::Problem;
 
+use crate::files;
+
 /// How long starting and stopping may take.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(5);
@@ -33,6 +35,9 @@ pub struct Running {
     pub speed: String,
     #[serde(default)]
     pub rbac: bool,
+    /// What its owner should know about the data directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Whether a sandbox runs.
@@ -51,7 +56,7 @@ impl Place {
         let strategy = etcetera::choose_base_strategy().context("find the home directory")?;
         let base = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
         let directory = base.join("slipway/sandbox");
-        fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
+        files::create_private_directory(&directory)?;
         Ok(Self(directory))
     }
 
@@ -68,7 +73,7 @@ impl Place {
         let path = self.0.join("running.json");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        options.open(&path).with_context(|| format!("open {}", path.display()))
+        files::open_private(&path, &mut options)
     }
 
     pub fn state(&self) -> anyhow::Result<State> {
@@ -109,7 +114,7 @@ impl Place {
     pub fn start(&self, words: &[std::ffi::OsString]) -> anyhow::Result<Running> {
         let own = std::env::current_exe().context("find this program")?;
         let log = self.0.join("log");
-        let errors = File::create(&log).with_context(|| format!("create {}", log.display()))?;
+        let errors = files::open_private(&log, OpenOptions::new().write(true).create(true).truncate(true))?;
         let mut command = Process::new(own);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
         #[cfg(unix)]
@@ -141,6 +146,9 @@ impl Place {
         let mut words = words.to_vec();
         words.push(self.data().into_os_string());
         let running = self.start(&words)?;
+        for warning in &running.warnings {
+            say!("warning: {warning}");
+        }
         say!("started a sandbox; `slipway sandbox down` stops it");
         Ok(running)
     }

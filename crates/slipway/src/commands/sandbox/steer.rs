@@ -91,7 +91,7 @@ pub fn save(args: &SaveArgs, place: &Place, session: &Session) -> anyhow::Result
 
 pub fn load(args: &LoadArgs, place: &Place, session: &Session) -> anyhow::Result<Exit> {
     place.required()?;
-    let text = files::read_text(&args.file)?;
+    let text = files::read_text_within(&args.file, slipway_sandbox::LARGEST_SNAPSHOT as u64)?;
     let said = session.block_on(async {
         let client = connect::to_sandbox(place).await?;
         let request = Request::put("/sandbox/snapshot").body(text.text.into_bytes())?;

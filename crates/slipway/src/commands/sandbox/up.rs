@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use anyhow::bail;
 use slipway_problem::Problem;
-use slipway_sandbox::{BuildError, Sandbox, Speed};
+use slipway_sandbox::{BuildError, Recovery, Sandbox, Speed};
 
 use super::place::{Place, Running, already_running};
 use super::steer;
@@ -31,6 +31,10 @@ pub struct UpArgs {
     /// Keep everything here, durable before each answer
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+
+    /// Start with what is left when acknowledged writes are missing; damaged files are kept aside
+    #[arg(long, requires = "data_dir")]
+    salvage: bool,
 
     /// How fast simulated time passes: `real`, a factor, `max`, or `manual`
     #[arg(long, value_name = "SPEED", default_value = "real")]
@@ -57,7 +61,12 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
     if let Some(directory) = &data_dir {
         builder = builder.data_dir(directory);
     }
+    if args.salvage {
+        builder = builder.recovery(Recovery::Salvage);
+    }
     let sandbox = builder.build().map_err(explain)?;
+    let warnings: Vec<String> = sandbox.notices().iter().map(ToString::to_string).collect();
+    say_warnings(&warnings);
     let stop = interrupt.token().clone();
     let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let (address, serving) = sandbox
@@ -76,11 +85,24 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
         Speed::Manual => "manual".to_owned(),
         Speed::Times(times) => times.to_string(),
     };
-    record.write(&Running { pid: std::process::id(), address, data_dir, speed, rbac: args.rbac })?;
+    record.write(&Running {
+        pid: std::process::id(),
+        address,
+        data_dir,
+        speed,
+        rbac: args.rbac,
+        warnings,
+    })?;
     say_ready(args, place, address);
     serving.await.context("serve the sandbox")?;
     record.clear()?;
     Ok(interrupt.exit().unwrap_or(Exit::Done))
+}
+
+fn say_warnings(warnings: &[String]) {
+    for warning in warnings {
+        anstream::eprintln!("warning: {warning}");
+    }
 }
 
 fn say_ready(args: &UpArgs, place: &Place, address: SocketAddr) {
@@ -97,7 +119,7 @@ fn explain(error: BuildError) -> anyhow::Error {
         }
         BuildError::Data { why, .. } => match why.kind() {
             std::io::ErrorKind::InvalidData => {
-                "bring back a good copy, or start afresh in an empty directory"
+                "bring back a good copy, or start with what is left by `--salvage`"
             }
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
                 "the directory must be writable for you"
@@ -135,6 +157,7 @@ pub fn detach(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
     }
     let words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
     let running = place.start(&words)?;
+    say_warnings(&running.warnings);
     say_ready(args, place, running.address);
     Ok(Exit::Done)
 }

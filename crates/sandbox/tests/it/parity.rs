@@ -1,0 +1,154 @@
+//! What Kubernetes' own conformance tests and client-go expect.
+
+use serde_json::{Value, json};
+
+use crate::client::{CONFIG_MAPS, Client, MERGE, bare, config_map};
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    [&[(number << 3) | 2, u8::try_from(content.len()).unwrap()][..], content].concat()
+}
+
+/// `DeleteOptions` as client-go sends them to a resource of `version`.
+fn delete_options(version: &str, policy: &str) -> Vec<u8> {
+    let meta = [field(1, version.as_bytes()), field(2, b"DeleteOptions")].concat();
+    [b"k8s\0".to_vec(), field(1, &meta), field(2, &field(4, policy.as_bytes()))].concat()
+}
+
+#[tokio::test]
+async fn every_resource_takes_delete_options_in_protobuf() {
+    let (sandbox, client) = bare();
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                          "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    sandbox.settle().await;
+    let pods = json!({"metadata": {"labels": {"a": "b"}},
+                      "spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}});
+    for (version, kind, place, spec) in [
+        ("v1", "ConfigMap", "/api/v1/namespaces/default/configmaps", Value::Null),
+        ("batch/v1", "Job", "/apis/batch/v1/namespaces/default/jobs", json!({"template": pods})),
+        (
+            "coordination.k8s.io/v1",
+            "Lease",
+            "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+            json!({}),
+        ),
+        ("example.com/v1", "Thing", "/apis/example.com/v1/namespaces/default/things", json!({})),
+    ] {
+        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}});
+        if !spec.is_null() {
+            object["spec"] = spec;
+        }
+        let made = client.post(place, &object).await;
+        assert_eq!(made.code, 201, "{kind}: {}", made.text);
+        let body = delete_options(version, "Background");
+        let answer =
+            client.request("DELETE", &format!("{place}/x"), &[("content-type", PROTOBUF)], body).await;
+        assert_eq!(answer.code, 200, "{kind}: {}", answer.text);
+        assert!(answer.headers.get("warning").is_none(), "{kind}: the policy was given");
+    }
+}
+
+/// Waits for the controllers and says whether an object is gone.
+async fn gone(sandbox: &slipway_sandbox::Sandbox, client: &Client, name: &str) -> bool {
+    sandbox.settle().await;
+    client.get(&format!("{CONFIG_MAPS}/{name}")).await.code == 404
+}
+
+#[tokio::test]
+async fn circles_of_owners_are_deleted_in_the_foreground() {
+    for names in [&["a"][..], &["a", "b"], &["a", "b", "c"]] {
+        let (sandbox, client) = bare();
+        let mut uids = Vec::new();
+        for name in names {
+            let made = client.post(CONFIG_MAPS, &config_map(name)).await.body;
+            uids.push(made["metadata"]["uid"].clone());
+        }
+        for (index, name) in names.iter().enumerate() {
+            let owner = (index + names.len() - 1) % names.len();
+            let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": names[owner],
+                                   "uid": uids[owner], "blockOwnerDeletion": true});
+            let change = json!({"metadata": {"ownerReferences": [reference]}});
+            assert_eq!(client.patch(&format!("{CONFIG_MAPS}/{name}"), MERGE, &change).await.code, 200);
+        }
+        sandbox.settle().await;
+        let path = format!("{CONFIG_MAPS}/a?propagationPolicy=Foreground");
+        assert_eq!(client.delete(&path).await.code, 200);
+        for name in names {
+            assert!(gone(&sandbox, &client, name).await, "{name} of {names:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn quotas_count_services_their_ports_and_what_they_become() {
+    const PLACE: &str = "/api/v1/namespaces/default";
+    let (_sandbox, client) = bare();
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+                       "spec": {"hard": {"services": "4", "services.nodeports": "2", "services.loadbalancers": "1"}}});
+    assert_eq!(client.post(&format!("{PLACE}/resourcequotas"), &quota).await.code, 201);
+    let service = |name: &str, kind: &str, ports: &[i64]| {
+        let ports: Vec<Value> =
+            ports.iter().map(|port| json!({"name": format!("p{port}"), "port": port})).collect();
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+               "spec": {"type": kind, "ports": ports}})
+    };
+    let services = format!("{PLACE}/services");
+    for (object, code) in [
+        (service("three", "NodePort", &[1, 2, 3]), 403),
+        (service("one", "NodePort", &[1]), 201),
+        // A load balancer takes ports of the nodes as well.
+        (service("two", "LoadBalancer", &[1, 2]), 403),
+        (service("two", "LoadBalancer", &[1]), 201),
+        (service("four", "LoadBalancer", &[1]), 403),
+        (service("plain", "ClusterIP", &[1]), 201),
+        (service("fourth", "ClusterIP", &[1]), 403),
+    ] {
+        let answer = client.post(&services, &object).await;
+        assert_eq!(answer.code, code, "{object}: {}", answer.text);
+        assert!(code == 201 || answer.text.contains("exceeded quota: q"), "{}", answer.text);
+    }
+    let change = json!({"spec": {"type": "NodePort"}});
+    let refused = client.patch(&format!("{services}/plain"), MERGE, &change).await;
+    assert_eq!(refused.code, 403, "{}", refused.text);
+    assert!(refused.text.contains("requested: services.nodeports=1"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn reviews_have_no_table() {
+    let (_sandbox, client) = bare();
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+    });
+    for (accept, code) in [("application/json;as=Table;v=v1;g=meta.k8s.io", 406), ("application/json", 201)] {
+        let headers = [("content-type", "application/json"), ("accept", accept)];
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let answer = client.request("POST", path, &headers, review.to_string()).await;
+        assert_eq!(answer.code, code, "{accept}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn health_checks_say_what_they_checked() {
+    let (_sandbox, client) = bare();
+    for (path, code, says) in [
+        ("/readyz", 200, "ok"),
+        ("/readyz?verbose", 200, "[+]ping ok\n[+]log ok\n[+]etcd ok\n"),
+        ("/livez?verbose=true", 200, "livez check passed"),
+        ("/healthz/ping", 200, "ok"),
+        ("/readyz/nothing", 404, "404 page not found"),
+        ("/metrics", 200, "apiserver_storage_objects{resource=\"namespaces\"}"),
+    ] {
+        let answer = client.get(path).await;
+        assert!(answer.code == code && answer.text.contains(says), "{path}: {} {}", answer.code, answer.text);
+    }
+}
