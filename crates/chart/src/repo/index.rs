@@ -259,7 +259,8 @@ pub(crate) fn absolute(repository: &str, reference: &str) -> Result<String, Erro
         base.set_path(&path);
     }
     let mut joined = base.join(reference).map_err(invalid)?;
-    if joined.query().is_none() {
+    // It may be a key to the repository, which is nobody else's.
+    if joined.query().is_none() && joined.origin() == base.origin() {
         joined.set_query(base.query());
     }
     Ok(joined.into())
@@ -314,6 +315,7 @@ mod tests {
             ("https://e.com/charts?t=1", "foo-1.tgz", "https://e.com/charts/foo-1.tgz?t=1"),
             ("https://e.com/charts", "https://x.org/foo.tgz", "https://x.org/foo.tgz"),
             ("https://e.com/charts", "/foo.tgz", "https://e.com/foo.tgz"),
+            ("https://u:p@e.com/charts?t=1", "//x.org/foo.tgz", "https://x.org/foo.tgz"),
         ] {
             assert_eq!(absolute(repository, reference).unwrap(), expected);
         }

@@ -300,3 +300,59 @@ fn a_cluster_answers_when_it_is_asked_to() {
     render("web", &["--validate", "--take-ownership"]).ok();
     render("web", &["--validate", "--is-upgrade"]).ok();
 }
+
+#[test]
+fn no_command_shows_the_credentials_of_an_address() {
+    let (place, store, host) = with_repository();
+    store.lock().unwrap().insert("/bad.yaml?token=hush".into(), b"a: [\n".to_vec());
+    let url = format!("http://u:hush@{host}/charts");
+    let closed = "http://u:hush@127.0.0.1:1/c?sig=hush";
+    let (bad, lost) =
+        (format!("http://u:hush@{host}/bad.yaml?token=hush"), format!("http://{host}/x.yaml?token=hush"));
+    for (name, repository) in [("app", url.as_str()), ("lone", closed)] {
+        let text = format!(
+            "apiVersion: v2\nname: {name}\nversion: 0.1.0\ndependencies:\n- {{name: web, version: 1.x.x, repository: \"{repository}\"}}\n"
+        );
+        place.write(&format!("{name}/Chart.yaml"), text);
+    }
+    for (args, works) in [
+        (vec!["repo", "add", "loc", url.as_str()], true),
+        (vec!["repo", "list"], true),
+        (vec!["repo", "list", "-o", "json"], true),
+        (vec!["repo", "update"], true),
+        (vec!["repo", "add", "gone", closed], false),
+        (vec!["render", "web", "--repo", url.as_str()], true),
+        (vec!["render", "none", "--repo", url.as_str()], false),
+        (vec!["render", "gone", "--repo", closed], false),
+        (vec!["render", closed], false),
+        (vec!["render", "oci://u:hush@127.0.0.1:1/web"], false),
+        (vec!["render", "loc/web", "-f", bad.as_str()], false),
+        (vec!["render", "loc/web", "-f", lost.as_str()], false),
+        (vec!["render", "loc/web", "-f", closed], false),
+        (vec!["chart", "pull", closed], false),
+        (vec!["chart", "deps", "list", "app"], true),
+        (vec!["chart", "deps", "update", "app"], true),
+        (vec!["chart", "deps", "update", "lone"], false),
+    ] {
+        let ran = place.run(&args);
+        assert_eq!(ran.code == Some(0), works, "{args:?}: {} {}", ran.out, ran.err);
+        assert!(!ran.out.contains("hush") && !ran.err.contains("hush"), "{args:?}: {} {}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn templates_that_take_too_long_are_stopped() {
+    let place = Place::new();
+    place.write("loop/Chart.yaml", "apiVersion: v2\nname: loop\nversion: 0.1.0\n");
+    place.write("loop/values.yaml", "");
+    let text = "{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}\n";
+    place.write("loop/templates/a.yaml", text);
+    for args in
+        [["render", "loop", "--template-timeout", "1ms"], ["lint", "loop", "--template-timeout", "1ms"]]
+    {
+        let ran = place.run(&args);
+        let said = ran.out + &ran.err;
+        assert!(said.contains("rendering took longer than 1ms"), "{args:?}: {said}");
+        assert_ne!(ran.code, Some(0));
+    }
+}
