@@ -386,7 +386,7 @@ fn the_spellings_of_kurel_work_too() {
     for (directory, flags) in
         [("a", vec!["--output", "a"]), ("b", vec!["--output=b"]), ("c", vec!["--output-dir", "c"])]
     {
-        let mut words = vec!["package", "build", &demo];
+        let mut words = vec!["package", "build", demo.as_str()];
         words.extend(flags);
         place.run(&words).ok();
         assert!(place.path().join(directory).join("main/kustomization.yaml").is_file(), "{directory}");
@@ -396,4 +396,19 @@ fn the_spellings_of_kurel_work_too() {
     assert!(ran.err.contains("(required by "), "{}", ran.err);
     let nothing = place.run(&["package", "schema"]);
     assert_eq!(nothing.code, Some(64), "{}", nothing.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn editing_follows_no_link_out_of_the_directory() {
+    let place = Place::new();
+    place.write("secret.txt", "password: hunter2: [\n").write("k/a.yaml", "x\n");
+    std::os::unix::fs::symlink("../secret.txt", place.path().join("k/kustomization.yaml")).unwrap();
+    for words in
+        [&["kustomize", "build", "k"][..], &["kustomize", "edit", "set", "namespace", "n", "-C", "k"]]
+    {
+        let ran = place.run(words);
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(ran.err.contains("a link to a file outside") && !ran.err.contains("hunter2"), "{}", ran.err);
+    }
 }

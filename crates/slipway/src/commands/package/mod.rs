@@ -87,8 +87,11 @@ enum Command {
 struct SchemaArgs {
     #[command(subcommand)]
     command: Option<SchemaCommand>,
+    /// The package's directory
+    #[arg(value_name = "PACKAGE", required = true)]
+    package: Option<PathBuf>,
     #[command(flatten)]
-    package: Option<PackageFlags>,
+    loading: LoadFlags,
     /// Write it into the package, to schemas/parameters.schema.json
     #[arg(long)]
     write: bool,
@@ -112,8 +115,11 @@ enum SchemaCommand {
 struct PatchesArgs {
     #[command(subcommand)]
     command: Option<PatchesCommand>,
+    /// The package's directory
+    #[arg(value_name = "PACKAGE", required = true)]
+    package: Option<PathBuf>,
     #[command(flatten)]
-    package: Option<PackageFlags>,
+    loading: LoadFlags,
     #[command(flatten)]
     parameters: ParameterFlags,
     #[command(flatten)]
@@ -157,7 +163,10 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         Command::Validate(selected) => validate(selected, session),
         Command::Schema(args) => match (&args.command, &args.package) {
             (Some(SchemaCommand::Generate { package, write }), _) => schema(package, *write),
-            (None, Some(package)) => schema(package, args.write),
+            (None, Some(package)) => {
+                let package = PackageFlags { package: package.clone(), loading: args.loading.clone() };
+                schema(&package, args.write)
+            }
             (None, None) => Err(incomplete("schema generate")),
         },
         Command::Info(selected) => {
@@ -169,7 +178,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
             (Some(PatchesCommand::List { selected, form }), _) => list_patches(selected, *form, session),
             (None, Some(package)) => {
                 let selected = Selected {
-                    package: package.clone(),
+                    package: PackageFlags { package: package.clone(), loading: args.loading.clone() },
                     parameters: args.parameters.clone(),
                     checks: args.checks.clone(),
                 };
