@@ -163,7 +163,7 @@ impl Validation {
         if !self.decision.states.is_empty() {
             lines.push("Enabled patches:".to_owned());
             for (patch, state) in package.patches().iter().zip(&self.decision.states) {
-                if state.is_on() || matches!(state, crate::enable::State::Conflict { .. }) {
+                if state.is_on() || matches!(state, State::Conflict { .. }) {
                     lines.push(format!("  {} {} ({state})", state.mark().0, patch.file));
                 }
             }

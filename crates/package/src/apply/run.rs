@@ -282,7 +282,7 @@ struct Task<'t> {
 }
 
 fn record(writes: &mut WriteLog, task: &Task<'_>, object: usize, changes: Vec<Change>) {
-    changes.into_iter().for_each(|change| {
+    for change in changes {
         writes.push(Write {
             resource: object,
             path: change.path,
@@ -298,8 +298,8 @@ fn record(writes: &mut WriteLog, task: &Task<'_>, object: usize, changes: Vec<Ch
             group: task.number,
             statement: task.statement,
             pos: task.pos,
-        })
-    });
+        });
+    }
 }
 
 /// Runs one statement on every object of its header.
