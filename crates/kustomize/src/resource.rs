@@ -80,6 +80,8 @@ pub(crate) struct Resource {
     pub(crate) origin: Origin,
     /// Transformers that changed it, when `buildMetadata` asks for them.
     pub(crate) transformed_by: Vec<ConfiguredBy>,
+    /// Fields that were made from a text without saying what it is, `1_000` say, and that text.
+    pub(crate) untagged: Vec<(String, String)>,
     /// Bytes that patches, replacements and variables put into it.
     pub(crate) grown: usize,
     /// Names of the variables that read one of its fields.
@@ -103,6 +105,7 @@ impl Resource {
             noted: false,
             origin,
             transformed_by: Vec::new(),
+            untagged: Vec::new(),
             grown: 0,
             variables: Vec::new(),
             document: None,
@@ -183,6 +186,11 @@ impl Resource {
         });
     }
 
+    /// Returns true if kustomize keeps notes of its own in the annotations, so that there are some.
+    pub(crate) fn has_notes(&self) -> bool {
+        self.noted || !self.past.is_empty() || matches!(self.origin, Origin::Generator(_))
+    }
+
     /// With `buildMetadata`, kustomize writes all annotations anew after every step: from then on they
     /// share no text with other fields.
     pub(crate) fn rewrite_annotations(&mut self) {
@@ -247,7 +255,8 @@ impl Resource {
             group.retain(|path| match self.value_at(path) {
                 Some(value) if Some(&*value) == before.as_ref() => true,
                 // The elements of a list can have moved: another one is there now.
-                Some(value) if value.is_string() && !path.iter().any(Step::is_element) => {
+                Some(Value::Null | Value::Array(_) | Value::Object(_)) => false,
+                Some(value) if !path.iter().any(Step::is_element) => {
                     changed = Some(value.clone());
                     true
                 }

@@ -12,6 +12,7 @@ use slipway_problem::{Location, Problem, Problems, Severity};
 use crate::apply::{self, Realize, Write, WriteKind, show_segs};
 use crate::check;
 use crate::enable::{Decision, State, decide};
+use crate::located::keys;
 use crate::package::Package;
 use crate::params::{LayerKind, Layers, ParamData, Params, SetValue, read_tree, resolve};
 use crate::patches::Origin;
@@ -53,7 +54,7 @@ pub struct Inputs {
     pub kube_version: Option<String>,
 }
 
-/// When an object is installed.
+/// The install phase of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     PreInstall,
@@ -93,7 +94,7 @@ pub struct BuiltObject {
     pub id: ObjectId,
     pub value: Arc<Json>,
     pub phase: Phase,
-    /// Where its manifest begins; `generated:namespaces` for those we made.
+    /// The beginning of its manifest; `generated:namespaces` for those we made.
     pub at: Location,
     /// Index into [`Build::resources`].
     pub resource: usize,
@@ -130,17 +131,17 @@ pub struct Build {
     pub digest: String,
 }
 
-/// What validating found, with the build if there is one.
+/// The findings of a validation, with the build if there is one.
 #[derive(Clone, Debug)]
 pub struct Validation {
     pub problems: Problems,
     pub build: Option<Build>,
     pub decision: Decision,
-    /// How many objects of each kind there would be.
+    /// The number of objects of each kind.
     pub(crate) counts: Vec<(String, usize)>,
 }
 
-/// How far a run goes beyond building.
+/// The checks of a run beyond building.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Thorough {
     Build,
@@ -212,7 +213,9 @@ impl Package {
     /// parameters there is none.
     fn run(&self, inputs: &Inputs, thorough: Thorough, problems: &mut Problems) -> Result<Build, Decision> {
         problems.extend(self.problems.iter().cloned());
+        let loaded = !problems.has_errors();
         let Some(params) = self.merged(inputs, problems) else { return Err(Decision::default()) };
+        let of_parameters = summary(problems).0;
         let decision = decide(&self.patches, &params, problems);
         if thorough == Thorough::Validate {
             self.check_names(|index| !decision.states[index].is_on(), &params, problems);
@@ -228,6 +231,8 @@ impl Package {
         }
         let applied =
             apply::apply(&mut resources, &self.patches, &decision.order, &params, &self.kinds, problems);
+        // Objects are whole when nothing but parameters is wrong.
+        let whole = loaded && summary(problems).0 == of_parameters;
         if problems.has_errors() {
             // A mistake hides the statements after it, but not the names in them.
             self.check_names(|index| decision.order.contains(&index), &params, problems);
@@ -262,6 +267,11 @@ impl Package {
         // What else could be said of objects that are half made follows from the mistakes known already.
         if !problems.has_errors() {
             check::check(&build, inputs, problems);
+        } else if whole {
+            // With a wrong parameter in them, errors of objects would only repeat it.
+            let mut found = Problems::new();
+            check::check(&build, inputs, &mut found);
+            problems.extend(found.into_iter().filter(|problem| problem.severity != Severity::Error));
         }
         Ok(build)
     }
@@ -384,7 +394,7 @@ fn substitute(resources: &mut [Resource], params: &Params, kinds: &Kinds, proble
     }
 }
 
-/// Whether a tree holds references; literals in it keep the type they were written with.
+/// Returns true if a tree holds references; literals in it keep the type they were written with.
 fn replace(val: &mut Val) -> bool {
     match &mut val.data {
         Data::Text(template) => {
@@ -410,13 +420,36 @@ impl Build {
             let path = ["global", "namespaces", key].map(|key| ParamStep::Key(key.to_owned()));
             self.params.get(&ParamPath(path.to_vec()))
         };
-        let create = namespaces("create").and_then(apply::truth);
-        let exclude: BTreeSet<String> = match namespaces("exclude").map(|param| &param.data) {
-            Some(ParamData::List(items)) => {
-                items.iter().filter_map(|item| Some(item.text().ok()?.0.into_owned())).collect()
+        let create =
+            namespaces("create").filter(|param| !matches!(param.data, ParamData::Null | ParamData::Broken));
+        let truth = create.and_then(apply::truth);
+        if let (Some(param), None) = (create, truth) {
+            let message = format!("global.namespaces.create must be true or false, not {}", param.to_json());
+            problems.push(error("KV041", message).at(self.params.location(param.pos)));
+        }
+        let create = truth;
+        let mut exclude: BTreeSet<String> = BTreeSet::new();
+        match namespaces("exclude").map(|param| (param, &param.data)) {
+            None | Some((_, ParamData::Null | ParamData::Broken)) => {}
+            Some((_, ParamData::List(items))) => {
+                for item in items {
+                    match item.text() {
+                        Ok((name, _)) => {
+                            exclude.insert(name.into_owned());
+                        }
+                        Err(_) => problems.push(
+                            error("KV041", "global.namespaces.exclude lists names of namespaces")
+                                .at(self.params.location(item.pos)),
+                        ),
+                    }
+                }
             }
-            _ => BTreeSet::new(),
-        };
+            Some((param, _)) => problems.push(
+                error("KV041", "global.namespaces.exclude must be a list of names")
+                    .at(self.params.location(param.pos))
+                    .hint("write `exclude: [NAME]`"),
+            ),
+        }
         let mut objects = Vec::new();
         let mut dropped = Vec::new();
         for (index, resource) in self.resources.iter().enumerate() {
@@ -442,11 +475,12 @@ impl Build {
                     "{} `{}` belongs to no namespace, but names `{}`",
                     id.kind, id.name, id.namespace
                 );
-                problems.push(warning("KR022", message).at(resource.at.clone()));
+                let path = keys(&["metadata", "namespace"]);
+                problems.push(self.located(warning("KR022", message), index, &[path]));
                 id.namespace.clear();
             }
             objects.push(BuiltObject {
-                phase: self.phase(resource, inputs, problems),
+                phase: self.phase(index, resource, inputs, problems),
                 value: Arc::clone(&resource.value),
                 at: resource.at.clone(),
                 resource: index,
@@ -470,11 +504,12 @@ impl Build {
                     first.at.file,
                     first.at.line
                 );
-                problems.push(
-                    error("KR021", message)
-                        .at(object.at.clone())
-                        .hint("a patch renamed or moved one onto the other"),
-                );
+                let paths = [keys(&["metadata", "name"]), keys(&["metadata", "namespace"])];
+                // The patch may have moved either of them.
+                let moved = |resource: usize| self.writes.iter().any(|write| write.resource == resource);
+                let which = if moved(object.resource) { object } else { first };
+                let problem = error("KR021", message).hint("a patch renamed or moved one onto the other");
+                problems.push(self.located(problem, which.resource, &paths));
             }
         }
         // Ranking looks a kind up in a list: once an object, not once a comparison.
@@ -485,12 +520,13 @@ impl Build {
         self.dropped = dropped;
     }
 
-    fn phase(&self, resource: &Resource, inputs: &Inputs, problems: &mut Problems) -> Phase {
+    fn phase(&self, index: usize, resource: &Resource, inputs: &Inputs, problems: &mut Problems) -> Phase {
         match annotation(&resource.value, PHASE) {
             Some(text) => Phase::parse(text).unwrap_or_else(|| {
                 let message = format!("`{text}` is no install phase of {}", resource.label());
-                let problem = error("KR036", message).at(resource.at.clone());
-                problems.push(problem.hint("phases are pre-install, main and post-install"));
+                let problem = error("KR036", message).hint("phases are pre-install, main and post-install");
+                let path = keys(&["metadata", "annotations", PHASE]);
+                problems.push(self.located(problem, index, &[path]));
                 Phase::Main
             }),
             None => {
@@ -549,7 +585,7 @@ impl Build {
         }
     }
 
-    /// How many objects of each kind there are, in the order of the result.
+    /// The number of objects of each kind, in the order of the result.
     pub fn counts(&self) -> Vec<(String, usize)> {
         let mut counts: Vec<(String, usize)> = Vec::new();
         for object in &self.objects {
@@ -564,6 +600,11 @@ impl Build {
     /// Fields several patches wrote, with what each wrote.
     pub fn contention(&self) -> Vec<Contention> {
         contention(&self.resources, &self.writes)
+    }
+
+    /// The patches that apply only because another one requires them, one line each.
+    pub fn required_patches(&self) -> Vec<String> {
+        crate::text::required_patches(self)
     }
 
     /// The lines of the report: stages, patches, counts, problems, summary.
@@ -639,7 +680,7 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Whether the patches disagree.
+    /// Returns true if the patches disagree.
     pub fn differs(&self) -> bool {
         self.writes.windows(2).any(|pair| pair[0].2 != pair[1].2)
     }

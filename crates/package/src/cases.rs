@@ -23,12 +23,12 @@ pub struct Case {
     pub snapshot: Option<String>,
 }
 
-/// How a test went.
+/// The outcome of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaseResult {
     pub file: String,
     pub name: String,
-    /// What was not as expected; none: it passed.
+    /// Differences from what was expected; none: it passed.
     pub failures: Vec<String>,
     /// The golden file as it should be, if it differs or is missing.
     pub update: Option<OutFile>,
@@ -137,7 +137,7 @@ fn has_code(problems: &Problems, code: &str, error: bool) -> bool {
     })
 }
 
-/// How a golden file and a build differ, field by field where it can be read.
+/// Differences between a golden file and a build, field by field where it can be read.
 fn differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
     let Ok(documents) = Reader::new().max_depth(100).read(golden, path) else {
         return vec![format!("{path} is not YAML")];

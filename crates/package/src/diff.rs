@@ -7,7 +7,7 @@ use slipway_manifest::ObjectId;
 use crate::build::{Build, BuiltObject};
 use crate::compare::{FieldChange, changes};
 
-/// What differs between two builds.
+/// The differences between two builds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BuildDiff {
     pub added: Vec<ObjectId>,
@@ -17,14 +17,14 @@ pub struct BuildDiff {
 }
 
 impl BuildDiff {
-    /// Whether both are the same.
+    /// Returns true if both are the same.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 }
 
 impl Build {
-    /// What `other` has that this build has not, object by object and field by field.
+    /// The differences of `other` from this build, object by object and field by field.
     pub fn diff(&self, other: &Build) -> BuildDiff {
         let index = |build: &Build| -> BTreeMap<ObjectId, BuiltObject> {
             build.objects.iter().map(|object| (object.id.clone(), object.clone())).collect()

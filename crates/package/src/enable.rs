@@ -1,4 +1,4 @@
-//! Which patches apply, why, and in which order.
+//! Decides which patches apply, and in which order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -13,7 +13,7 @@ use crate::patches::{Enabled, Origin, Patch};
 use crate::report::{error, note, warning};
 use crate::template::ParamPath;
 
-/// Whether a patch applies, and what decided it.
+/// The state of a patch, and what decided it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// Its own `enabled` says so.
@@ -29,7 +29,7 @@ pub enum State {
     },
 }
 
-/// What an `enabled` says.
+/// The reason an `enabled` gives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     Always,
@@ -60,7 +60,7 @@ impl fmt::Display for State {
 }
 
 impl State {
-    /// Whether the patch applies.
+    /// Returns true if the patch applies.
     pub fn is_on(&self) -> bool {
         matches!(self, Self::On(_) | Self::Required { .. })
     }
@@ -142,7 +142,7 @@ fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
 }
 
 /// The graph of requirements. The graph kernel names its cycles; enabled or not, a cycle is a mistake.
-/// What is on a cycle loses its requirements, so that the run goes on and shows the other mistakes too.
+/// Patches on a cycle lose their requirements, so that the run goes on and shows the other mistakes too.
 fn acyclic<'p>(
     patches: &'p [Patch],
     by_id: &HashMap<&'p str, usize>,
@@ -321,7 +321,7 @@ fn close(
     }
 }
 
-/// Where a user, not the package, gave a parameter its value.
+/// The place a user, not the package, gave a parameter its value at.
 fn user_place(path: &ParamPath, params: &Params) -> Option<Location> {
     let chain = params.chain(path);
     let (_, pos) = chain.iter().find(|(_, pos)| {

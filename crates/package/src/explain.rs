@@ -1,4 +1,4 @@
-//! Why a field is what it is: base value, every write, the parameters in it and where they come from.
+//! The origin of a field's value: base value, every write, the parameters in it and their sources.
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -21,9 +21,9 @@ pub struct Explanation {
     pub object: String,
     /// `spec.replicas`; empty for the whole object.
     pub path: String,
-    /// What it is in the result; `None` if it is not there.
+    /// Its value in the result; `None` if it is not there.
     pub value: Option<Json>,
-    /// What the manifest says, and where.
+    /// The value in the manifest, and its place.
     pub base: Option<Json>,
     pub base_at: Location,
     pub steps: Vec<Written>,
@@ -51,7 +51,7 @@ pub struct UsedParameter {
     /// `package`, `local`, `values` or `set`.
     pub layer: String,
     pub at: Location,
-    /// What the package alone says, if an upper layer overrode it.
+    /// The value in the package alone, if an upper layer overrode it.
     pub default: Option<(Json, Location)>,
     /// The parameters it is made of.
     pub chain: Vec<(String, Location)>,
@@ -62,7 +62,7 @@ pub struct UsedParameter {
 pub struct UsedPatch {
     pub id: String,
     pub why: String,
-    /// Where the parameter that enabled it was set.
+    /// The place the parameter that enabled it was set at.
     pub at: Option<Location>,
 }
 
@@ -161,7 +161,7 @@ impl Build {
         Ok(explanation)
     }
 
-    /// Where a parameter's value comes from.
+    /// The sources of a parameter's value.
     pub fn explain_param(&self, path: &ParamPath) -> Option<UsedParameter> {
         let value = self.params.get(path)?;
         let pos = self.params.raw(path).map_or(value.pos, |raw| raw.pos);

@@ -18,7 +18,7 @@ pub struct Files {
     files: BTreeMap<String, Vec<u8>>,
     /// Names directly in the package, directories with a `/` at the end.
     top: Vec<String>,
-    /// What was wrong on the way without being fatal.
+    /// Problems on the way that are not fatal.
     pub(crate) problems: Problems,
 }
 

@@ -1,4 +1,4 @@
-//! What a package is and has, for `info` and `patches list`.
+//! Facts about a package, for `info` and `patches list`.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub struct ParameterInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PatchInfo {
     pub id: String,
-    /// Which comes when; `None` for those that do not apply.
+    /// Its number in the order of application; `None` for those that do not apply.
     pub order: Option<usize>,
     pub state: &'static str,
     pub enabled: bool,
@@ -84,7 +84,7 @@ impl Package {
             .collect()
     }
 
-    /// What the package is and has.
+    /// Facts about the package.
     pub fn info(&self, inputs: &Inputs) -> Result<PackageInfo, Problems> {
         let params = self.params(inputs)?;
         let mut parameters = Vec::new();
@@ -155,7 +155,7 @@ impl Package {
 }
 
 impl Build {
-    /// Whether a patch applied, by its id.
+    /// Returns true if a patch applied, by its id.
     pub fn is_enabled(&self, id: &str) -> Option<bool> {
         let id = if id.ends_with(".kpatch") { id.to_owned() } else { format!("{id}.kpatch") };
         let index = self.patches.iter().position(|patch| patch.shown() == id || patch.id == id)?;

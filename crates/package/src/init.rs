@@ -162,7 +162,7 @@ fn entry<'m>(map: &'m mut Map<String, Json>, key: &str) -> Option<&'m mut Map<St
     map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::new())).as_object_mut()
 }
 
-/// What people change most: images, replicas, hosts.
+/// The parameters people change most: images, replicas, hosts.
 fn propose(object: &Json, id: &ObjectId, parameters: &mut Map<String, Json>, patch: &mut String) {
     let spec = &object["spec"];
     let key = {

@@ -16,7 +16,7 @@ use crate::resources::{self, Resource};
 use crate::schema::{Kinds, ParameterSchema, Tracer, generate};
 use crate::val::Val;
 
-/// Which local extension is laid over a package.
+/// The local extension laid over a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Local {
     /// The directory beside the package: `X.local.kurel` for `X.kurel`.
@@ -27,7 +27,7 @@ pub enum Local {
     None,
 }
 
-/// How a package is loaded.
+/// Options of loading a package.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     pub local: Local,
@@ -50,7 +50,7 @@ pub struct Package {
     /// The local extension's parameters and the file they are in.
     pub(crate) local: Option<(String, String)>,
     pub(crate) overrides: Vec<(Json, Location)>,
-    /// What is wrong with the files.
+    /// Problems of the files.
     pub(crate) problems: Problems,
     /// Reading every byte is not cheap: done once.
     digest: OnceLock<String>,
@@ -276,7 +276,7 @@ impl Package {
     }
 }
 
-/// Where the schema for editors is kept in a package.
+/// The place of the schema for editors in a package.
 pub const EXPORTED_SCHEMA: &str = "schemas/parameters.schema.json";
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

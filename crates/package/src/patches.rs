@@ -18,7 +18,7 @@ pub enum Origin {
     Local,
 }
 
-/// When a patch applies.
+/// The condition a patch applies under.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Enabled {
     /// Nothing is said: always.

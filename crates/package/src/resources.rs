@@ -26,12 +26,12 @@ pub struct Resource {
     pub api_version: String,
     /// Shared until a patch writes to it.
     pub value: Arc<Json>,
-    /// Where it begins.
+    /// The place it begins at.
     pub at: Location,
     /// The last word of a patch on whether it is part of the result, and where that was said.
     pub enabled: Option<(bool, Location)>,
     node: Option<Arc<Node>>,
-    /// Whether any text in it holds `${`.
+    /// True if any text in it holds `${`.
     mentions: bool,
     /// Made by us, not by a file.
     pub generated: bool,
@@ -67,7 +67,7 @@ impl Resource {
         kinds.of(&self.api_version, &self.id.kind)
     }
 
-    /// Where a field is written in the file, or the nearest thing above it.
+    /// The place of a field in the file, or of the nearest thing above it.
     pub(crate) fn locate(&self, path: &[Seg]) -> Location {
         let Some(node) = &self.node else { return self.at.clone() };
         let mut at: &Node = node;
@@ -383,7 +383,7 @@ pub(crate) fn unsubstituted(
     }
 }
 
-/// Whether a text of a resource may hold references at all.
+/// Returns true if a text of a resource may hold references at all.
 pub(crate) fn has_references(template: &Template) -> bool {
     template.references().next().is_some()
 }

@@ -49,7 +49,7 @@ pub enum Piece {
     Reference(ParamPath),
 }
 
-/// Why a text with references cannot be read.
+/// The reason a text with references cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
     pub code: &'static str,
@@ -181,22 +181,31 @@ pub(crate) fn reference(text: &str, start: usize) -> Result<(ParamPath, usize), 
     Ok((path, end + 1))
 }
 
+/// Most steps of the path of a parameter.
+const MOST_STEPS: usize = 64;
+
+/// A text that is no path of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    #[error("uses an operator: a reference names one parameter, defaults belong in parameters.yaml")]
+    Operator,
+    #[error("is no parameter path such as `a.b`, `a[0]` or `a[\"k/e.y\"]`")]
+    NotAPath,
+    #[error("has more than {MOST_STEPS} steps")]
+    TooManySteps,
+}
+
 /// Reads `a.b[0]["c/d"]`; says what is wrong otherwise.
-pub fn parse_path(text: &str) -> Result<ParamPath, String> {
-    const LONGEST: usize = 64;
+pub fn parse_path(text: &str) -> Result<ParamPath, PathError> {
     let wrong = || {
         let operator = text.chars().any(|c| "|?:=&!+*<>(),".contains(c));
-        if operator {
-            "uses an operator: a reference names one parameter, defaults belong in parameters.yaml".to_owned()
-        } else {
-            "is no parameter path such as `a.b`, `a[0]` or `a[\"k/e.y\"]`".to_owned()
-        }
+        if operator { PathError::Operator } else { PathError::NotAPath }
     };
     let mut steps = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        if steps.len() >= LONGEST {
-            return Err(format!("has more than {LONGEST} steps"));
+        if steps.len() >= MOST_STEPS {
+            return Err(PathError::TooManySteps);
         }
         if let Some(inner) = rest.strip_prefix('[') {
             if let Some(open) = inner.chars().next().filter(|c| *c == '"' || *c == '\'') {

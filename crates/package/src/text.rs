@@ -3,6 +3,7 @@
 use slipway_problem::{Problem, Severity};
 
 use crate::build::{Build, Validation, summary};
+use crate::enable::State;
 use crate::package::Package;
 
 /// The report of a build: stages, patches, objects, warnings, summary.
@@ -57,6 +58,20 @@ fn patch_lines(build: &Build) -> Vec<String> {
         .collect()
 }
 
+/// The patches that apply only because another one requires them.
+pub(crate) fn required_patches(build: &Build) -> Vec<String> {
+    build
+        .decision
+        .order
+        .iter()
+        .filter(|&&index| matches!(build.decision.states[index], State::Required { .. }))
+        .map(|&index| {
+            let (patch, state) = (&build.patches[index], &build.decision.states[index]);
+            format!("{} {} ({state})", state.mark().0, patch.file)
+        })
+        .collect()
+}
+
 fn problem_lines(problem: &Problem) -> Vec<String> {
     let (mark, word) = match problem.severity {
         Severity::Error => ("✗", "error"),
@@ -94,7 +109,7 @@ fn plural(kind: &str, count: usize) -> String {
     }
 }
 
-/// What is checked on the way to objects.
+/// A stage of checking on the way to objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Structure,
@@ -114,7 +129,8 @@ fn stage_of(problem: &Problem) -> Option<Stage> {
     let code = problem.code.as_deref()?;
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| code.starts_with(prefix));
     let in_patch = problem.at.as_ref().is_some_and(|at| at.file.ends_with(".kpatch"));
-    if in_patch || starts(&["KP", "KX", "KD"]) {
+    let of_objects = starts(&["KR02", "KR03", "KR04", "KS00"]) && !starts(&["KR020", "KR040"]);
+    if (in_patch && !of_objects) || starts(&["KP", "KX", "KD"]) {
         Some(Stage::Patches)
     } else if starts(&["KV", "KS01"]) {
         Some(Stage::Parameters)
@@ -147,7 +163,7 @@ impl Validation {
         if !self.decision.states.is_empty() {
             lines.push("Enabled patches:".to_owned());
             for (patch, state) in package.patches().iter().zip(&self.decision.states) {
-                if state.is_on() || matches!(state, crate::enable::State::Conflict { .. }) {
+                if state.is_on() || matches!(state, State::Conflict { .. }) {
                     lines.push(format!("  {} {} ({state})", state.mark().0, patch.file));
                 }
             }

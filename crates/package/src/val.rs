@@ -11,12 +11,12 @@ use slipway_yaml::{Form, Node, Value as Yaml};
 use crate::report::error;
 use crate::template::Template;
 
-/// Where a value stands: a line and column of the file or flag its layer was read from.
+/// The place of a value: a line and column of the file or flag its layer was read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pos {
     pub line: u32,
     pub column: u32,
-    /// Which of the parameter layers; 0 outside of parameters.
+    /// The parameter layer; 0 outside of parameters.
     pub layer: u16,
 }
 
@@ -39,7 +39,7 @@ pub struct Val {
     pub tag: Option<Forced>,
 }
 
-/// What a [`Val`] says.
+/// The content of a [`Val`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     Null,
@@ -89,7 +89,7 @@ pub(crate) fn shape(value: &Json) -> Shape {
     }
 }
 
-/// What a JSON value is, in words: `a string`, `an integer`.
+/// The type of a JSON value in words: `a string`, `an integer`.
 pub(crate) fn type_name(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
@@ -102,7 +102,7 @@ pub(crate) fn type_name(value: &Json) -> &'static str {
     }
 }
 
-/// How to read a tree: where it stands in its file, and what to do about references.
+/// Reads a tree, given its place in its file and the treatment of references.
 pub(crate) struct Reading<'a> {
     pub(crate) file: &'a str,
     /// Added to every line.

@@ -45,7 +45,7 @@ impl Cli {
         {
             return Ok(Self { globals, command: Command::Render(args) });
         }
-        Self::try_parse_from(words)
+        Self::try_parse_from(commands::package::flags::spelled(words))
     }
 }
 

@@ -448,7 +448,7 @@ fn json_one(
         resource.remember();
     }
     // kustomize keeps notes in the annotations, so to a patch they are there from the first note on.
-    if resource.noted || !resource.past.is_empty() {
+    if resource.has_notes() {
         crate::resource::object_at(resource.metadata_mut(), "annotations");
     }
     resource.shared.clear();

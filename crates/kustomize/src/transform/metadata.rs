@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::fieldspec::{FieldSpec, Leaf};
-use crate::resource::{Resource, Step};
+use crate::resource::{Resource, Step, object_at};
 use crate::transform::report_path;
 
 /// Sets `pairs` in every mapping the fields lead to.
@@ -22,6 +22,9 @@ pub(crate) fn apply<'f>(
         let gvk = resource.gvk();
         let mut fresh: Vec<Vec<Vec<Step>>> = vec![Vec::new(); pairs.len()];
         for field in fields.clone().filter(|field| field.applies_to(&gvk)) {
+            if field.path == ["metadata", "annotations"] && resource.has_notes() {
+                object_at(resource.metadata_mut(), "annotations");
+            }
             let mut wrong = false;
             let mut had: Vec<Vec<bool>> = Vec::new();
             let set = &mut |value: &mut Value| {

@@ -111,8 +111,14 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
             copied.from = is_source.then(|| split_path(&source.field_path));
             for path in &target.field_paths {
                 let result = resource.change_shared(|resource| {
-                    copy(&mut copied, &mut resource.value, path, &target.options, &mut budget)
-                        .map(|grown| resource.grown += grown)
+                    copy(&mut copied, &mut resource.value, path, &target.options, &mut budget).map(|grown| {
+                        resource.grown += grown;
+                        if let (true, Some(Segment::Field(key))) =
+                            (target.options.create, split_path(path).last())
+                        {
+                            resource.untagged.push((key.clone(), copied.text.clone()));
+                        }
+                    })
                 });
                 if let Err(message) = result {
                     problems.push(

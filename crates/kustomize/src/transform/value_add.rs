@@ -83,7 +83,14 @@ fn put(
         (Some(document), Some(before), Some(PathStep::Field(key))) => document.is_quoted(key, before),
         _ => false,
     };
-    *place = if quoted { Value::String(text) } else { unquoted(&text) };
+    if quoted {
+        *place = Value::String(text);
+        return Ok(());
+    }
+    *place = unquoted(&text);
+    if let Some(PathStep::Field(key)) = path.last() {
+        resource.untagged.push((key.clone(), text));
+    }
     Ok(())
 }
 

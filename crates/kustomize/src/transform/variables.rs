@@ -7,21 +7,21 @@ use slipway_problem::{Problem, Problems};
 
 use crate::fieldspec::{FieldSpec, Leaf};
 use crate::growth::{GrowthBudget, GrowthError};
+use crate::id::Id;
 use crate::kustomization::Variable;
 use crate::resource::{Resource, scalar_text};
 use crate::transform::lookup::{self, PathStep};
 use crate::transform::report_path;
-use crate::written::go_float;
+use crate::written::{go_float, unquoted};
 
 /// Finds the objects variables are about, while they still have the names the kustomization knows.
 pub(crate) fn bind(resources: &mut [Resource], variables: &[Variable], problems: &mut Problems) {
     for variable in variables {
         let wanted = &variable.object;
-        let any_namespace = wanted.namespace.is_empty() && !wanted.gvk.is_cluster_scoped();
+        // A namespace is compared even with objects that can be in none.
+        let is_there = |id: &Id| wanted.namespace.is_empty() || id.effective_namespace() == wanted.namespace;
         let is_wanted = |resource: &&mut Resource| {
-            resource.ids().any(|id| {
-                id.gvk == wanted.gvk && id.name == wanted.name && (any_namespace || id.same_namespace(wanted))
-            })
+            resource.ids().any(|id| id.gvk == wanted.gvk && id.name == wanted.name && is_there(&id))
         };
         let mut matching: Vec<&mut Resource> = resources.iter_mut().filter(is_wanted).collect();
         match matching.as_mut_slice() {
@@ -72,8 +72,13 @@ pub(crate) fn resolve(
             let mut wrong = false;
             let mut expansion = Expansion { values: &values, used: &mut used, budget: &mut *budget };
             let mut too_large = None;
+            let untagged = resource.untagged.clone();
             let result = resource.change_shared(|resource| {
-                field.each(resource, Leaf::Scalar, &mut |value| match replace_in(value, &mut expansion) {
+                field.each(resource, Leaf::Scalar, &mut |value| match replace_in(
+                    value,
+                    &untagged,
+                    &mut expansion,
+                ) {
                     Ok(()) => {}
                     Err(ExpandError::NotText) => wrong = true,
                     Err(ExpandError::Growth(error)) => too_large = Some(error),
@@ -177,7 +182,11 @@ struct Expansion<'a> {
     budget: &'a mut GrowthBudget,
 }
 
-fn replace_in(value: &mut Value, expansion: &mut Expansion<'_>) -> Result<(), ExpandError> {
+fn replace_in(
+    value: &mut Value,
+    untagged: &[(String, String)],
+    expansion: &mut Expansion<'_>,
+) -> Result<(), ExpandError> {
     match value {
         Value::String(text) => {
             let replaced = expansion.expand(text).map_err(ExpandError::Growth)?;
@@ -185,13 +194,20 @@ fn replace_in(value: &mut Value, expansion: &mut Expansion<'_>) -> Result<(), Ex
             Ok(())
         }
         Value::Object(map) => {
-            for value in map.values_mut().filter(|value| value.is_string()) {
-                replace_in(value, expansion)?;
+            for (key, value) in map.iter_mut() {
+                let made =
+                    untagged.iter().rev().find(|(field, text)| field == key && unquoted(text) == *value);
+                if let Some((_, text)) = made {
+                    *value = Value::String(text.clone());
+                }
+                if value.is_string() {
+                    replace_in(value, untagged, expansion)?;
+                }
             }
             Ok(())
         }
         Value::Array(list) => list.iter_mut().try_for_each(|element| match element {
-            Value::String(_) => replace_in(element, expansion),
+            Value::String(_) => replace_in(element, untagged, expansion),
             _ => Err(ExpandError::NotText),
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),

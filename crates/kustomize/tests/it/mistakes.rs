@@ -255,3 +255,48 @@ fn shows_nothing_of_files_that_links_lead_out_to() {
         assert!(!told.contains("hunter2") && !told.contains("password"), "{told}");
     }
 }
+
+#[test]
+fn refuses_what_doubles_with_every_line() {
+    let map = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c, annotations: {{use: {}}}}}\ndata: {{a: {}}}\nlist: [[{}]]\n",
+        "$(A)".repeat(2000),
+        "x".repeat(50_000),
+        "y".repeat(50_000),
+    );
+    let copies = "  - {op: copy, from: /list, path: /list/-}\n".repeat(40);
+    let json = format!(
+        "resources: [c.yaml]\npatches:\n- target: {{kind: ConfigMap}}\n  patch: |-\n{}",
+        copies.replace("  - ", "    - ")
+    );
+    let mut replacements = String::from("resources: [c.yaml]\nreplacements:\n");
+    for number in 0..12 {
+        replacements.push_str(&format!(
+            "- source: {{kind: ConfigMap, fieldPath: list}}\n  targets:\n  - select: {{kind: ConfigMap}}\n    options: {{create: true}}\n    fieldPaths: [list.0.{number}]\n"
+        ));
+    }
+    let mut texts = String::from("resources: [c.yaml]\nreplacements:\n");
+    for _ in 0..12 {
+        texts.push_str(
+            "- source: {kind: ConfigMap, fieldPath: data.a}\n  targets:\n  - select: {kind: ConfigMap}\n    options: {delimiter: \"|\", index: 99}\n    fieldPaths: [data.a]\n",
+        );
+    }
+    let vars = "resources: [c.yaml]\nvars:\n- name: A\n  objref: {apiVersion: v1, kind: ConfigMap, name: c}\n  fieldref: {fieldPath: data.a}\n";
+    for (what, kustomization, at) in [
+        ("copies", json.as_str(), "kustomization.yaml:3:"),
+        ("replacements", &replacements, "kustomization.yaml:"),
+        ("texts", &texts, "kustomization.yaml:"),
+        ("variables", vars, "c.yaml:1:1"),
+    ] {
+        let told = problems(&[("kustomization.yaml", kustomization), ("c.yaml", &map)], ".");
+        let found = told.iter().any(|problem| {
+            problem.starts_with(at)
+                && (problem.contains("MiB into the objects") || problem.contains("nest more than"))
+        });
+        assert!(
+            found,
+            "{what}: {}",
+            told.iter().map(|one| one.chars().take(300).collect::<String>() + "\n").collect::<String>()
+        );
+    }
+}

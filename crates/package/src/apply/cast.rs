@@ -6,7 +6,7 @@ use crate::params::{Param, ParamData};
 use crate::schema::{FieldType, Form, Next, ScalarType};
 use crate::val::Forced;
 
-/// Why a value does not fit its field.
+/// The reason a value does not fit its field.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {
     /// Below the field that was written: `.limits.cpu`.

@@ -164,7 +164,7 @@ fn holds(item: &Json, terms: &[ReadyTerm]) -> bool {
     })
 }
 
-/// What a list has instead of the element looked for.
+/// The elements a list has instead of the one looked for.
 fn present(items: &[Json], terms: &[ReadyTerm]) -> String {
     let field: Vec<String> =
         terms.first().map_or_else(|| vec!["name".to_owned()], |(field, _)| field.clone());

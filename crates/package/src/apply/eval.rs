@@ -13,7 +13,7 @@ use crate::report::{error, warning};
 use crate::schema::{FieldType, Form, Next, ScalarType};
 use crate::val::{Pos, Shape, Val, shape};
 
-/// What is written.
+/// The value a statement writes.
 #[derive(Clone, Copy)]
 pub(crate) enum Input<'i> {
     Value(Option<&'i Val>),
@@ -21,7 +21,7 @@ pub(crate) enum Input<'i> {
     Ready(&'i Json),
 }
 
-/// What happened to a field.
+/// The change made to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Did {
     Set,
@@ -38,7 +38,7 @@ pub(crate) struct Change {
     pub(crate) new: Option<Json>,
 }
 
-/// Why a walk stopped.
+/// The reason a walk stopped.
 pub(crate) enum Fault {
     Broken,
     Problem(Problem),
@@ -74,7 +74,7 @@ pub(crate) struct Walk<'w, 'p> {
     pub(crate) warned: &'w mut HashSet<(u32, u32)>,
     pub(crate) path: Vec<Seg>,
     pub(crate) changes: Vec<Change>,
-    /// What was skipped because it is not there.
+    /// Paths skipped because they are not there.
     pub(crate) missing: Option<Problem>,
     pub(crate) hits: usize,
 }

@@ -99,7 +99,7 @@ impl Ready {
         }
     }
 
-    /// Whether the path is exactly these keys.
+    /// Returns true if the path is exactly these keys.
     pub(crate) fn is_path(&self, keys: &[&str]) -> bool {
         self.steps.len() == keys.len()
             && self

@@ -18,7 +18,7 @@ pub(crate) struct Realize<'a> {
     pub(crate) warnings: &'a mut Problems,
 }
 
-/// Why there is no value.
+/// The reason there is no value.
 pub(crate) enum NoValue {
     /// A parameter is broken, which was reported.
     Broken,

@@ -24,8 +24,10 @@ use crate::val::Pos;
 const MOST_PER_STATEMENT: usize = 20;
 /// A patch with more problems than these is broken as a whole.
 const MOST_PER_PATCH: usize = 200;
+/// Most bytes all patches together write: a large parameter times many objects would fill all memory.
+const MOST_BYTES: usize = 64 << 20;
 
-/// What a write did.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteKind {
@@ -52,7 +54,7 @@ pub struct Write {
     pub(crate) pos: Pos,
 }
 
-/// What running all patches did.
+/// The changes of all patches.
 #[derive(Default)]
 pub(crate) struct Applied {
     pub(crate) writes: Vec<Write>,
@@ -63,7 +65,45 @@ struct Run<'a> {
     kinds: &'a Kinds,
     targets: Targets,
     problems: &'a mut Problems,
+    writes: WriteLog,
+}
+
+/// The changes so far, and the bytes they put into objects.
+#[derive(Default)]
+struct WriteLog {
     writes: Vec<Write>,
+    bytes: usize,
+}
+
+impl WriteLog {
+    /// Returns true once patches wrote more than they may.
+    fn is_full(&self) -> bool {
+        self.bytes > MOST_BYTES
+    }
+
+    fn push(&mut self, write: Write) {
+        self.bytes += write.new.as_ref().map_or(0, weight);
+        self.writes.push(write);
+    }
+}
+
+/// The bytes of a value, as far as they matter to a bound.
+fn weight(value: &Json) -> usize {
+    let mut bytes = 0;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        bytes += 16;
+        match value {
+            Json::String(text) => bytes += text.len(),
+            Json::Array(items) => open.extend(items),
+            Json::Object(map) => {
+                bytes += map.keys().map(String::len).sum::<usize>();
+                open.extend(map.values());
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) => {}
+        }
+    }
+    bytes
 }
 
 /// Runs `order` (indices into `patches`) over the objects.
@@ -76,11 +116,14 @@ pub(crate) fn apply(
     problems: &mut Problems,
 ) -> Applied {
     let targets = Targets::new(resources);
-    let mut run = Run { params, kinds, targets, problems, writes: Vec::new() };
+    let mut run = Run { params, kinds, targets, problems, writes: WriteLog::default() };
     for &index in order {
+        if run.writes.is_full() {
+            break;
+        }
         run.patch(index, &patches[index], resources);
     }
-    Applied { writes: run.writes }
+    Applied { writes: run.writes.writes }
 }
 
 impl Run<'_> {
@@ -93,6 +136,12 @@ impl Run<'_> {
                 break;
             }
             self.group(index, patch, number, group, resources, &mut failed, &mut found, &mut warned);
+            if self.writes.is_full() {
+                let message = format!("patches write more than {} MiB into objects", MOST_BYTES >> 20);
+                let at = Location::new(&*patch.file, group.header.pos.line, group.header.pos.column);
+                found.push(error("KX061", message).at(at));
+                break;
+            }
         }
         found.quote(&patch.file, &patch.text);
         self.problems.extend(found);
@@ -143,7 +192,7 @@ impl Run<'_> {
                     );
                 } else {
                     for (position, statement) in statements.iter().enumerate() {
-                        if found.len() > MOST_PER_PATCH {
+                        if found.len() > MOST_PER_PATCH || self.writes.is_full() {
                             break;
                         }
                         let task =
@@ -178,6 +227,9 @@ impl Run<'_> {
             }
             Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => {
                 for &object in &objects {
+                    if self.writes.is_full() {
+                        break;
+                    }
                     let resource = &mut resources[object];
                     let ty = if matches!(group.body, Body::Json(_)) {
                         FieldType::unknown()
@@ -220,7 +272,7 @@ impl Run<'_> {
     }
 }
 
-/// Which statement of which patch runs.
+/// The statement that runs, and its patch.
 struct Task<'t> {
     index: usize,
     number: usize,
@@ -229,29 +281,31 @@ struct Task<'t> {
     pos: Pos,
 }
 
-fn record(writes: &mut Vec<Write>, task: &Task<'_>, object: usize, changes: Vec<Change>) {
-    writes.extend(changes.into_iter().map(|change| Write {
-        resource: object,
-        path: change.path,
-        kind: match change.did {
-            Did::Set => WriteKind::Set,
-            Did::Insert => WriteKind::Insert,
-            Did::Delete => WriteKind::Delete,
-            Did::Replace => WriteKind::Replace,
-        },
-        old: change.old,
-        new: change.new,
-        patch: task.index,
-        group: task.number,
-        statement: task.statement,
-        pos: task.pos,
-    }));
+fn record(writes: &mut WriteLog, task: &Task<'_>, object: usize, changes: Vec<Change>) {
+    for change in changes {
+        writes.push(Write {
+            resource: object,
+            path: change.path,
+            kind: match change.did {
+                Did::Set => WriteKind::Set,
+                Did::Insert => WriteKind::Insert,
+                Did::Delete => WriteKind::Delete,
+                Did::Replace => WriteKind::Replace,
+            },
+            old: change.old,
+            new: change.new,
+            patch: task.index,
+            group: task.number,
+            statement: task.statement,
+            pos: task.pos,
+        });
+    }
 }
 
 /// Runs one statement on every object of its header.
 #[allow(clippy::too_many_arguments)]
 fn run(
-    writes: &mut Vec<Write>,
+    writes: &mut WriteLog,
     task: &Task<'_>,
     ready: Result<Ready, NoValue>,
     input: Input<'_>,
@@ -282,6 +336,9 @@ fn run(
     let sets_namespace = scope.all && ready.is_path(&["metadata", "namespace"]);
     let (mut hits, mut missing, mut reported) = (0, None, 0);
     for &object in objects {
+        if writes.is_full() {
+            return;
+        }
         if failed.contains(&object) {
             continue;
         }
@@ -344,7 +401,7 @@ fn run(
 /// Builds one list element from the statements of a header and inserts it.
 #[allow(clippy::too_many_arguments)]
 fn build(
-    writes: &mut Vec<Write>,
+    writes: &mut WriteLog,
     task: &Task<'_>,
     builder: &Op,
     statements: &[Statement],
@@ -473,7 +530,7 @@ fn switch(
     }
 }
 
-/// Whether a parameter says yes, in the strict sense of `enabled`.
+/// The boolean a parameter holds, in the strict sense of `enabled`.
 pub(crate) fn truth(param: &Param) -> Option<bool> {
     match &param.data {
         ParamData::Bool(value) => Some(*value),

@@ -14,7 +14,7 @@ pub enum Seg {
 }
 
 impl Seg {
-    /// Whether both name the same field or element.
+    /// Returns true if both name the same field or element.
     pub fn is(&self, other: &Seg) -> bool {
         match (self, other) {
             (Self::Key(a), Self::Key(b)) => a == b,

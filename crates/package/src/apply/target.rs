@@ -1,4 +1,4 @@
-//! Which objects a header means. The identity an object was loaded with counts, whatever patches did since.
+//! Finds the objects a header means. The identity an object was loaded with counts, whatever patches did since.
 
 use std::collections::HashMap;
 

@@ -11,7 +11,7 @@ use crate::report::{error, note};
 use crate::schema::FieldType;
 use crate::val::Pos;
 
-/// What a whole patch does to an object.
+/// The outcome of a whole patch for an object.
 pub(crate) enum Outcome {
     Changed {
         object: Json,

@@ -7,6 +7,7 @@ use slipway_manifest::object::{annotation, annotations, labels};
 use slipway_problem::Problems;
 
 use crate::build::{Build, BuiltObject};
+use crate::located::keys;
 use crate::report::error;
 use crate::resources::show_id;
 
@@ -19,33 +20,46 @@ const FREE_NAMES: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRol
 
 pub(super) fn check(build: &Build, problems: &mut Problems) {
     for object in &build.objects {
-        name(object, problems);
-        let mut complain = |what: String| {
+        name(build, object, problems);
+        let mut complain = |path: &[&str], what: String| {
             let message = format!("{}: {what}", show_id(&object.id));
-            problems.push(error("KR023", message).at(object.at.clone()));
+            problems.push(build.located(error("KR023", message), object.resource, &[keys(path)]));
         };
         if !object.id.namespace.is_empty()
             && let Err(why) = names::label_1123(&object.id.namespace)
         {
-            complain(format!("`{}` is no namespace name: {}", object.id.namespace, why.join("; ")));
+            complain(
+                &["metadata", "namespace"],
+                format!("`{}` is no namespace name: {}", object.id.namespace, why.join("; ")),
+            );
         }
         for (key, value) in labels(&object.value) {
             if let Err(why) = names::label_key(key) {
-                complain(format!("`{key}` is no label key: {}", why.join("; ")));
+                complain(
+                    &["metadata", "labels", key],
+                    format!("`{key}` is no label key: {}", why.join("; ")),
+                );
             }
             if let Err(why) = names::label_value(value) {
-                complain(format!("`{value}` is no value for the label `{key}`: {}", why.join("; ")));
+                let what = format!("`{value}` is no value for the label `{key}`: {}", why.join("; "));
+                complain(&["metadata", "labels", key], what);
             }
         }
         let mut bytes = 0;
         for (key, value) in annotations(&object.value) {
             bytes += key.len() + value.len();
             if let Err(why) = names::label_key(&key.to_ascii_lowercase()) {
-                complain(format!("`{key}` is no annotation key: {}", why.join("; ")));
+                complain(
+                    &["metadata", "annotations", key],
+                    format!("`{key}` is no annotation key: {}", why.join("; ")),
+                );
             }
         }
         if bytes > MOST_ANNOTATION_BYTES {
-            complain(format!("the annotations have {bytes} bytes, more than 256 KiB"));
+            complain(
+                &["metadata", "annotations"],
+                format!("the annotations have {bytes} bytes, more than 256 KiB"),
+            );
         }
         for field in ["labels", "annotations"] {
             for (key, value) in object.value["metadata"][field].as_object().into_iter().flatten() {
@@ -55,7 +69,12 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
                         show_id(&object.id),
                         crate::val::type_name(value)
                     );
-                    problems.push(error("KS002", message).at(object.at.clone()).hint("quote it"));
+                    let problem = error("KS002", message).hint("quote it");
+                    problems.push(build.located(
+                        problem,
+                        object.resource,
+                        &[keys(&["metadata", field, key])],
+                    ));
                 }
             }
         }
@@ -65,18 +84,21 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
         {
             let message =
                 format!("{}: `{WAIT}` must be \"true\" or \"false\", not `{wait}`", show_id(&object.id));
-            problems.push(error("KR037", message).at(object.at.clone()));
+            let path = keys(&["metadata", "annotations", WAIT]);
+            problems.push(build.located(error("KR037", message), object.resource, &[path]));
         }
         if let Some(timeout) = annotation(&object.value, TIMEOUT)
             && Duration::parse_unsigned(timeout).is_none()
         {
             let message = format!("{}: `{TIMEOUT}` is no duration: `{timeout}`", show_id(&object.id));
-            problems.push(error("KR037", message).at(object.at.clone()).hint("write 90s, 5m or 1h30m"));
+            let problem = error("KR037", message).hint("write 90s, 5m or 1h30m");
+            let path = keys(&["metadata", "annotations", TIMEOUT]);
+            problems.push(build.located(problem, object.resource, &[path]));
         }
     }
 }
 
-fn name(object: &BuiltObject, problems: &mut Problems) {
+fn name(build: &Build, object: &BuiltObject, problems: &mut Problems) {
     let id = &object.id;
     let result = match id.kind.as_str() {
         "Namespace" if id.group.is_empty() => names::label_1123(&id.name),
@@ -91,6 +113,7 @@ fn name(object: &BuiltObject, problems: &mut Problems) {
     };
     if let Err(why) = result {
         let message = format!("`{}` is no name for a {}: {}", id.name, id.kind, why.join("; "));
-        problems.push(error("KR023", message).at(object.at.clone()));
+        let path = keys(&["metadata", "name"]);
+        problems.push(build.located(error("KR023", message), object.resource, &[path]));
     }
 }

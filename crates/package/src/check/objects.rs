@@ -7,6 +7,7 @@ use slipway_problem::{Problem, Problems, nearest};
 
 use crate::apply::{Seg, item_seg, show_segs};
 use crate::build::{Build, BuiltObject, Inputs};
+use crate::located::keys;
 use crate::report::{error, note, warning};
 use crate::resources::show_id;
 use crate::schema::{FieldType, Form, Next, ScalarType, constraint};
@@ -18,7 +19,7 @@ pub(super) fn check(build: &Build, inputs: &Inputs, problems: &mut Problems) {
     let mut unknown: BTreeSet<(String, String)> = BTreeSet::new();
     for object in &build.objects {
         let api_version = object.value["apiVersion"].as_str().unwrap_or_default();
-        removed(object, api_version, inputs, problems);
+        removed(build, object, api_version, inputs, problems);
         let ty = build.kinds.of(api_version, &object.id.kind);
         if ty.is_unknown_kind() {
             if unknown.insert((api_version.to_owned(), object.id.kind.clone())) {
@@ -44,8 +45,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn push(&mut self, problem: Problem) {
-        let at = self.build.resources[self.object.resource].locate(&self.path);
-        self.found.push(problem.at(at));
+        let paths = [self.path.clone()];
+        self.found.push(self.build.located(problem, self.object.resource, &paths));
     }
 
     fn shown(&self) -> String {
@@ -66,7 +67,9 @@ impl Walk<'_> {
                         && is_certain(ty, name)
                     {
                         let message = format!("{}: `{name}` is missing", self.shown());
+                        self.path.push(Seg::Key(name.to_owned()));
                         self.push(error("KS002", message));
+                        self.path.pop();
                     }
                 }
                 for (key, value) in map {
@@ -152,7 +155,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a field marked as required is one users must write.
+/// Returns true if a field marked as required is one users must write.
 fn is_certain(ty: FieldType<'_>, name: &str) -> bool {
     if ty.crd().is_some() {
         return true;
@@ -254,7 +257,7 @@ const REMOVED: &[(&str, &str, u32, &str)] = &[
     ("flowcontrol.apiserver.k8s.io/v1beta3", "", 32, "flowcontrol.apiserver.k8s.io/v1"),
 ];
 
-fn removed(object: &BuiltObject, api_version: &str, inputs: &Inputs, problems: &mut Problems) {
+fn removed(build: &Build, object: &BuiltObject, api_version: &str, inputs: &Inputs, problems: &mut Problems) {
     let found = REMOVED
         .iter()
         .find(|(version, kind, ..)| *version == api_version && (kind.is_empty() || *kind == object.id.kind));
@@ -267,5 +270,6 @@ fn removed(object: &BuiltObject, api_version: &str, inputs: &Inputs, problems: &
     }
     let message = format!("{api_version} {} is not served since Kubernetes 1.{minor}", object.id.kind);
     let problem = if aimed.is_some() { error("KS005", message) } else { warning("KS005", message) };
-    problems.push(problem.at(object.at.clone()).hint(format!("use {instead}")));
+    let problem = problem.hint(format!("use {instead}"));
+    problems.push(build.located(problem, object.resource, &[keys(&["apiVersion"])]));
 }

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use serde_json::Value as Json;
 use slipway_problem::Problems;
 
+use crate::apply::{Seg, item_seg};
 use crate::build::{Build, BuiltObject};
+use crate::located::keys;
 use crate::report::{error, warning};
 use crate::resources::show_id;
 
@@ -19,6 +21,15 @@ pub(crate) fn template(object: &BuiltObject) -> Option<&Json> {
         "CronJob" => spec.get("jobTemplate")?.get("spec")?.get("template"),
         "Pod" => Some(&object.value),
         _ => None,
+    }
+}
+
+/// The path to the pod template of a workload.
+fn template_path(object: &BuiltObject) -> &'static [&'static str] {
+    match object.id.kind.as_str() {
+        "CronJob" => &["spec", "jobTemplate", "spec", "template"],
+        "Pod" => &[],
+        _ => &["spec", "template"],
     }
 }
 
@@ -39,20 +50,18 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
             let filled = |field: &str| object.value[field].as_object().is_some_and(|map| !map.is_empty());
             if filled("data") || filled("stringData") {
                 let message = format!("{} carries its secret in plain text", show_id(&object.id));
-                problems.push(
-                    warning("KR041", message)
-                        .at(object.at.clone())
-                        .hint("refer to a Secret that is made elsewhere"),
-                );
+                let problem = warning("KR041", message).hint("refer to a Secret that is made elsewhere");
+                let field = if filled("data") { "data" } else { "stringData" };
+                problems.push(build.located(problem, object.resource, &[keys(&[field])]));
             }
         }
         let Some(template) = template(object) else { continue };
-        selector(object, template, problems);
-        pod(object, template, problems);
+        selector(build, object, template, problems);
+        pod(build, object, template, problems);
     }
 }
 
-fn selector(object: &BuiltObject, template: &Json, problems: &mut Problems) {
+fn selector(build: &Build, object: &BuiltObject, template: &Json, problems: &mut Problems) {
     if !matches!(object.id.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") {
         return;
     }
@@ -65,54 +74,78 @@ fn selector(object: &BuiltObject, template: &Json, problems: &mut Problems) {
                 "{}: the selector wants {key}={value}, the pod template has {found}",
                 show_id(&object.id)
             );
-            problems.push(error("KR029", message).at(object.at.clone()));
+            let paths = [
+                keys(&["spec", "selector", "matchLabels", key]),
+                keys(&["spec", "template", "metadata", "labels", key]),
+            ];
+            problems.push(build.located(error("KR029", message), object.resource, &paths));
         }
     }
 }
 
-fn pod(object: &BuiltObject, template: &Json, problems: &mut Problems) {
+fn pod(build: &Build, object: &BuiltObject, template: &Json, problems: &mut Problems) {
     let id = show_id(&object.id);
+    let spec = |more: &[Seg]| {
+        let mut path = keys(template_path(object));
+        path.push(Seg::Key("spec".to_owned()));
+        path.extend_from_slice(more);
+        [path]
+    };
     let mut volumes: HashSet<&str> = HashSet::new();
-    for volume in template["spec"]["volumes"].as_array().into_iter().flatten() {
+    for (at, volume) in template["spec"]["volumes"].as_array().into_iter().flatten().enumerate() {
         if !volumes.insert(str_of(volume, "name")) {
             let message = format!("{id}: two volumes are named `{}`", str_of(volume, "name"));
-            problems.push(error("KR034", message).at(object.at.clone()));
+            let path = spec(&[Seg::Key("volumes".to_owned()), item_seg(at, volume)]);
+            problems.push(build.located(error("KR034", message), object.resource, &path));
         }
     }
     for claim in object.value["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten() {
         volumes.insert(str_of(&claim["metadata"], "name"));
     }
     let mut names: HashSet<&str> = HashSet::new();
-    for (_, container) in containers(template) {
+    for (list, container) in containers(template) {
         let name = str_of(container, "name");
+        let item = || {
+            let items = template["spec"][list].as_array().map(Vec::as_slice).unwrap_or_default();
+            let index = items.iter().position(|item| std::ptr::eq(item, container)).unwrap_or_default();
+            vec![Seg::Key(list.to_owned()), item_seg(index, container)]
+        };
+        let below = |field: &str, at: usize, element: &Json| {
+            let mut path = item();
+            path.push(Seg::Key(field.to_owned()));
+            path.push(item_seg(at, element));
+            spec(&path)
+        };
         if !names.insert(name) {
-            problems.push(
-                error("KR034", format!("{id}: two containers are named `{name}`")).at(object.at.clone()),
-            );
+            let problem = error("KR034", format!("{id}: two containers are named `{name}`"));
+            problems.push(build.located(problem, object.resource, &spec(&item())));
         }
-        for mount in container["volumeMounts"].as_array().into_iter().flatten() {
+        for (at, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
             let volume = str_of(mount, "name");
             if !volumes.contains(volume) {
                 let message =
                     format!("{id}: container `{name}` mounts `{volume}`, which is no volume of the pod");
-                problems.push(error("KR034", message).at(object.at.clone()));
+                let path = below("volumeMounts", at, mount);
+                problems.push(build.located(error("KR034", message), object.resource, &path));
             }
         }
         let mut seen: HashSet<&str> = HashSet::new();
-        for port in container["ports"].as_array().into_iter().flatten() {
+        for (at, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
             let port_name = str_of(port, "name");
             if !port_name.is_empty() && !seen.insert(port_name) {
                 let message = format!("{id}: container `{name}` has two ports named `{port_name}`");
-                problems.push(error("KR034", message).at(object.at.clone()));
+                let path = below("ports", at, port);
+                problems.push(build.located(error("KR034", message), object.resource, &path));
             }
         }
         let mut seen: HashSet<&str> = HashSet::new();
-        for variable in container["env"].as_array().into_iter().flatten() {
-            let variable = str_of(variable, "name");
+        for (at, element) in container["env"].as_array().into_iter().flatten().enumerate() {
+            let variable = str_of(element, "name");
             if !seen.insert(variable) {
                 let message =
                     format!("{id}: container `{name}` sets `{variable}` twice; the last one counts");
-                problems.push(warning("KR034", message).at(object.at.clone()));
+                let path = below("env", at, element);
+                problems.push(build.located(warning("KR034", message), object.resource, &path));
             }
         }
     }

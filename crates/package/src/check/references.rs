@@ -7,7 +7,9 @@ use slipway_manifest::ObjectId;
 use slipway_problem::{Location, Problems};
 
 use super::pods::{containers, template};
-use crate::build::{Build, BuiltObject, Phase, WELL_KNOWN};
+use crate::apply::item_seg;
+use crate::build::{Build, BuiltObject, PHASE, Phase, WELL_KNOWN};
+use crate::located::keys;
 use crate::report::{note, warning};
 use crate::resources::show_id;
 
@@ -154,11 +156,9 @@ fn namespaces(build: &Build, problems: &mut Problems) {
     for (name, object) in &used {
         if !existing.contains(name) && !WELL_KNOWN.contains(name) && !dropped.contains(name) {
             let message = format!("namespace {name} is used but the package has no Namespace object for it");
-            problems.push(
-                warning("KR024", message)
-                    .at(object.at.clone())
-                    .hint("set global.namespaces.create: true, or add resources/namespaces.yaml"),
-            );
+            let problem = warning("KR024", message)
+                .hint("set global.namespaces.create: true, or add resources/namespaces.yaml");
+            problems.push(build.located_field(problem, object, &["metadata", "namespace"]));
         }
     }
     if used.len() > 1 {
@@ -178,19 +178,17 @@ fn service(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
     let here: Vec<_> = everywhere.iter().filter(|(pod, _)| pod.id.namespace == object.id.namespace).collect();
     if here.is_empty() {
         let id = show_id(&object.id);
-        problems.push(
-            match everywhere.first() {
-                Some((other, _)) => warning(
-                    "KR033",
-                    format!("{id} selects pods of {} only, in another namespace", show_id(&other.id)),
-                ),
-                None => warning("KR026", format!("{id} selects no pods of the package")),
-            }
-            .at(object.at.clone()),
-        );
+        let problem = match everywhere.first() {
+            Some((other, _)) => warning(
+                "KR033",
+                format!("{id} selects pods of {} only, in another namespace", show_id(&other.id)),
+            ),
+            None => warning("KR026", format!("{id} selects no pods of the package")),
+        };
+        problems.push(index.build.located_field(problem, object, &["spec", "selector"]));
         return;
     }
-    for port in object.value["spec"]["ports"].as_array().into_iter().flatten() {
+    for (at, port) in object.value["spec"]["ports"].as_array().into_iter().flatten().enumerate() {
         let target = if port["targetPort"].is_null() { &port["port"] } else { &port["targetPort"] };
         let exposes = here.iter().any(|(_, template)| {
             let mut declared = false;
@@ -209,7 +207,10 @@ fn service(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
         if !exposes {
             let shown = target.as_str().map_or_else(|| target.to_string(), str::to_owned);
             let message = format!("{}: no container it selects has the port `{shown}`", show_id(&object.id));
-            problems.push(warning("KR027", message).at(object.at.clone()));
+            let mut path = keys(&["spec", "ports"]);
+            path.push(item_seg(at, port));
+            let problem = warning("KR027", message);
+            problems.push(index.build.located_write(problem, object, &path));
         }
     }
 }
@@ -222,12 +223,12 @@ fn backend(index: &Index<'_>, object: &BuiltObject, name: &str, port: &Json, pro
         let problem = warning(
             "KR028",
             format!("{} points at Service `{name}`, which the package does not have", show_id(&object.id)),
-        )
-        .at(object.at.clone());
-        problems.push(match index.rename_hint("Service", name) {
+        );
+        let problem = match index.rename_hint("Service", name) {
             Some(hint) => problem.hint(hint),
             None => problem,
-        });
+        };
+        problems.push(index.build.located_name(problem, object, name));
         return;
     };
     let has = service.value["spec"]["ports"].as_array().into_iter().flatten().any(|own| match port {
@@ -241,7 +242,7 @@ fn backend(index: &Index<'_>, object: &BuiltObject, name: &str, port: &Json, pro
             "{} points at port `{shown}` of Service `{name}`, which has no such port",
             show_id(&object.id)
         );
-        problems.push(warning("KR028", message).at(object.at.clone()));
+        problems.push(index.build.located_name(warning("KR028", message), object, name));
     }
 }
 
@@ -287,22 +288,22 @@ fn needs(
     let cluster = index.build.kinds.namespaced("rbac.authorization.k8s.io", kind) == Some(false);
     let namespace = if cluster { "" } else { &object.id.namespace };
     match index.get(kind, namespace, name) {
-        Some(found) => later(object, found, problems),
+        Some(found) => later(index.build, object, found, problems),
         None => {
             let message =
                 format!("{} refers to {kind} `{name}`, which the package does not have", show_id(&object.id));
             let problem = if kind == "Secret" { note(code, message) } else { warning(code, message) };
-            let problem = problem.at(object.at.clone());
-            problems.push(match index.rename_hint(kind, name) {
+            let problem = match index.rename_hint(kind, name) {
                 Some(hint) => problem.hint(hint),
                 None => problem,
-            });
+            };
+            problems.push(index.build.located_name(problem, object, name));
         }
     }
 }
 
-/// What an earlier phase needs must not come in a later one.
-fn later(object: &BuiltObject, needed: &BuiltObject, problems: &mut Problems) {
+/// Warns if something an earlier phase needs comes in a later one.
+fn later(build: &Build, object: &BuiltObject, needed: &BuiltObject, problems: &mut Problems) {
     if needed.phase > object.phase {
         let message = format!(
             "{} ({}) needs {}, which comes later ({})",
@@ -311,7 +312,8 @@ fn later(object: &BuiltObject, needed: &BuiltObject, problems: &mut Problems) {
             show_id(&needed.id),
             needed.phase
         );
-        problems.push(warning("KR035", message).at(object.at.clone()));
+        let path = ["metadata", "annotations", PHASE];
+        problems.push(build.located_field(warning("KR035", message), object, &path));
     }
 }
 
@@ -331,7 +333,8 @@ fn selects(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
     };
     if !found {
         let message = format!("{} selects nothing of the package", show_id(&object.id));
-        problems.push(warning("KR031", message).at(object.at.clone()));
+        let path = ["spec", "selector"];
+        problems.push(index.build.located_field(warning("KR031", message), object, &path));
     }
 }
 
@@ -353,7 +356,7 @@ fn binding(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
                 "{} binds ServiceAccount `{name}`, which the package does not have in namespace `{namespace}`",
                 show_id(&object.id)
             );
-            problems.push(warning("KR032", message).at(object.at.clone()));
+            problems.push(index.build.located_name(warning("KR032", message), object, name));
         }
     }
 }
@@ -403,7 +406,7 @@ fn pod(index: &Index<'_>, object: &BuiltObject, template: &Json, problems: &mut 
 /// Custom resources and the definitions and namespaces they need.
 fn custom(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
     if let Some(namespace) = index.get("Namespace", "", &object.id.namespace) {
-        later(object, namespace, problems);
+        later(index.build, object, namespace, problems);
     }
     if !index.build.kinds.is_custom(&object.id.group, &object.id.kind) {
         return;
@@ -418,7 +421,7 @@ fn custom(index: &Index<'_>, object: &BuiltObject, problems: &mut Problems) {
                 problem
             });
         } else {
-            later(object, definition, problems);
+            later(index.build, object, definition, problems);
         }
     }
 }

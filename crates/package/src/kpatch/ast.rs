@@ -1,4 +1,4 @@
-//! What a patch file says.
+//! The content of a patch file.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct PatchFile {
 }
 
 impl PatchFile {
-    /// How many statements it has; a strategic, merge or JSON patch counts as one.
+    /// The number of statements; a strategic, merge or JSON patch counts as one.
     pub fn statements(&self) -> usize {
         self.groups
             .iter()
@@ -31,7 +31,7 @@ pub struct Group {
     pub body: Body,
 }
 
-/// What is done to the objects of a header.
+/// The changes to the objects of a header.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     Statements(Vec<Statement>),
@@ -43,7 +43,7 @@ pub enum Body {
     Json(Val),
 }
 
-/// Which objects, and which place in them.
+/// The objects a group changes, and the place in them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     pub scope: Scope,
@@ -57,7 +57,7 @@ pub struct Header {
     pub pos: Pos,
 }
 
-/// Which objects.
+/// Selects objects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scope {
     /// `*` or no header: every object.
@@ -117,7 +117,7 @@ impl Scope {
         }
     }
 
-    /// Whether it may match several objects.
+    /// Returns true if it may match several objects.
     pub(crate) fn is_wild(&self) -> bool {
         self.all || self.kind.is_none() || self.name.has_star()
     }
@@ -148,7 +148,7 @@ pub struct Step {
     pub pos: Pos,
 }
 
-/// How a step goes on.
+/// The kind of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepKind {
     /// A key of a map.
@@ -175,7 +175,7 @@ pub enum Anchor {
     Match(Vec<Term>),
 }
 
-/// What `[delete=…]` removes.
+/// The elements `[delete=…]` removes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Children {
     Anchor(Anchor),
@@ -183,7 +183,7 @@ pub enum Children {
     Named(Template),
 }
 
-/// What a statement does at the end of its path.
+/// The change a statement makes at the end of its path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     Set,

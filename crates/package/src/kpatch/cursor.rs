@@ -2,7 +2,7 @@
 
 use crate::template::{self, ParamPath};
 
-/// What is wrong in a line, at a byte of it.
+/// A mistake in a line, at a byte of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
     pub(crate) code: &'static str,
@@ -68,7 +68,7 @@ impl<'t> Cursor<'t> {
         &rest[..end]
     }
 
-    /// Whether only spaces and a comment are left.
+    /// Returns true if only spaces and a comment are left.
     pub(crate) fn at_end(&self) -> bool {
         let rest = self.rest();
         let trimmed = rest.trim_start_matches([' ', '\t']);
@@ -79,7 +79,7 @@ impl<'t> Cursor<'t> {
         Wrong { code, message: message.into(), hint: None, offset: self.at }
     }
 
-    /// What stands here, for messages.
+    /// The text at this place, for messages.
     pub(crate) fn here(&self) -> String {
         match self.peek() {
             Some(c) => format!("`{c}`"),

@@ -6,7 +6,7 @@ use slipway_yaml::Reader;
 use super::MOST_STATEMENTS;
 use super::ast::{Body, Group, Header, Op, PatchFile, Scope, Statement, StepKind};
 use super::cursor::{Cursor, Wrong};
-use super::path;
+use super::{flow, path};
 use crate::report::error;
 use crate::template::Template;
 use crate::val::{Data, Forced, Pos, Reading, Val};
@@ -296,7 +296,8 @@ impl<'t> Parser<'t, '_> {
                 Some(val)
             }
             Err(found) => {
-                for mut problem in found {
+                for problem in found {
+                    let mut problem = flow::relocated(problem, text);
                     if let Some(at) = &mut problem.at {
                         at.column += if at.line == 1 { columns } else { 0 };
                         at.line += lines;

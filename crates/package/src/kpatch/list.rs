@@ -5,7 +5,7 @@ use slipway_yaml::{Node, Reader};
 
 use super::MOST_STATEMENTS;
 use super::ast::{Body, Group, Header, Op, PatchFile, Statement, StepKind};
-use super::{line, path};
+use super::{flow, line, path};
 use crate::report::{coded, error, strictly};
 use crate::template::Template;
 use crate::val::{Pos, Reading};
@@ -16,6 +16,7 @@ pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFil
     let documents = match Reader::new().anchors(false).max_depth(64).read(text, file) {
         Ok(documents) => documents,
         Err(found) => {
+            let found = found.into_iter().map(|problem| flow::relocated(problem, text)).collect();
             problems.extend(coded(found, "KP020", "KP020", "KP020"));
             return patch;
         }

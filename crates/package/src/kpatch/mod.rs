@@ -2,6 +2,7 @@
 
 mod ast;
 mod cursor;
+mod flow;
 mod line;
 mod list;
 mod path;
@@ -42,12 +43,25 @@ pub fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
     patch
 }
 
+/// A text that is no target or path of a statement.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct KeypathError {
+    message: String,
+}
+
+impl From<cursor::Wrong> for KeypathError {
+    fn from(wrong: cursor::Wrong) -> Self {
+        Self { message: wrong.message }
+    }
+}
+
 /// Reads the target of an object as patches write it (`apps/deployment.web`), with the path after it.
-pub fn parse_target(text: &str) -> Result<(Scope, Vec<Step>), String> {
-    path::target(text).map_err(|wrong| wrong.message)
+pub fn parse_target(text: &str) -> Result<(Scope, Vec<Step>), KeypathError> {
+    path::target(text).map_err(KeypathError::from)
 }
 
 /// Reads the path of a field as statements write it.
-pub fn parse_keypath(text: &str) -> Result<(Vec<Step>, Op), String> {
-    path::keypath_alone(text).map_err(|wrong| wrong.message)
+pub fn parse_keypath(text: &str) -> Result<(Vec<Step>, Op), KeypathError> {
+    path::keypath_alone(text).map_err(KeypathError::from)
 }

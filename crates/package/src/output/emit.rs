@@ -8,7 +8,7 @@ use crate::build::Build;
 const TOP: [&str; 8] = ["apiVersion", "kind", "metadata", "spec", "data", "stringData", "binaryData", "type"];
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
-/// How objects are written.
+/// Options of writing objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emit {
     /// Sort all keys instead of keeping their order.

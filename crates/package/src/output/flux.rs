@@ -11,16 +11,16 @@ use crate::build::{Build, BuiltObject};
 use crate::check::{TIMEOUT, WAIT};
 use crate::report::error;
 
-/// What Flux must be told.
+/// Settings of the Flux Kustomizations.
 #[derive(Clone, Debug)]
 pub struct FluxOptions {
     /// `kind/name` or `kind/name/namespace`; there is no guessing it.
     pub source: Option<String>,
-    /// How often Flux looks; `10m` unless told.
+    /// The interval Flux looks at; `10m` unless told.
     pub interval: String,
     /// Put before the phase in `path`; `./<package>/` unless told.
     pub path_prefix: Option<String>,
-    /// Where the Kustomizations live.
+    /// The namespace of the Kustomizations.
     pub namespace: String,
 }
 

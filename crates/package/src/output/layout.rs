@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::{Emit, OutFile};
 use crate::build::{Build, BuiltObject, Phase};
 
-/// How files are laid out.
+/// The layout of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// A directory per phase, a file per kind, a kustomization in each.

@@ -13,7 +13,7 @@ use crate::report::error;
 /// The file that says which files of a directory are ours.
 pub const MARKER: &str = ".kurel-manifest.json";
 
-/// What to do to a directory.
+/// The changes to make to a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Files that differ from what is there, the marker among them.
@@ -22,13 +22,21 @@ pub struct Plan {
     pub delete: Vec<String>,
 }
 
-/// Compares a build's files with a directory. `existing` are the directory's files by path;
-/// `force` allows to write beside files of others where no marker is.
+/// The treatment of files in an output directory that no build wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignFiles {
+    /// Nothing is written beside them.
+    Refused,
+    /// They stay, and files are written beside them.
+    Kept,
+}
+
+/// Compares a build's files with a directory. `existing` are the directory's files by path.
 pub fn plan_directory(
     build: &Build,
     files: &[OutFile],
     existing: &BTreeMap<String, Vec<u8>>,
-    force: bool,
+    foreign: ForeignFiles,
 ) -> Result<Plan, Problem> {
     let ours: Vec<String> = match existing.get(MARKER) {
         Some(bytes) => {
@@ -40,7 +48,7 @@ pub fn plan_directory(
                 .map(str::to_owned)
                 .collect()
         }
-        None if existing.is_empty() || force => Vec::new(),
+        None if existing.is_empty() || foreign == ForeignFiles::Kept => Vec::new(),
         None => {
             return Err(error("KO001", "the output directory has files that are not ours")
                 .hint("choose an empty directory, or use --force"));

@@ -10,7 +10,7 @@ pub use argo::ArgoApp;
 pub use emit::Emit;
 pub use flux::FluxOptions;
 pub use layout::Layout;
-pub use marker::{MARKER, Plan, plan_directory};
+pub use marker::{ForeignFiles, MARKER, Plan, plan_directory};
 
 /// A file to write: its path below the output directory and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -59,7 +59,7 @@ pub(crate) struct Layers {
     /// The package's own values, before any override.
     pub(crate) package: Val,
     pub(crate) unknown: Vec<Unknown>,
-    /// How many values the upper layers gave, and the files they are in.
+    /// The number of values the upper layers gave, and the files they are in.
     pub(crate) overridden: usize,
     pub(crate) overriders: Vec<Arc<str>>,
 }
@@ -116,7 +116,7 @@ impl Layers {
         }
     }
 
-    /// Where a value was written.
+    /// The place a value was written at.
     pub(crate) fn location(&self, pos: Pos) -> Location {
         let file = self
             .layers

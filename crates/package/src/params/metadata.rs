@@ -35,7 +35,7 @@ pub struct Metadata {
     pub substitute_resources: bool,
 }
 
-/// Who looks after a package.
+/// A person who looks after a package.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Maintainer {
     pub name: String,
@@ -171,7 +171,7 @@ impl Metadata {
     }
 }
 
-/// Whether a text is a version of SemVer 2.
+/// Returns true if a text is a version of SemVer 2.
 fn is_semver(text: &str) -> bool {
     let (rest, build) = text.split_once('+').map_or((text, None), |(rest, build)| (rest, Some(build)));
     let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));

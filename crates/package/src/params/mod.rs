@@ -30,7 +30,7 @@ pub struct Param {
     pub pos: Pos,
 }
 
-/// What a resolved parameter is.
+/// The value of a resolved parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamData {
     Null,
@@ -65,7 +65,7 @@ impl Param {
         }
     }
 
-    /// How many single values are in it.
+    /// The number of single values in it.
     pub(crate) fn leaves(&self) -> usize {
         match &self.data {
             ParamData::List(items) => items.iter().map(Param::leaves).sum(),
@@ -95,7 +95,7 @@ pub struct Params {
     pub(crate) layers: Layers,
 }
 
-/// What a name stands for.
+/// The result of looking a name up.
 pub(crate) enum Found<'p> {
     Value(&'p Param),
     Missing,
@@ -128,7 +128,7 @@ impl Params {
         &self.layers.layers
     }
 
-    /// Where a value was written.
+    /// The place a value was written at.
     pub fn location(&self, pos: Pos) -> Location {
         self.layers.location(pos)
     }

@@ -52,7 +52,7 @@ struct Resolver<'v> {
     problems: Problems,
 }
 
-/// Why a leaf has no value yet.
+/// The reason a leaf has no value yet.
 enum Stop {
     Need(Vec<u32>),
     Failed,
@@ -445,7 +445,7 @@ impl<'v> Resolver<'v> {
     }
 }
 
-/// How many values and levels a parameter has.
+/// The number of values and levels of a parameter.
 fn size(param: &Param) -> (usize, usize) {
     let fold = |(nodes, depth): (usize, usize), (n, d): (usize, usize)| (nodes + n, depth.max(d + 1));
     match &param.data {

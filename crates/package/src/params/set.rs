@@ -8,7 +8,7 @@ use crate::report::error;
 use crate::template::{ParamPath, ParamStep, parse_path};
 use crate::val::{Data, Pos, Reading, Val};
 
-/// How the text after `=` is read.
+/// The reading of the text after `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetKind {
     /// As YAML: `3` is a number (`--set`).

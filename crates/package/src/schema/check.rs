@@ -44,7 +44,7 @@ fn walk(node: &Node, param: &Param, path: &mut ParamPath, params: &Params, probl
     }
 }
 
-/// What no cast can mend.
+/// A mismatch no cast can mend.
 fn type_mismatch(node: &Node, value: &Json) -> Option<String> {
     let (wanted, usage) = match &node.demand {
         Some((demand, usage)) => (*demand, usage.as_str()),

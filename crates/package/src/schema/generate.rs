@@ -380,14 +380,14 @@ impl ParameterSchema {
         })
     }
 
-    /// Whether a key the package does not name may stand at `path`.
+    /// Returns true if a key the package does not name may stand at `path`.
     pub(crate) fn allows(&self, path: &ParamPath) -> bool {
         let Some((ParamStep::Key(last), parent)) = path.0.split_last() else { return true };
         // Below something the package does not name, whoever named it answers.
         self.at(parent).is_none_or(|node| node.open || node.rest.is_some() || node.declared.contains(last))
     }
 
-    /// Whether a hand-written schema closes the map `path` is in.
+    /// Returns true if a hand-written schema closes the map `path` is in.
     pub(crate) fn forbids(&self, path: &ParamPath) -> bool {
         let Some((_, parent)) = path.0.split_last() else { return false };
         self.at(parent).is_some_and(|node| node.closed)

@@ -1,4 +1,4 @@
-//! What a value alone says about a parameter, and the node every later phase adds to.
+//! The type a value alone gives a parameter, and the node every later phase adds to.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,13 @@ pub(crate) struct Node {
     pub(crate) traced: bool,
     pub(crate) manual: bool,
     pub(crate) used_by: Vec<String>,
-    /// What the fields it goes to ask for, and which usage asked first.
+    /// The type the fields it goes to ask for, and the usage that asked first.
     pub(crate) demand: Option<(Demand, String)>,
     /// The form its text must have.
     pub(crate) format: Option<Format>,
 }
 
-/// What a field needs and no cast can give.
+/// A type a field needs and no cast can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
     Boolean,

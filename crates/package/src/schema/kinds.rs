@@ -14,11 +14,11 @@ use super::well_known;
 pub(crate) struct Kinds {
     /// Schemas by `apiVersion/Kind`.
     crds: HashMap<String, Json>,
-    /// Whether objects live in a namespace, and the plural name, by group and kind.
+    /// Scope and plural name by group and kind.
     scopes: HashMap<(String, String), (bool, String)>,
 }
 
-/// Whether a built-in kind lives in a namespace, and its plural, by group and kind.
+/// Scope and plural name of the built-in kinds, by group and kind.
 type Scopes = HashMap<(&'static str, &'static str), (bool, &'static str)>;
 
 static SCOPES: LazyLock<Scopes> = LazyLock::new(|| {
@@ -33,7 +33,7 @@ static SCOPES: LazyLock<Scopes> = LazyLock::new(|| {
 static OBJECT_META: LazyLock<Option<TypeRef<'static>>> =
     LazyLock::new(|| Schema::built_in().types().kind("v1", "ConfigMap")?.child("metadata"));
 
-/// What single value a field holds.
+/// The type of a single value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScalarType {
     String,
@@ -57,7 +57,7 @@ impl ScalarType {
     }
 }
 
-/// What a field may hold.
+/// The form of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Scalar(ScalarType),
@@ -87,7 +87,7 @@ pub(crate) struct FieldType<'k> {
     pub(crate) values: &'k [String],
 }
 
-/// What stands below a field.
+/// The type below a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next<'k> {
     Known(FieldType<'k>),
@@ -133,7 +133,7 @@ impl Kinds {
         FieldType { source, owner: "", name: "", values: &[] }
     }
 
-    /// Whether objects of a kind live in a namespace; `None` if the kind is not known.
+    /// Returns true if objects of a kind live in a namespace; `None` if the kind is not known.
     pub(crate) fn namespaced(&self, group: &str, kind: &str) -> Option<bool> {
         if let Some((namespaced, _)) = self.scopes.get(&(group.to_owned(), kind.to_owned())) {
             return Some(*namespaced);
@@ -168,7 +168,7 @@ impl Kinds {
         (plural, false)
     }
 
-    /// Whether a kind comes from a CRD of the package.
+    /// Returns true if a kind comes from a CRD of the package.
     pub(crate) fn is_custom(&self, group: &str, kind: &str) -> bool {
         self.scopes.contains_key(&(group.to_owned(), kind.to_owned()))
     }
@@ -184,7 +184,7 @@ impl<'k> FieldType<'k> {
         Self { source, owner: "", name: "", values: &[] }
     }
 
-    /// Whether anything at all is known about the kind.
+    /// Returns true if nothing is known about the kind.
     pub(crate) fn is_unknown_kind(self) -> bool {
         matches!(self.source, Source::UnknownRoot)
     }
@@ -239,7 +239,7 @@ impl<'k> FieldType<'k> {
         }
     }
 
-    /// What stands under a key.
+    /// The type under a key.
     pub(crate) fn child(self, key: &str) -> Next<'k> {
         match self.source {
             Source::Built(shape) => match shape.shape() {

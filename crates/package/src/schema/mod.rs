@@ -1,4 +1,4 @@
-//! What Kubernetes types say about fields, and what that says about parameters.
+//! Types of fields of Kubernetes objects, and the schema of parameters that follows from them.
 
 mod check;
 mod generate;

@@ -123,7 +123,7 @@ pub(crate) fn constraint(owner: &str, field: &str) -> Option<Constraint> {
 static QUANTITY: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(Format::QUANTITY_PATTERN).ok());
 
 impl Format {
-    /// How quantities look, with every suffix Kubernetes knows.
+    /// The pattern of quantities, with every suffix Kubernetes knows.
     pub(crate) const QUANTITY_PATTERN: &'static str =
         r"^[+-]?(\d+(\.\d*)?|\.\d+)(([KMGTPE]i)|[numkMGTPE]|[eE][+-]?\d+)?$";
 
@@ -139,7 +139,7 @@ impl Format {
         }
     }
 
-    /// What is wrong with a text, and what to try instead.
+    /// Says what is wrong with a text, and what to try instead.
     pub(crate) fn check(self, text: &str) -> Option<String> {
         match self {
             Self::Quantity => {
@@ -190,7 +190,7 @@ fn try_instead(text: &str) -> String {
 }
 
 impl Constraint {
-    /// What is wrong with a value, if anything.
+    /// Says what is wrong with a value, if anything.
     pub(crate) fn check(self, value: &serde_json::Value) -> Option<String> {
         let integer = value.as_i64();
         match self {

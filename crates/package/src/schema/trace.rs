@@ -13,7 +13,7 @@ use crate::resources::Resource;
 use crate::template::{ParamPath, Piece, Template};
 use crate::val::{Data, Val};
 
-/// How a parameter is used in one place.
+/// One use of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UsageKind<'k> {
     /// As the value of a field.

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json, json};
 
-/// What is known of a kind.
+/// Facts about a kind.
 pub(crate) struct WellKnown {
     pub(crate) schema: Json,
     pub(crate) namespaced: bool,
@@ -30,7 +30,7 @@ pub(crate) fn schema(api_version: &str, kind: &str) -> Option<&'static Json> {
     TABLE.get(group)?.get(kind)?.get(version).map(|known| &known.schema)
 }
 
-/// What is known of a kind in any version.
+/// Facts about a kind in any version.
 pub(crate) fn kind(group: &str, kind: &str) -> Option<&'static WellKnown> {
     if !is_group(group) {
         return None;

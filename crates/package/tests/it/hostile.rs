@@ -186,3 +186,16 @@ fn a42_odd_texts_are_read_or_refused_precisely() {
         assert_eq!((found.line, found.column > 0), (at, true), "{text:?}: {problems}");
     }
 }
+
+#[test]
+fn refuses_patches_that_multiply_a_large_parameter() {
+    let large = "x".repeat(900 << 10);
+    let mut patch = String::from("[deployment.web]\n");
+    for number in 0..200 {
+        patch.push_str(&format!("metadata.annotations.a{number}: ${{large}}\n"));
+    }
+    let problems = Kit::web(&format!("large: {large}\n")).patch("10", &patch).fails();
+    let found = problems.iter().find(|problem| problem.code.as_deref() == Some("KX061"));
+    let at = found.and_then(|problem| problem.at.clone()).map(|at| (at.file.to_string(), at.line));
+    assert_eq!(at, Some(("patches/10.kpatch".to_owned(), 1)), "{}", problems.len());
+}

@@ -239,3 +239,67 @@ fn old_versions_are_told_for_the_version_aimed_at() {
     kit.inputs.kube_version = Some("1.29".to_owned());
     assert_eq!(errors(&kit.fails()), ["KS005"]);
 }
+
+#[test]
+fn refuses_namespace_settings_that_are_no_booleans_and_lists() {
+    for (parameters, message, at) in [
+        (
+            "global: {namespaces: {create: \"no\"}}\n",
+            "global.namespaces.create must be true or false, not \"no\"",
+            "parameters.yaml:2:",
+        ),
+        (
+            "global: {namespaces: {create: 1}}\n",
+            "global.namespaces.create must be true or false, not 1",
+            "parameters.yaml:2:",
+        ),
+        (
+            "global: {namespaces: {exclude: apps}}\n",
+            "global.namespaces.exclude must be a list of names",
+            "parameters.yaml:2:",
+        ),
+    ] {
+        let problems = Kit::web(parameters).fails();
+        let found = problems.iter().find(|problem| problem.message == message);
+        let place = found.and_then(|problem| problem.at.clone()).map(|at| at.to_string());
+        assert!(place.is_some_and(|place| place.starts_with(at)), "{parameters}: {problems}");
+    }
+    Kit::web("global: {namespaces: {create: \"true\"}}\n").built();
+}
+
+#[test]
+fn tells_warnings_of_objects_beside_errors_of_parameters() {
+    let lonely = SERVICE.replace("selector: {app: web}", "selector: {app: gone}");
+    let kit = Kit::web("global: {namespaces: {create: \"no\"}}\n").file("resources/service.yaml", &lonely);
+    let problems = kit.fails();
+    assert!(said(&problems, "KV041").contains("must be true or false"), "{problems}");
+    let broken = Kit::web("replicas: 1\n")
+        .file("resources/service.yaml", &lonely)
+        .patch("10", "[deployment.web]\nspec.replicas: ${replicas}\n")
+        .values("v.yaml", "replicas: [\n")
+        .fails();
+    assert!(said(&broken, "KR026").contains("selects no pods"), "{broken}");
+}
+
+#[test]
+fn mistakes_a_patch_made_are_told_at_its_line() {
+    for (patch, code, line) in [
+        ("[deployment.web]\nspec.replicas: 1\nmetadata.labels.team: \"a b\"\n", "KR023", 3),
+        ("[deployment.web]\nmetadata.name: Not_A_Name\n", "KR023", 2),
+        ("[deployment.web]\nmetadata.annotations[\"kurel.gokure.dev/install-phase\"]: soon\n", "KR036", 2),
+        ("[deployment.web]\nspec.template.metadata.labels.app: other\n", "KR029", 2),
+        ("[service.web]\nspec.ports[name=http].targetPort: nope\n", "KR027", 2),
+        ("[service.web]\nspec.selector.app: gone\n", "KR026", 2),
+        ("[deployment.web]\nspec.template.spec.serviceAccountName: robot\n", "KR030", 2),
+    ] {
+        let kit = Kit::web("").patch("10", patch);
+        let problems = match kit.build() {
+            Ok(build) => build.problems,
+            Err(problems) => problems,
+        };
+        let found = problems.iter().find(|problem| problem.code.as_deref() == Some(code));
+        let at = found.and_then(|problem| problem.at.clone());
+        let at = at.map(|at| (at.file.to_string(), at.line));
+        assert_eq!(at, Some(("patches/10.kpatch".to_owned(), line)), "{patch}: {problems}");
+    }
+}

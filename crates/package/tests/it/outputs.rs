@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
-use slipway_package::{ArgoApp, Emit, FluxOptions, Layout, OutFile, Phase, plan_directory};
+use slipway_package::{ArgoApp, Emit, FluxOptions, ForeignFiles, Layout, OutFile, Phase, plan_directory};
 
 use crate::support::{Kit, field, warnings};
 
@@ -73,20 +73,24 @@ fn a31_a_directory_is_rewritten_without_touching_what_is_not_ours() {
     let build = kit.built();
     let files = build.phases(Emit::default());
     let mut disk: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    let first = plan_directory(&build, &files, &disk, false).unwrap();
+    let first = plan_directory(&build, &files, &disk, ForeignFiles::Refused).unwrap();
     assert_eq!(first.write.len(), files.len() + 1);
     for file in first.write {
         disk.insert(file.path, file.text.into_bytes());
     }
     disk.insert("notes.txt".to_owned(), b"mine".to_vec());
-    let again = plan_directory(&build, &files, &disk, false).unwrap();
+    let again = plan_directory(&build, &files, &disk, ForeignFiles::Refused).unwrap();
     assert_eq!((again.write.len(), again.delete.len()), (0, 0), "nothing to do");
     let smaller = kit.patch("10", "[service.web]\nenabled: false\n").built();
-    let plan = plan_directory(&smaller, &smaller.phases(Emit::default()), &disk, false).unwrap();
+    let plan =
+        plan_directory(&smaller, &smaller.phases(Emit::default()), &disk, ForeignFiles::Refused).unwrap();
     assert_eq!(plan.delete, ["post-install/kustomization.yaml", "post-install/services.yaml"]);
     let foreign = BTreeMap::from([("notes.txt".to_owned(), b"mine".to_vec())]);
-    assert_eq!(plan_directory(&build, &files, &foreign, false).unwrap_err().code.as_deref(), Some("KO001"));
-    assert!(plan_directory(&build, &files, &foreign, true).is_ok());
+    assert_eq!(
+        plan_directory(&build, &files, &foreign, ForeignFiles::Refused).unwrap_err().code.as_deref(),
+        Some("KO001")
+    );
+    assert!(plan_directory(&build, &files, &foreign, ForeignFiles::Kept).is_ok());
 }
 
 fn read(files: &[OutFile], path: &str) -> Json {

@@ -370,3 +370,17 @@ fn the_header_place_and_unknown_fields_are_told() {
     let twice = Kit::web("").patch("00", "[deployment.web]\nspec.replicas: 3\nspec.replicas: 4\n").built();
     assert!(warnings(&twice.problems).contains(&"KP040"));
 }
+
+#[test]
+fn an_unclosed_bracket_is_told_where_it_opens() {
+    for (patch, line, column) in [
+        ("[deployment.web]\nmetadata.labels: {a: b\nspec.replicas: 2\n", 2, 18),
+        ("[deployment.web]\nmetadata.labels:\n  a: [b\nspec.replicas: 2\n", 3, 6),
+        ("- target: deployment.web\n  patch: {spec: {replicas: 2}\n", 2, 10),
+    ] {
+        let problems = Kit::web("").patch("10", patch).fails();
+        let found = problems.iter().find(|problem| problem.message.contains("is not closed"));
+        let at = found.and_then(|problem| problem.at.clone()).map(|at| (at.line, at.column));
+        assert_eq!(at, Some((line, column)), "{patch}: {problems}");
+    }
+}

@@ -134,6 +134,16 @@ fn change(
             .at(Location::file(target.directory.display().to_string()))
             .hint("name its directory with `-C DIR`")
     })?;
+    let is_inside = |directory: &Path| -> std::io::Result<bool> {
+        Ok(std::fs::canonicalize(&path)?.starts_with(std::fs::canonicalize(directory)?))
+    };
+    // Neither shown nor written: a link may lead to anything.
+    if !is_inside(&target.directory).unwrap_or(false) {
+        let problem = Problem::error("the kustomization is a link to a file outside of its directory")
+            .at(Location::file(path.display().to_string()))
+            .hint("edit that file itself, or copy it here");
+        return Err(problem.into());
+    }
     let old = files::read_text(&path)?;
     let new = edit(old.text.clone(), &old.name)?;
     if target.dry_run {

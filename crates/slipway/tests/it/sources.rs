@@ -275,10 +275,12 @@ fn a45_what_kustomize_would_run_or_fetch_is_refused() {
     let place = Place::new();
     for (text, code) in [
         ("helmCharts: [{name: x}]\n", "KZ001"),
-        ("vars: [{name: X}]\n", "KZ001"),
-        ("generators: [g.yaml]\n", "KZ001"),
-        ("transformers: [t.yaml]\n", "KZ001"),
-        ("validators: [v.yaml]\n", "KZ001"),
+        (
+            "generators: ['{apiVersion: builtin, kind: HelmChartInflationGenerator, metadata: {name: x}}']\n",
+            "KZ001",
+        ),
+        ("transformers: ['{apiVersion: example.com/v1, kind: Mine, metadata: {name: x}}']\n", "KZ001"),
+        ("validators: ['{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}']\n", "KZ001"),
         ("openapi: {path: o.json}\n", "KZ001"),
         ("resources: [\"https://example.com/x.yaml\"]\n", "KZ002"),
         ("resources: [\"git@example.com:a/b.git\"]\n", "KZ002"),
@@ -369,4 +371,44 @@ fn a37_a_package_tests_itself_and_golden_files_are_written_anew() {
     test(&["--update"]);
     assert!(std::fs::read_to_string(&golden).unwrap().contains("greeting: ho!"));
     assert!(test(&[]).out.contains("1 passed, 1 failed"), "only golden files are written anew");
+}
+
+#[test]
+fn the_spellings_of_kurel_work_too() {
+    let place = Place::new();
+    let demo = example("packages/demo.kurel");
+    let schema = place.run(&["package", "schema", "generate", &demo]).ok();
+    assert_eq!(schema, place.run(&["package", "schema", &demo]).ok());
+    let patches = place.run(&["package", "patches", "list", &demo]).ok();
+    assert_eq!(patches, place.run(&["package", "patches", &demo]).ok());
+    let built = place.run(&["package", "build", &demo, "--output", "json"]).ok();
+    assert!(built.starts_with('{'), "{built}");
+    for (directory, flags) in
+        [("a", vec!["--output", "a"]), ("b", vec!["--output=b"]), ("c", vec!["--output-dir", "c"])]
+    {
+        let mut words = vec!["package", "build", demo.as_str()];
+        words.extend(flags);
+        place.run(&words).ok();
+        assert!(place.path().join(directory).join("main/kustomization.yaml").is_file(), "{directory}");
+    }
+    let on = ["package", "build", &demo, "--set", "monitoring.enabled=true"];
+    let ran = place.run(&on);
+    assert!(ran.err.contains("(required by "), "{}", ran.err);
+    let nothing = place.run(&["package", "schema"]);
+    assert_eq!(nothing.code, Some(64), "{}", nothing.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn editing_follows_no_link_out_of_the_directory() {
+    let place = Place::new();
+    place.write("secret.txt", "password: hunter2: [\n").write("k/a.yaml", "x\n");
+    std::os::unix::fs::symlink("../secret.txt", place.path().join("k/kustomization.yaml")).unwrap();
+    for words in
+        [&["kustomize", "build", "k"][..], &["kustomize", "edit", "set", "namespace", "n", "-C", "k"]]
+    {
+        let ran = place.run(words);
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(ran.err.contains("a link to a file outside") && !ran.err.contains("hunter2"), "{}", ran.err);
+    }
 }

@@ -1,12 +1,42 @@
 //! Which package, and with which parameters.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
+use clap::{ArgMatches, ValueEnum};
 use slipway_package::{Inputs, LoadOptions, Local, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, Problems};
 
+use crate::cli::Output;
 use crate::files;
+
+/// `package build --output DIR`, as packages are built elsewhere: the directory is `--output-dir` here,
+/// because `--output` is the form every command shows its result in.
+pub fn spelled(words: &[OsString]) -> Vec<OsString> {
+    let mut words = words.to_vec();
+    let Some(build) = words.windows(2).position(|pair| pair[0] == "package" && pair[1] == "build") else {
+        return words;
+    };
+    let is_form = |value: &str| Output::from_str(value, true).is_ok();
+    for at in build + 2..words.len() {
+        let Some(word) = words[at].to_str() else { continue };
+        let renamed = match word.strip_prefix("--output") {
+            Some("") => {
+                let form = words.get(at + 1).and_then(|value| value.to_str()).is_some_and(is_form);
+                (!form).then(|| "--output-dir".to_owned())
+            }
+            Some(rest) => rest
+                .strip_prefix('=')
+                .filter(|value| !is_form(value))
+                .map(|value| format!("--output-dir={value}")),
+            None => None,
+        };
+        if let Some(renamed) = renamed {
+            words[at] = renamed.into();
+        }
+    }
+    words
+}
 
 /// Which package.
 #[derive(Clone, Debug, clap::Args)]

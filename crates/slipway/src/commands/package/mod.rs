@@ -1,7 +1,7 @@
 //! `slipway package`: Kurel packages, built without templates.
 
 mod diff;
-mod flags;
+pub mod flags;
 mod output;
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use slipway_package::template::{ParamPath, ParamStep, parse_path};
-use slipway_package::{Build, Contention, Emit, Param, ParamData, Params, Touched};
+use slipway_package::{Build, Contention, EXPORTED_SCHEMA, Emit, OutFile, Param, ParamData, Params, Touched};
 use slipway_problem::{Location, Problem, Problems, Severity};
 
 use self::flags::{CheckFlags, LoadFlags, PackageFlags, ParameterFlags, Selected};
@@ -35,23 +35,11 @@ enum Command {
     /// Check everything, disabled patches too
     Validate(Selected),
     /// Print a JSON Schema of the parameters for editors
-    Schema {
-        #[command(flatten)]
-        package: PackageFlags,
-    },
+    Schema(SchemaArgs),
     /// Show what a package holds
     Info(Selected),
     /// List the patches and why each applies or not
-    Patches {
-        #[command(flatten)]
-        selected: Selected,
-        /// Print how they require each other, for Graphviz
-        #[arg(long, conflicts_with = "conflicts")]
-        dot: bool,
-        /// List the fields several patches write
-        #[arg(long)]
-        conflicts: bool,
-    },
+    Patches(Box<PatchesArgs>),
     /// Show every parameter, where its value is from and what it is made of
     Params(Selected),
     /// List the fields a parameter or a patch reaches
@@ -93,23 +81,111 @@ enum Command {
     },
 }
 
+/// `schema PACKAGE`, or `schema generate PACKAGE`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct SchemaArgs {
+    #[command(subcommand)]
+    command: Option<SchemaCommand>,
+    /// The package's directory
+    #[arg(value_name = "PACKAGE", required = true)]
+    package: Option<PathBuf>,
+    #[command(flatten)]
+    loading: LoadFlags,
+    /// Write it into the package, to schemas/parameters.schema.json
+    #[arg(long)]
+    write: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum SchemaCommand {
+    /// Print a JSON Schema of the parameters for editors, or keep it in the package
+    Generate {
+        #[command(flatten)]
+        package: PackageFlags,
+        /// Write it into the package, to schemas/parameters.schema.json
+        #[arg(long)]
+        write: bool,
+    },
+}
+
+/// `patches PACKAGE`, or `patches list PACKAGE`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct PatchesArgs {
+    #[command(subcommand)]
+    command: Option<PatchesCommand>,
+    /// The package's directory
+    #[arg(value_name = "PACKAGE", required = true)]
+    package: Option<PathBuf>,
+    #[command(flatten)]
+    loading: LoadFlags,
+    #[command(flatten)]
+    parameters: ParameterFlags,
+    #[command(flatten)]
+    checks: CheckFlags,
+    #[command(flatten)]
+    form: ListForm,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum PatchesCommand {
+    /// List the patches and why each applies or not
+    List {
+        #[command(flatten)]
+        selected: Box<Selected>,
+        #[command(flatten)]
+        form: ListForm,
+    },
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct ListForm {
+    /// Print how they require each other, for Graphviz
+    #[arg(long, conflicts_with = "conflicts")]
+    dot: bool,
+    /// List the fields several patches write
+    #[arg(long)]
+    conflicts: bool,
+}
+
+/// A command that was given neither its arguments nor a command below it.
+fn incomplete(usage: &str) -> anyhow::Error {
+    UsageError(
+        Problem::error("which package?").hint(format!("write `slipway package {usage} PACKAGE`")).into(),
+    )
+    .into()
+}
+
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Build(args) => output::run(args, session),
         Command::Validate(selected) => validate(selected, session),
-        Command::Schema { package } => {
-            let (schema, warnings) = package.load()?.schema()?;
-            warn(&warnings);
-            show::print(&schema.to_text())?;
-            Ok(Exit::Done)
-        }
+        Command::Schema(args) => match (&args.command, &args.package) {
+            (Some(SchemaCommand::Generate { package, write }), _) => schema(package, *write),
+            (None, Some(package)) => {
+                let package = PackageFlags { package: package.clone(), loading: args.loading.clone() };
+                schema(&package, args.write)
+            }
+            (None, None) => Err(incomplete("schema generate")),
+        },
         Command::Info(selected) => {
             let info = selected.load()?.info(&selected.inputs()?)?;
             show::show(data_form(session.output()), &info, |_| String::new())?;
             Ok(Exit::Done)
         }
-        Command::Patches { selected, conflicts: true, .. } => contention(selected, session),
-        Command::Patches { selected, dot, .. } => patches(selected, *dot, session),
+        Command::Patches(args) => match (&args.command, &args.package) {
+            (Some(PatchesCommand::List { selected, form }), _) => list_patches(selected, *form, session),
+            (None, Some(package)) => {
+                let selected = Selected {
+                    package: PackageFlags { package: package.clone(), loading: args.loading.clone() },
+                    parameters: args.parameters.clone(),
+                    checks: args.checks.clone(),
+                };
+                list_patches(&selected, args.form, session)
+            }
+            (None, None) => Err(incomplete("patches list")),
+        },
         Command::Params(selected) => params(selected, session),
         Command::Trace { selected, param, patch } => {
             trace(selected, param.as_deref(), patch.as_deref(), session)
@@ -157,6 +233,12 @@ fn warn_of(built: &Build, session: &Session) {
         return;
     }
     warn(&built.problems);
+    if session.verbosity < Verbosity::Verbose {
+        // Nobody asked for these patches by name.
+        for line in built.required_patches() {
+            anstream::eprintln!("{line}");
+        }
+    }
     if session.verbosity >= Verbosity::Verbose {
         for line in built.report() {
             say!("{line}");
@@ -182,9 +264,25 @@ fn validate(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
     Ok(if validation.problems.has_errors() { Exit::Failed } else { Exit::Done })
 }
 
-fn patches(selected: &Selected, dot: bool, session: &Session) -> anyhow::Result<Exit> {
+fn schema(package: &PackageFlags, write: bool) -> anyhow::Result<Exit> {
+    let (schema, warnings) = package.load()?.schema()?;
+    warn(&warnings);
+    let text = schema.to_text();
+    if write {
+        let file = OutFile { path: EXPORTED_SCHEMA.to_owned(), text };
+        output::write(&package.package, &[file])?;
+    } else {
+        show::print(&text)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn list_patches(selected: &Selected, form: ListForm, session: &Session) -> anyhow::Result<Exit> {
+    if form.conflicts {
+        return contention(selected, session);
+    }
     let package = selected.load()?;
-    if dot {
+    if form.dot {
         show::print(&package.patch_graph_dot())?;
         return Ok(Exit::Done);
     }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use slipway_package::{ArgoApp, Build, Emit, FluxOptions, Layout, OutFile, Phase, plan_directory};
+use slipway_package::{
+    ArgoApp, Build, Emit, FluxOptions, ForeignFiles, Layout, OutFile, Phase, plan_directory,
+};
 use slipway_problem::{Location, Problem};
 
 use super::flags::Selected;
@@ -36,7 +38,7 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 struct FormFlags {
-    /// Write files here instead of standard output; files of an earlier build are replaced
+    /// Write files here instead of standard output (`--output DIR` too); files of an earlier build are replaced
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
 
@@ -147,7 +149,8 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     };
     let files = args.files(&built, format, emit)?;
-    let plan = plan_directory(&built, &files, &existing(directory)?, form.force)
+    let foreign = if form.force { ForeignFiles::Kept } else { ForeignFiles::Refused };
+    let plan = plan_directory(&built, &files, &existing(directory)?, foreign)
         .map_err(|problem| problem.at(Location::file(directory.display().to_string())))?;
     write(directory, &plan.write)?;
     for path in &plan.delete {
