@@ -101,7 +101,7 @@ pub async fn up(args: &UpArgs, place: &Place) -> anyhow::Result<Exit> {
 
 fn say_warnings(warnings: &[String]) {
     for warning in warnings {
-        anstream::eprintln!("warning: {warning}");
+        say!("warning: {warning}");
     }
 }
 
