@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::Value;
 use slipway_chart::secret::{self, SecretFiles};
 use slipway_chart::{Chart, Notice, Notices, UserValues};
@@ -14,6 +14,7 @@ use slipway_release::source::Filter;
 
 use super::chart::secret::KeyFlag;
 use super::host::RenderHost;
+use crate::exit::SecretError;
 use crate::files;
 use crate::term::output;
 
@@ -52,11 +53,9 @@ impl SecretFlags {
         let key = if self.no_decrypt_secrets { None } else { self.key.find()? };
         let Some(key) = key else {
             if !self.no_decrypt_secrets && !self.secret_values.is_empty() {
-                bail!(
-                    Problem::error("there is no secret key to decrypt --secret-values with").hint(
-                        "set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are"
-                    )
-                );
+                let problem = Problem::error("there is no secret key to decrypt --secret-values with")
+                    .hint("set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are");
+                return Err(SecretError(problem).into());
             }
             for path in &self.secret_values {
                 user.read_file(path)?;
