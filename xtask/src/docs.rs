@@ -9,6 +9,7 @@ use crate::shell;
 /// A generated page and the command that prints it.
 const PAGES: &[(&str, &[&str])] = &[
     ("docs/reference/cli.md", &["reference", "cli"]),
+    ("docs/reference/exit-codes.md", &["reference", "exit-codes"]),
     ("docs/reference/config.schema.json", &["reference", "config-schema"]),
     ("docs/reference/graph.schema.json", &["reference", "graph-schema"]),
     ("docs/reference/runbook.schema.json", &["run", "schema"]),

@@ -39,6 +39,7 @@ cargo xtask COMMAND
   soak sandbox [--minutes N]
                            many clients and restarts by kill -9; no write lost, every event once
   soak runbook [--kills N] kill -9 a runbook's run again and again; it always ends as if undisturbed
+  soak output [--runs N]   commands with closed, full and blocked streams; exit codes and records stay right
   soak stack [--kills N]   a stack of 30 releases under kill -9; nothing applied twice, nothing skipped
   soak release [--kills N] [--seed N] [--real] [--release-build]
                            apply killed at random points and run again; the end is that of a calm run

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::real::{Parts, Real};
 use crate::{shell, stack};
 
-const USAGE: &str = "usage: cargo xtask soak [--release-build] sandbox [--minutes N] | release [--kills N] [--seed N] [--real] | stack [--kills N] | runbook [--kills N]";
+const USAGE: &str = "usage: cargo xtask soak [--release-build] sandbox [--minutes N] | release [--kills N] [--seed N] [--real] | stack [--kills N] | runbook [--kills N] | output [--runs N]";
 
 /// Soaks what it is told.
 pub fn run(args: &[&str]) -> Result<()> {
@@ -23,8 +23,19 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["stack", "--kills", kills] => stack::soak(profile, kills.parse()?),
         ["runbook"] => runbook(profile, "20"),
         ["runbook", "--kills", kills] => runbook(profile, kills),
+        ["output"] => output(profile, "300"),
+        ["output", "--runs", runs] => output(profile, runs),
         _ => bail!(USAGE),
     }
+}
+
+/// Commands whose streams are closed, full, blocked or cut off; each must end by its own result and be recorded.
+fn output(profile: shell::Profile, runs: &str) -> Result<()> {
+    let slipway = shell::slipway(profile)?;
+    let work = shell::target().join("soak/output");
+    let mut soak = Command::new("python3");
+    soak.arg(shell::root().join("conformance/output.py")).arg(slipway).arg(work).arg(runs);
+    shell::run(&mut soak)
 }
 
 /// Many clients and restarts of the sandbox by `kill -9`.

@@ -1,6 +1,7 @@
 //! One thing that is wrong, and all of them together.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,14 @@ impl Problem {
         self
     }
 
+    /// Says where, and keeps the line the location points to.
+    #[must_use]
+    pub fn at_line(mut self, location: Location, line: &str) -> Self {
+        self.excerpt = may_show(&location, line).then(|| line.to_owned());
+        self.at = Some(location);
+        self
+    }
+
     /// Says what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -107,11 +116,24 @@ impl Problem {
     }
 }
 
-/// The line of `text` that `location` points to, unless it is too long to show.
+/// The line of `text` that `location` points to, if it may be shown.
 fn excerpt(location: &Location, text: &str) -> Option<String> {
-    const LONGEST: usize = 400;
     let line = text.lines().nth((location.line as usize).checked_sub(1)?)?;
-    (line.len() <= LONGEST).then(|| line.to_owned())
+    may_show(location, line).then(|| line.to_owned())
+}
+
+/// Whether a line may be shown: not one that is too long, nor one of a link. What a link leads to may be anybody's
+/// secret, and whoever made it need not be who reads the message.
+fn may_show(location: &Location, line: &str) -> bool {
+    const LONGEST: usize = 400;
+    line.len() <= LONGEST && !is_linked(Path::new(&*location.file))
+}
+
+/// Whether a path, or a directory of a relative one, is a symbolic link.
+fn is_linked(path: &Path) -> bool {
+    let parts = if path.is_absolute() { 1 } else { usize::MAX };
+    let is_link = |part: &Path| part.symlink_metadata().is_ok_and(|about| about.is_symlink());
+    path.ancestors().take(parts).any(is_link)
 }
 
 impl fmt::Display for Problem {
@@ -265,6 +287,25 @@ mod tests {
         assert!(problems.clone().into_result(()).is_ok());
         problems.push(Problem::error("broken"));
         assert_eq!(problems.into_result(()).map_err(|all| all.len()), Err(2));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn shows_no_line_of_a_linked_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        std::fs::write(&file, "password\n").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for (path, shown) in [(file, Some("password")), (link, None)] {
+            let at = Location::new(path.to_str().unwrap(), 1, 1);
+            let mut found = Problems::from(Problem::error("bad").at(at.clone()));
+            found.quote(path.to_str().unwrap(), "password\n");
+            let direct = Problem::error("bad").in_text(at, "password\n");
+            let line = Problem::error("bad").at_line(Location::new(path.to_str().unwrap(), 1, 1), "password");
+            for problem in [&direct, &line, found.iter().next().unwrap()] {
+                assert_eq!(problem.excerpt.as_deref(), shown);
+            }
+        }
     }
 
     #[test]

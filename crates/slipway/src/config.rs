@@ -1,5 +1,6 @@
 //! Settings: a flag, else the environment, else the configuration file, else a default.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -97,9 +98,155 @@ impl Settings {
     }
 }
 
+/// A variable of the environment that one command or another reads besides those of [`Settings`]. Nothing else of
+/// the environment changes what a command does, but for a runbook's own variables, `NO_COLOR` and proxies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variable {
+    HelmDriver,
+    StackRoot,
+    StackProfile,
+    StackCluster,
+    StackTag,
+    StackFromPath,
+    StackRelease,
+    StackGitRange,
+    Yes,
+    SecretKey,
+    NelmSecretKey,
+    WerfSecretKey,
+    WerfOldSecretKey,
+    HelmRepositoryConfig,
+    HelmRepositoryCache,
+    HelmRegistryConfig,
+    HelmConfigHome,
+    HelmCacheHome,
+    XdgConfigHome,
+    XdgCacheHome,
+    DockerConfig,
+    GnupgHome,
+    Visual,
+    Editor,
+}
+
+impl Variable {
+    /// Every variable, in the order they are shown.
+    pub const ALL: [Self; 24] = [
+        Self::HelmDriver,
+        Self::StackRoot,
+        Self::StackProfile,
+        Self::StackCluster,
+        Self::StackTag,
+        Self::StackFromPath,
+        Self::StackRelease,
+        Self::StackGitRange,
+        Self::Yes,
+        Self::SecretKey,
+        Self::NelmSecretKey,
+        Self::WerfSecretKey,
+        Self::WerfOldSecretKey,
+        Self::HelmRepositoryConfig,
+        Self::HelmRepositoryCache,
+        Self::HelmRegistryConfig,
+        Self::HelmConfigHome,
+        Self::HelmCacheHome,
+        Self::XdgConfigHome,
+        Self::XdgCacheHome,
+        Self::DockerConfig,
+        Self::GnupgHome,
+        Self::Visual,
+        Self::Editor,
+    ];
+
+    /// Its name in the environment, and that of the setting.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::HelmDriver => ("HELM_DRIVER", "release.storage"),
+            Self::StackRoot => ("SLIPWAY_STACK_ROOT", "stack.root"),
+            Self::StackProfile => ("SLIPWAY_STACK_PROFILE", "stack.profile"),
+            Self::StackCluster => ("SLIPWAY_STACK_CLUSTER", "stack.cluster"),
+            Self::StackTag => ("SLIPWAY_STACK_TAG", "stack.tag"),
+            Self::StackFromPath => ("SLIPWAY_STACK_FROM_PATH", "stack.fromPath"),
+            Self::StackRelease => ("SLIPWAY_STACK_RELEASE", "stack.release"),
+            Self::StackGitRange => ("SLIPWAY_STACK_GIT_RANGE", "stack.gitRange"),
+            Self::Yes => ("SLIPWAY_YES", "stack.yes"),
+            Self::SecretKey => ("SLIPWAY_SECRET_KEY", "secrets.key"),
+            Self::NelmSecretKey => ("NELM_SECRET_KEY", "secrets.key"),
+            Self::WerfSecretKey => ("WERF_SECRET_KEY", "secrets.key"),
+            Self::WerfOldSecretKey => ("WERF_OLD_SECRET_KEY", "secrets.oldKey"),
+            Self::HelmRepositoryConfig => ("HELM_REPOSITORY_CONFIG", "charts.repositories"),
+            Self::HelmRepositoryCache => ("HELM_REPOSITORY_CACHE", "charts.cache"),
+            Self::HelmRegistryConfig => ("HELM_REGISTRY_CONFIG", "charts.registries"),
+            Self::HelmConfigHome => ("HELM_CONFIG_HOME", "charts.configHome"),
+            Self::HelmCacheHome => ("HELM_CACHE_HOME", "charts.cacheHome"),
+            Self::XdgConfigHome => ("XDG_CONFIG_HOME", "configHome"),
+            Self::XdgCacheHome => ("XDG_CACHE_HOME", "cacheHome"),
+            Self::DockerConfig => ("DOCKER_CONFIG", "charts.dockerConfig"),
+            Self::GnupgHome => ("GNUPGHOME", "charts.keyring"),
+            Self::Visual => ("VISUAL", "editor"),
+            Self::Editor => ("EDITOR", "editor"),
+        }
+    }
+
+    /// The variable's name.
+    pub const fn name(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The setting's name, as `slipway config` shows it.
+    pub const fn setting(self) -> &'static str {
+        self.names().1
+    }
+
+    /// Whether its value may be shown.
+    pub const fn is_secret(self) -> bool {
+        matches!(self, Self::SecretKey | Self::NelmSecretKey | Self::WerfSecretKey | Self::WerfOldSecretKey)
+    }
+
+    /// Its value; one that is empty counts as not set.
+    pub fn value(self) -> Option<OsString> {
+        variable(self.name())
+    }
+
+    /// Its value as text.
+    pub fn text(self) -> Option<String> {
+        self.value().and_then(|value| value.into_string().ok())
+    }
+
+    /// Its value as a path.
+    pub fn path(self) -> Option<PathBuf> {
+        self.value().map(PathBuf::from)
+    }
+}
+
+/// A variable that is set to something.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The user's home directory.
+pub fn user_home() -> Option<PathBuf> {
+    variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from)
+}
+
+/// The user's name and this machine's, as the environment has them: facts, not settings.
+pub fn user_name() -> String {
+    variable("USER").map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// This machine's name where the system does not tell.
+pub fn host_name() -> Option<String> {
+    variable("HOSTNAME").map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Everything in the environment that is text, for a runbook's own variables.
+pub fn environment() -> Vec<(String, String)> {
+    let texts = std::env::vars_os().map(|(name, value)| (name.into_string(), value.into_string()));
+    texts.filter_map(|(name, value)| Some((name.ok()?, value.ok()?))).collect()
+}
+
 /// The file to read, and whether it must be there because the user named it.
 fn file_path(globals: &Globals) -> (Option<PathBuf>, bool) {
-    let variable = std::env::var_os("SLIPWAY_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let variable = variable("SLIPWAY_CONFIG").map(PathBuf::from);
     if let Some(named) = globals.config.clone().or(variable) {
         return (Some(named), true);
     }
@@ -173,7 +320,7 @@ impl Layers {
             return Setting { value, origin: Origin::Flag };
         }
         for &name in variables {
-            let Some(text) = std::env::var_os(name).filter(|text| !text.is_empty()) else { continue };
+            let Some(text) = variable(name) else { continue };
             let parsed = parse(&text.to_string_lossy())
                 .map_err(|problem| problem.at(Location::file(format!("${name}"))));
             if let Some(value) = problems.take(parsed) {
@@ -201,4 +348,40 @@ fn word<T: ValueEnum>(text: &str) -> Result<T, Problem> {
 fn names<T: ValueEnum>() -> Vec<String> {
     let words = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     words.map(|word| word.get_name().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Variables that flags of a command tree read.
+    fn read_by_flags(command: &clap::Command, found: &mut Vec<String>) {
+        let names = command.get_arguments().filter_map(clap::Arg::get_env);
+        found.extend(names.map(|name| name.to_string_lossy().into_owned()));
+        command.get_subcommands().for_each(|command| read_by_flags(command, found));
+    }
+
+    #[test]
+    fn every_variable_a_flag_reads_is_known() {
+        let mut found = Vec::new();
+        read_by_flags(&crate::cli::Cli::command(), &mut found);
+        assert!(found.iter().any(|name| name == "HELM_DRIVER"), "{found:?}");
+        found.retain(|name| Variable::ALL.iter().all(|known| known.name() != name));
+        assert_eq!(found, Vec::<String>::new(), "`slipway config` does not show them");
+    }
+
+    #[test]
+    fn nothing_else_reads_the_environment() {
+        let mut pending = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+        while let Some(path) = pending.pop() {
+            if path.is_dir() {
+                pending.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if !path.ends_with("config.rs") || path.ends_with("commands/config.rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("env::var") && !text.contains("env::home"), "{}", path.display());
+            }
+        }
+    }
 }

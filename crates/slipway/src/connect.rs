@@ -14,6 +14,7 @@ use crate::commands::sandbox::place::Place;
 use crate::config::Settings;
 use crate::session::Session;
 use crate::term::output;
+use crate::term::report::chain;
 
 /// A cluster the user means.
 pub struct Connection {
@@ -78,7 +79,7 @@ async fn config(settings: &Settings, context: Option<&str>, flags: &ClusterFlags
     let paths: Vec<PathBuf> = match &settings.kubeconfig.value {
         // $KUBECONFIG may list several.
         Some(path) => std::env::split_paths(path).filter(|path| !path.as_os_str().is_empty()).collect(),
-        None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+        None => crate::config::user_home().map(|home| home.join(".kube/config")).into_iter().collect(),
     };
     let named = settings.kubeconfig.value.is_some();
     let mut whole: Option<Kubeconfig> = None;
@@ -129,6 +130,13 @@ pub async fn to_sandbox(place: &Place) -> anyhow::Result<Client> {
 }
 
 fn open(config: Config) -> anyhow::Result<Connection> {
+    // Libraries may name it without its scheme, which tells an address from other texts.
+    let login = config.cluster_url.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    for secret in
+        login.into_iter().flat_map(|(login, _)| [Some(login), login.split_once(':').map(|pair| pair.1)])
+    {
+        secret.iter().for_each(output::hide);
+    }
     let address = config.cluster_url.to_string();
     let server = without_credentials(address.trim_end_matches('/')).into_owned();
     let namespace = config.default_namespace.clone();
@@ -224,19 +232,4 @@ pub fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
         _ => problem,
     }
     .into()
-}
-
-/// An error and everything that caused it, each said once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -1,40 +1,75 @@
-//! Exit codes: one table for every command.
+//! Exit codes: one table for every command, `docs/reference/exit-codes.md` is made from it.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// How the process ends.
+use slipway_problem::{Problem, Problems};
+
+/// Tells how the process ends. A code means the same in every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done.
     Done,
-    /// 1: something failed; what, was said on standard error.
     Failed,
-    /// 2: objects would change.
     Changes,
-    /// 3: only a new revision would be made.
     Revision,
-    /// 64: the command line or configuration cannot be understood.
+    Invalid,
+    NothingSelected,
+    Stale,
+    Locked,
+    Unconfirmed,
+    Refused,
+    SecretMissing,
+    DaemonUnreachable,
     Usage,
-    /// A code of one command's own; its help says what it means.
-    Other(u8),
-    /// 130: stopped by Ctrl-C.
     Interrupted,
-    /// 143: stopped by a termination signal.
     Terminated,
 }
 
 impl Exit {
-    pub fn code(self) -> u8 {
+    /// The table, by code.
+    pub const ALL: [Self; 15] = [
+        Self::Done,
+        Self::Failed,
+        Self::Changes,
+        Self::Revision,
+        Self::Invalid,
+        Self::NothingSelected,
+        Self::Stale,
+        Self::Locked,
+        Self::Unconfirmed,
+        Self::Refused,
+        Self::SecretMissing,
+        Self::DaemonUnreachable,
+        Self::Usage,
+        Self::Interrupted,
+        Self::Terminated,
+    ];
+
+    /// The code and what it means.
+    const fn row(self) -> (u8, &'static str) {
         match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Changes => 2,
-            Self::Revision => 3,
-            Self::Usage => 64,
-            Self::Other(code) => code,
-            Self::Interrupted => 130,
-            Self::Terminated => 143,
+            Self::Done => (0, "done"),
+            Self::Failed => (1, "failed; standard error says what"),
+            Self::Changes => {
+                (2, "changes pending, where `--exit-code` or `--detailed-exitcode` asked for it")
+            }
+            Self::Revision => (3, "only a new revision pending, where `--exit-code` asked for it"),
+            Self::Invalid => (10, "invalid files or selectors of a stack"),
+            Self::NothingSelected => (11, "nothing selected"),
+            Self::Stale => (12, "inputs or cluster changed since the plan"),
+            Self::Locked => (13, "locked by somebody else"),
+            Self::Unconfirmed => (14, "not confirmed"),
+            Self::Refused => (15, "refused by a policy or gate"),
+            Self::SecretMissing => (16, "a secret could not be had"),
+            Self::DaemonUnreachable => (17, "the required daemon is not reachable"),
+            Self::Usage => (64, "the command line or configuration is wrong; of a runbook, its file as well"),
+            Self::Interrupted => (130, "interrupted by Ctrl-C"),
+            Self::Terminated => (143, "stopped by a termination signal or a closed terminal"),
         }
+    }
+
+    pub fn code(self) -> u8 {
+        self.row().0
     }
 
     /// Whether the command did what it was asked to.
@@ -47,9 +82,73 @@ impl Exit {
         if self.is_success() { Self::Failed } else { self }
     }
 
-    /// The code for a failure that reached `main`.
+    /// The code for a failure that reached `main`: that of the outermost cause that has one of its own.
     pub fn of(failure: &anyhow::Error) -> Self {
-        if failure.downcast_ref::<UsageError>().is_some() { Self::Usage } else { Self::Failed }
+        failure.chain().find_map(Self::of_cause).unwrap_or(Self::Failed)
+    }
+
+    fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        if cause.is::<UsageError>() {
+            return Some(Self::Usage);
+        }
+        if cause.is::<SecretError>() {
+            return Some(Self::SecretMissing);
+        }
+        if let Some(failure) = cause.downcast_ref::<slipway_release::Failure>() {
+            return Self::of_release(failure);
+        }
+        if let Some(error) = cause.downcast_ref::<slipway_stack::Error>() {
+            return Some(Self::of_stack(error));
+        }
+        if let Some(error) = cause.downcast_ref::<slipway_chart::Error>() {
+            return matches!(error, slipway_chart::Error::Secret(_)).then_some(Self::SecretMissing);
+        }
+        None
+    }
+
+    fn of_release(failure: &slipway_release::Failure) -> Option<Self> {
+        use slipway_release::Failure;
+        match failure {
+            Failure::Stale(_) => Some(Self::Stale),
+            Failure::Locked(_) => Some(Self::Locked),
+            _ => None,
+        }
+    }
+
+    /// The code of a stack that cannot be run.
+    pub fn of_stack(error: &slipway_stack::Error) -> Self {
+        use slipway_stack::Error;
+        match error {
+            Error::Invalid(_) => Self::Invalid,
+            // A range of commits without changes selects nothing, and that is fine.
+            Error::Empty { git_only: true, .. } => Self::Done,
+            Error::Empty { .. } => Self::NothingSelected,
+            Error::Drift(_) => Self::Stale,
+            Error::Locked { .. } => Self::Locked,
+            Error::Unconfirmed(_) => Self::Unconfirmed,
+            _ => Self::Failed,
+        }
+    }
+
+    /// The table as Markdown.
+    pub fn markdown() -> String {
+        let mut text = String::from(
+            "# Exit codes\n\nOne table for every command; a code means the same everywhere.\n\n\
+             | code | meaning |\n| --- | --- |\n",
+        );
+        for (code, meaning) in Self::ALL.map(Self::row) {
+            let _ = writeln!(text, "| {code} | {meaning} |");
+        }
+        text.push_str(
+            "\nWhat cannot be shown does not end a run: a release, stack or runbook is carried out and recorded\n\
+             whatever becomes of its output. When standard output cannot be written (a full disk), a command that\n\
+             otherwise succeeded ends with 1. A reader that left (`| head`) is no failure, and neither is standard\n\
+             error that cannot be written. A stream that was closed before the start (`>&-`) counts as `/dev/null`.\n\
+             A reader that stops reading holds up data, never a run: messages wait in memory, then are left out,\n\
+             and a signal ends the run as always. A closed terminal (SIGHUP) ends a run as SIGTERM does, unless it\n\
+             was started with `nohup`.\n",
+        );
+        text
     }
 }
 
@@ -60,13 +159,50 @@ impl From<Exit> for ExitCode {
 }
 
 /// Marks a failure as the user's way of calling, not of the work itself.
-#[derive(Debug)]
-pub struct UsageError(pub slipway_problem::Problems);
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub Problems);
 
-impl std::fmt::Display for UsageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+/// Marks a failure to get hold of a secret.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SecretError(pub Problem);
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_in_the_table_once_and_in_the_help() {
+        let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 10, 11, 12, 13, 14, 15, 16, 17, 64, 130, 143]);
+        let help = crate::cli::Cli::command().render_long_help().to_string();
+        for code in codes {
+            assert!(
+                help.contains(&format!("{code} ")) || help.contains(&format!("{code}/")),
+                "{code}: {help}"
+            );
+        }
+    }
+
+    #[test]
+    fn failures_have_the_code_of_their_kind() {
+        let problem = || Problem::error("wrong");
+        for (failure, expected) in [
+            (anyhow::anyhow!("any"), Exit::Failed),
+            (problem().into(), Exit::Failed),
+            (UsageError(problem().into()).into(), Exit::Usage),
+            (anyhow::Error::from(SecretError(problem())).context("render"), Exit::SecretMissing),
+            (slipway_release::Failure::Stale(problem().into()).into(), Exit::Stale),
+            (slipway_release::Failure::Locked("held".into()).into(), Exit::Locked),
+            (slipway_release::Failure::NotFound("web".into()).into(), Exit::Failed),
+            (slipway_stack::Error::from(problem()).into(), Exit::Invalid),
+            (slipway_chart::Error::Secret("no key fits".into()).into(), Exit::SecretMissing),
+            (slipway_chart::Error::Publish("gone".into()).into(), Exit::Failed),
+        ] {
+            assert_eq!(Exit::of(&failure), expected, "{failure:#}");
+        }
     }
 }
-
-impl std::error::Error for UsageError {}

@@ -9,31 +9,29 @@ use slipway_chart::net::{Access, Home, Login, NetworkOptions, Remote};
 
 use crate::interrupt;
 
-/// A variable that is set to something.
-fn variable(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-}
+use crate::config::{self, Variable};
 
 pub fn user_home() -> PathBuf {
-    variable("HOME").or_else(|| variable("USERPROFILE")).unwrap_or_else(|| PathBuf::from("."))
+    config::user_home().unwrap_or_else(|| PathBuf::from("."))
 }
 
 /// `$HELM_X_HOME`, else `$XDG_X_HOME/helm`, else the usual place under the home directory.
-fn place(helm: &str, xdg: &str, usual: &str) -> PathBuf {
-    variable(helm)
-        .or_else(|| variable(xdg).map(|path| path.join("helm")))
+fn place(helm: Variable, xdg: Variable, usual: &str) -> PathBuf {
+    helm.path()
+        .or_else(|| xdg.path().map(|path| path.join("helm")))
         .unwrap_or_else(|| user_home().join(usual).join("helm"))
 }
 
 /// The files Helm uses, shared with it.
 pub fn home() -> Home {
-    let config = place("HELM_CONFIG_HOME", "XDG_CONFIG_HOME", ".config");
-    let cache = place("HELM_CACHE_HOME", "XDG_CACHE_HOME", ".cache");
-    let docker = variable("DOCKER_CONFIG").unwrap_or_else(|| user_home().join(".docker"));
+    let config = place(Variable::HelmConfigHome, Variable::XdgConfigHome, ".config");
+    let cache = place(Variable::HelmCacheHome, Variable::XdgCacheHome, ".cache");
+    let docker = Variable::DockerConfig.path().unwrap_or_else(|| user_home().join(".docker"));
+    let chosen = |variable: Variable, usual: PathBuf| variable.path().unwrap_or(usual);
     Home {
-        repositories: variable("HELM_REPOSITORY_CONFIG").unwrap_or_else(|| config.join("repositories.yaml")),
-        cache: variable("HELM_REPOSITORY_CACHE").unwrap_or_else(|| cache.join("repository")),
-        registry: variable("HELM_REGISTRY_CONFIG").unwrap_or_else(|| config.join("registry/config.json")),
+        repositories: chosen(Variable::HelmRepositoryConfig, config.join("repositories.yaml")),
+        cache: chosen(Variable::HelmRepositoryCache, cache.join("repository")),
+        registry: chosen(Variable::HelmRegistryConfig, config.join("registry/config.json")),
         docker: Some(docker.join("config.json")),
     }
 }

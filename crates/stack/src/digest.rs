@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use slipway_chart::Ignore;
+use slipway_problem::{read_file, read_text_file};
 
 /// `sha256:` and 64 hex digits over bytes.
 pub fn bytes(bytes: &[u8]) -> String {
@@ -97,7 +98,7 @@ impl Digests {
 }
 
 fn make(path: &Path) -> io::Result<String> {
-    match fs::read(path) {
+    match read_file(path) {
         Ok(content) => Ok(bytes(&content)),
         Err(error) if error.kind() == io::ErrorKind::IsADirectory || path.is_dir() => directory(path),
         Err(error) => Err(error),
@@ -107,7 +108,7 @@ fn make(path: &Path) -> io::Result<String> {
 /// Sorted relative paths, each with whether it is executable and the digest of its content. What a
 /// chart's `.helmignore` leaves out is left out.
 fn directory(root: &Path) -> io::Result<String> {
-    let ignore = match fs::read_to_string(root.join(".helmignore")) {
+    let ignore = match read_text_file(&root.join(".helmignore")) {
         Ok(text) => Ignore::parse(&text).ok(),
         Err(_) => None,
     };
@@ -143,7 +144,7 @@ fn directory(root: &Path) -> io::Result<String> {
     files.sort_unstable();
     let mut hash = Sha256::new();
     for (below, path) in files {
-        let content = fs::read(&path)?;
+        let content = read_file(&path)?;
         hash.update(below.as_bytes());
         hash.update([0, u8::from(executable(&path)), 0]);
         hash.update(Sha256::digest(&content));

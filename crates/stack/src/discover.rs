@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slipway_problem::{Location, Problem, Problems};
+use slipway_problem::{Location, Problem, Problems, read_file, read_text_file};
 
 use crate::ignore::{self, Rules};
 use crate::model::{Declaration, StackFile};
@@ -90,7 +90,7 @@ pub(crate) fn root_file(root: &Path) -> Option<StackFile> {
     let root = crate::compile::directory(root);
     let (name, text) = ["stack.yaml", "stack.yml"]
         .into_iter()
-        .find_map(|name| Some((name, fs::read_to_string(root.join(name)).ok()?)))?;
+        .find_map(|name| Some((name, read_text_file(&root.join(name)).ok()?)))?;
     let place = schema::Place { dir: "", path: name, shown: name };
     match schema::read(Kind::Stack, &text, &place, &mut Problems::new()) {
         Read::Stack(file) => Some(*file),
@@ -101,7 +101,10 @@ pub(crate) fn root_file(root: &Path) -> Option<StackFile> {
 /// Says what the system says, without the number.
 pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    match text.split_once(" (os error") {
+        Some((said, _)) => said.to_lowercase(),
+        None => text,
+    }
 }
 
 fn walk(tree: &mut Tree, problems: &mut Problems) -> Vec<Found> {
@@ -125,7 +128,7 @@ fn walk(tree: &mut Tree, problems: &mut Problems) -> Vec<Found> {
         let has = |name: &str| entries.binary_search_by(|(known, _)| known.as_str().cmp(name)).is_ok();
         let is_chart = has("Chart.yaml");
         for name in ignore::NAMES.into_iter().filter(|name| has(name)) {
-            if let Ok(text) = fs::read_to_string(path.join(name)) {
+            if let Ok(text) = read_text_file(&path.join(name)) {
                 let shown = tree.show(&join(name));
                 rules.push(Arc::new(Rules::parse(&dir, &text, &shown, problems)));
             }
@@ -223,7 +226,7 @@ fn read_all(tree: &mut Tree, found: &[Found], problems: &mut Problems) {
 fn read_one(root: &Path, file: &Found) -> (Read, Problems) {
     let mut problems = Problems::new();
     let shown = show(root, &file.path);
-    let text = match fs::read(&file.file) {
+    let text = match read_file(&file.file) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(_) => {
@@ -234,7 +237,8 @@ fn read_one(root: &Path, file: &Found) -> (Read, Problems) {
         },
         Err(error) => {
             let message = format!("cannot read the file: {}", plain(&error));
-            problems.push(Problem::error(message).at(Location::file(shown.as_str())));
+            let problem = Problem::error(message).at(Location::file(shown.as_str()));
+            problems.push(problem.hint(slipway_problem::read_hint(&error)));
             return (Read::Unreadable, problems);
         }
     };

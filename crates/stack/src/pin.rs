@@ -2,7 +2,6 @@
 //! applies the very same bytes.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use slipway_chart::{Chart, LoadOptions};
@@ -23,7 +22,7 @@ pub(crate) fn place(root: &Path, digest: &str) -> PathBuf {
 
 /// Whether a file is there and has the digest.
 pub(crate) fn holds(path: &Path, digest: &str) -> bool {
-    fs::read(path).is_ok_and(|bytes| digest::bytes(&bytes) == digest)
+    slipway_problem::read_file(path).is_ok_and(|bytes| digest::bytes(&bytes) == digest)
 }
 
 /// Fetches every remote chart of a plan once, and writes its version and digest into the plan. All that cannot be
@@ -71,7 +70,7 @@ pub async fn pin<D: Deploy>(plan: &mut Plan, root: &Path, deploy: &D) -> Result<
 
 /// Keeps an archive by its digest; gives the chart's version and the digest.
 fn keep(root: &Path, path: &Path) -> Result<(String, String), Error> {
-    let bytes = fs::read(path).map_err(Error::io("read", path))?;
+    let bytes = slipway_problem::read_file(path).map_err(Error::io("read", path))?;
     let chart = Chart::load(slipway_chart::Source::Archive(&bytes), &LoadOptions::default())
         .map_err(|error| Error::invalid("ST014", error.to_string()))?;
     let digest = digest::bytes(&bytes);

@@ -231,7 +231,8 @@ pub fn parts(source: &Source) -> Vec<PathBuf> {
     let mut parts = BTreeSet::from([path.clone()]);
     let mut open = vec![path.clone()];
     while let Some(dir) = open.pop() {
-        let text = KUSTOMIZATIONS.iter().find_map(|name| fs::read_to_string(dir.join(name)).ok());
+        let text =
+            KUSTOMIZATIONS.iter().find_map(|name| slipway_problem::read_text_file(&dir.join(name)).ok());
         let Some(root) = text.and_then(|text| slipway_yaml::parse_one(&text, "kustomization.yaml").ok())
         else {
             continue;

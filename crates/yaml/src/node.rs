@@ -125,15 +125,13 @@ impl Node {
     }
 
     /// Adds place and line without counting lines from the top, so that many problems stay cheap.
-    fn locate(&self, mut problem: Problem) -> Problem {
-        const LONGEST_EXCERPT: usize = 400;
+    fn locate(&self, problem: Problem) -> Problem {
         let text = &self.source.text;
         let (before, after) = text.split_at_checked(self.span.start).unwrap_or((text, ""));
         let start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let end = before.len() + after.find('\n').unwrap_or(after.len());
         let line = text[start..end].trim_end_matches('\r');
-        problem.excerpt = (line.len() <= LONGEST_EXCERPT).then(|| line.to_owned());
-        problem.at(self.location())
+        problem.at_line(self.location(), line)
     }
 
     pub fn is_null(&self) -> bool {

@@ -190,6 +190,10 @@ pub(crate) fn go_io(operation: &str, path: &Path, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::IsADirectory => "is a directory".to_owned(),
         io::ErrorKind::NotADirectory => "not a directory".to_owned(),
+        // Go would go on reading, so these words are ours.
+        io::ErrorKind::FileTooLarge | io::ErrorKind::TimedOut => {
+            format!("{error}\n  hint: {}", slipway_problem::read_hint(error))
+        }
         _ => {
             let text = error.to_string();
             text.split(" (os error").next().unwrap_or(&text).to_lowercase()

@@ -1,8 +1,9 @@
 //! `slipway config`
 
 use serde::Serialize;
+use slipway_event::MASK;
 
-use crate::config::Setting;
+use crate::config::{Origin, Setting, Variable};
 use crate::connect;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -42,6 +43,24 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         row("color", &settings.color, word),
         row("logFormat", &settings.log_format, word),
     ];
+    for variable in Variable::ALL {
+        if rows.iter().any(|row| row.setting == variable.setting()) {
+            continue;
+        }
+        // The first of several variables that is set wins.
+        let mut same = Variable::ALL.into_iter().filter(|other| other.setting() == variable.setting());
+        let found = same.find_map(|other| Some((other, other.value()?)));
+        let (value, from) = match found {
+            Some((variable, _)) if variable.is_secret() => {
+                (MASK.to_owned(), Origin::Variable(variable.name()))
+            }
+            Some((variable, value)) => {
+                (value.to_string_lossy().into_owned(), Origin::Variable(variable.name()))
+            }
+            None => (String::new(), Origin::Default),
+        };
+        rows.push(Row { setting: variable.setting(), value, from: from.to_string() });
+    }
     if args.connect {
         rows.extend(session.block_on(connected(session))?);
     }

@@ -7,6 +7,7 @@ use slipway_chart::{Capabilities, Error, KubeVersion, UserValues};
 use slipway_event::without_credentials;
 
 use crate::charts::{self, ChartRequest};
+use crate::config::Variable;
 use crate::files;
 use crate::helm;
 use crate::logs::Verbosity;
@@ -196,8 +197,7 @@ impl SourceFlags {
 }
 
 pub fn default_keyring() -> PathBuf {
-    let folder =
-        std::env::var_os("GNUPGHOME").map_or_else(|| helm::user_home().join(".gnupg"), PathBuf::from);
+    let folder = Variable::GnupgHome.path().unwrap_or_else(|| helm::user_home().join(".gnupg"));
     folder.join("pubring.gpg")
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::Value;
 use slipway_chart::net::RemoteSchemas;
 use slipway_chart::secret::{self, SecretFiles};
@@ -18,6 +18,7 @@ use slipway_release::source::Filter;
 use super::chart::secret::KeyFlag;
 use super::host::RenderHost;
 use super::release::flags::time;
+use crate::exit::SecretError;
 use crate::term::output;
 use crate::{files, helm};
 
@@ -56,11 +57,9 @@ impl SecretFlags {
         let key = if self.no_decrypt_secrets { None } else { self.key.find()? };
         let Some(key) = key else {
             if !self.no_decrypt_secrets && !self.secret_values.is_empty() {
-                bail!(
-                    Problem::error("there is no secret key to decrypt --secret-values with").hint(
-                        "set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are"
-                    )
-                );
+                let problem = Problem::error("there is no secret key to decrypt --secret-values with")
+                    .hint("set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are");
+                return Err(SecretError(problem).into());
             }
             for path in &self.secret_values {
                 user.read_file(path)?;

@@ -17,6 +17,8 @@ pub struct Args {
 enum Page {
     /// Every command, as Markdown
     Cli,
+    /// The table of exit codes, as Markdown
+    ExitCodes,
     /// JSON Schema of the configuration file
     ConfigSchema,
     /// JSON Schema of graph files
@@ -30,6 +32,7 @@ enum Page {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let text = match args.page {
         Page::Cli => reference::markdown(),
+        Page::ExitCodes => Exit::markdown(),
         Page::ConfigSchema => serde_json::to_string_pretty(&config::schema())? + "\n",
         Page::StackSchema => serde_json::to_string_pretty(&slipway_stack::stack_schema())? + "\n",
         Page::ReleaseSchema => serde_json::to_string_pretty(&slipway_stack::release_schema())? + "\n",

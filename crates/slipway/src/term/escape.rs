@@ -27,9 +27,15 @@ pub enum Controls {
     Show,
 }
 
-/// Marks the escapes of a style of ours.
+/// Marks the colours of a text of ours; any other escape in it is somebody else's.
 pub fn mark(styled: &str) -> String {
-    styled.replace('\u{1b}', MARK.encode_utf8(&mut [0; 4]))
+    let mut parts = styled.split('\u{1b}');
+    let mut marked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        marked.push(if color(part).is_some() { MARK } else { '\u{1b}' });
+        marked.push_str(part);
+    }
+    marked
 }
 
 /// Turns a text with marks into what a stream gets.
@@ -93,6 +99,7 @@ mod tests {
         for (text, kept, dropped) in [
             ("plain\ttext\n".to_owned(), "plain\ttext\n", "plain\ttext\n"),
             (format!("{red}bad{end}"), "\u{1b}[1m\u{1b}[31mbad\u{1b}[0m", "bad"),
+            (mark("\u{1b}]0;title\u{7}"), "\\x1b]0;title\\x07", "\\x1b]0;title\\x07"),
             ("\u{1b}[31mred".to_owned(), "\\x1b[31mred", "\\x1b[31mred"),
             ("\u{1b}]0;title\u{7}".to_owned(), "\\x1b]0;title\\x07", "\\x1b]0;title\\x07"),
             ("a\rb\r\nc".to_owned(), "a\\x0db\nc", "a\\x0db\nc"),

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use slipway_problem::{Problem, Problems, Severity};
+use slipway_release::Failure;
 
-use crate::exit::UsageError;
+use crate::exit::{SecretError, UsageError};
 use crate::term::output;
 use crate::term::style::{self, DIM, ERROR, HINT, WARNING, paint};
 
@@ -13,13 +14,34 @@ pub fn failure(failure: &anyhow::Error) {
     if let Some(problems) = failure.downcast_ref::<Problems>() {
         return problems_report(problems);
     }
+    if let Some(Failure::Problems(problems) | Failure::Stale(problems)) = failure.downcast_ref::<Failure>() {
+        return problems_report(problems);
+    }
+    if let Some(SecretError(problem)) = failure.downcast_ref::<SecretError>() {
+        return show(problem);
+    }
     if let Some(UsageError(problems)) = failure.downcast_ref::<UsageError>() {
         return problems_report(problems);
     }
     if let Some(problem) = failure.downcast_ref::<Problem>() {
         return show(problem);
     }
-    say!("{} {failure:#}", paint(ERROR, "error:"));
+    say!("{} {}", paint(ERROR, "error:"), chain(failure.as_ref()));
+}
+
+/// An error and everything that caused it, each said once.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        next = cause.source();
+    }
+    text
 }
 
 /// Says on standard error what is wrong, and where.

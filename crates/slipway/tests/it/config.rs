@@ -13,7 +13,9 @@ fn precedence_is_visible() {
         .env("SLIPWAY_CONTEXT", "variable")
         .env("SLIPWAY_NAMESPACE", "other");
     let shown = Ran::from(command.output().unwrap()).ok().replace(home.to_str().unwrap(), "HOME");
-    insta::assert_snapshot!(shown);
+    // The columns are as wide as the name of a temporary directory.
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join("  ");
+    insta::assert_snapshot!(shown.lines().map(words).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
@@ -34,4 +36,24 @@ fn unknown_keys_and_missing_files() {
     assert!(ran.code == Some(64) && ran.err.contains("did you mean `namespace`?"), "{}", ran.err);
     let ran = place.run(&["config", "--config", "none.yaml"]);
     assert!(ran.code == Some(64) && ran.err.contains("none.yaml"), "{}", ran.err);
+}
+
+#[test]
+fn variables_of_single_commands_are_shown_and_keys_masked() {
+    let place = Place::new();
+    let mut command = place.command(&["config", "-o", "json"]);
+    command
+        .env("HELM_DRIVER", "configmap")
+        .env("SLIPWAY_STACK_ROOT", "stacks")
+        .env("WERF_SECRET_KEY", "abcdef0123");
+    let rows: serde_json::Value = serde_json::from_str(&Ran::from(command.output().unwrap()).ok()).unwrap();
+    for (setting, value, from) in [
+        ("release.storage", "configmap", "$HELM_DRIVER"),
+        ("stack.root", "stacks", "$SLIPWAY_STACK_ROOT"),
+        ("secrets.key", "***", "$WERF_SECRET_KEY"),
+        ("stack.tag", "", "default"),
+    ] {
+        let row = rows.as_array().unwrap().iter().find(|row| row["setting"] == setting).unwrap();
+        assert_eq!((&row["value"], &row["from"]), (&value.into(), &from.into()), "{setting}");
+    }
 }

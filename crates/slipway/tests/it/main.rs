@@ -5,6 +5,8 @@ mod charts;
 mod config;
 mod graph;
 #[cfg(unix)]
+mod leaks;
+#[cfg(unix)]
 mod output;
 mod release;
 mod run;
@@ -17,3 +19,7 @@ mod sources;
 mod stack;
 mod stack_runs;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(unix)]
+mod unbounded;

@@ -180,20 +180,20 @@ fn a_saved_plan_knows_what_it_is_for() {
     let shown = place.run(&["plan", "--show", "plan.slip", "--sandbox"]);
     assert!(shown.out.contains("create ConfigMap/talk"), "{} {}", shown.out, shown.err);
     assert!(shown.err.contains("revision 1 of release talk in shop"), "{}", shown.err);
-    for (words, says) in [
-        (&["other", "--plan", "plan.slip"][..], "the plan is for release `talk`"),
-        (&["--plan", "plan.slip", "-n", "elsewhere"], "the plan is for namespace `shop`"),
-        (&["--plan", "plan.slip", "--plan-lifetime", "0s"], "minutes old"),
+    for (words, code, says) in [
+        (&["other", "--plan", "plan.slip"][..], 1, "the plan is for release `talk`"),
+        (&["--plan", "plan.slip", "-n", "elsewhere"], 1, "the plan is for namespace `shop`"),
+        (&["--plan", "plan.slip", "--plan-lifetime", "0s"], 12, "minutes old"),
     ] {
         let ran = place.run(&[&["apply", "--sandbox"], words].concat());
-        assert!(ran.code == Some(1) && ran.err.contains(says), "{words:?}: {}", ran.err);
+        assert!(ran.code == Some(code) && ran.err.contains(says), "{words:?}: {}", ran.err);
     }
     let said = place.run(&["apply", "--plan", "plan.slip", "--sandbox", "-q"]).ok();
     assert!(said.contains("release talk in shop is deployed (revision 1)"), "{said}");
     let ran = place.run(&["apply", "--plan", "plan.slip", "--sandbox", "-q"]);
-    assert!(ran.code == Some(1) && ran.err.contains("the plan makes revision 1"), "{}", ran.err);
+    assert!(ran.code == Some(12) && ran.err.contains("the plan makes revision 1"), "{}", ran.err);
     let ran = place.run(&["plan", "--show", "plan.slip", "--sandbox"]);
-    assert!(ran.code == Some(1) && ran.err.contains("the plan makes revision 1"), "{}", ran.err);
+    assert!(ran.code == Some(12) && ran.err.contains("the plan makes revision 1"), "{}", ran.err);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use anyhow::{Context, bail};
 use slipway_chart::secret::{self, Key};
 use slipway_problem::{Problem, read_file, read_text_file};
 
+use crate::config::Variable;
+use crate::exit::SecretError;
 use crate::files;
 use crate::helm;
 use crate::term::{output, show};
@@ -83,13 +85,8 @@ pub struct KeyFlag {
 impl KeyFlag {
     /// The key's text, from wherever it is kept; none if it is nowhere.
     pub fn text(&self) -> Option<String> {
-        let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
-        let given = self
-            .secret_key
-            .clone()
-            .or_else(|| variable("SLIPWAY_SECRET_KEY"))
-            .or_else(|| variable("NELM_SECRET_KEY"))
-            .or_else(|| variable("WERF_SECRET_KEY"));
+        let variables = [Variable::SecretKey, Variable::NelmSecretKey, Variable::WerfSecretKey];
+        let given = self.secret_key.clone().or_else(|| variables.into_iter().find_map(Variable::text));
         let found = given.or_else(|| {
             let places =
                 [PathBuf::from(".werf_secret_key"), helm::user_home().join(".werf/global_secret_key")];
@@ -107,9 +104,10 @@ impl KeyFlag {
     fn need(&self) -> anyhow::Result<Key> {
         match self.find()? {
             Some(key) => Ok(key),
-            None => bail!(Problem::error("there is no secret key").hint(
-                "set WERF_SECRET_KEY, or write one to .werf_secret_key: `slipway chart secret key create`"
-            )),
+            None => Err(SecretError(Problem::error("there is no secret key").hint(
+                "set WERF_SECRET_KEY, or write one to .werf_secret_key: `slipway chart secret key create`",
+            ))
+            .into()),
         }
     }
 }
@@ -154,21 +152,24 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 
 fn file(command: &FileCommand, form: Form) -> anyhow::Result<()> {
     match command {
-        FileCommand::Encrypt(through) => pass(through, |bytes, key| form.encrypt(bytes, key)),
-        FileCommand::Decrypt(through) => pass(through, |bytes, key| form.decrypt(bytes, key)),
+        FileCommand::Encrypt(through) => pass(through, files::replace, |bytes, key| form.encrypt(bytes, key)),
+        FileCommand::Decrypt(through) => {
+            pass(through, files::replace_private, |bytes, key| form.decrypt(bytes, key))
+        }
         FileCommand::Edit { file, key } => edit(file, &key.need()?, form),
     }
 }
 
 fn pass(
     through: &Through,
+    save: impl FnOnce(&Path, &[u8]) -> anyhow::Result<()>,
     change: impl FnOnce(&[u8], &Key) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<()> {
     let key = through.key.need()?;
     let bytes = files::read_input(&through.file)?;
     let changed = change(&bytes, &key)?;
     match &through.save_output_to {
-        Some(path) => files::replace(path, &changed),
+        Some(path) => save(path, &changed),
         None => show::data(changed),
     }
 }
@@ -185,7 +186,7 @@ fn edit(path: &Path, key: &Key, form: Form) -> anyhow::Result<()> {
     let name = path.file_name().unwrap_or_default();
     let working = folder.path().join(name);
     fs::write(&working, &plain)?;
-    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(std::env::var_os);
+    let editor = [Variable::Visual, Variable::Editor].into_iter().find_map(Variable::value);
     let editor = editor.map_or_else(|| "vi".to_owned(), |editor| editor.to_string_lossy().into_owned());
     let mut words = editor.split_whitespace();
     let status = Program::new(words.next().unwrap_or("vi"))

@@ -43,14 +43,9 @@ use crate::session::Session;
 use crate::term::show;
 use crate::term::style::{ERROR, paint};
 
-/// A failure in the form every command reports: problems one by one.
+/// A failure with its type, which decides how the process ends.
 fn fail(failure: Failure) -> anyhow::Error {
-    match failure {
-        Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => {
-            problems.into()
-        }
-        other => other.into(),
-    }
+    failure.into()
 }
 
 async fn connect(session: &Session) -> anyhow::Result<(Cluster, String)> {

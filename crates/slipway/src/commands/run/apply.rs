@@ -97,7 +97,12 @@ impl RunFlags {
         }
     }
 
-    fn finish(&self, session: &Session, report: &RunReport) -> anyhow::Result<Exit> {
+    fn finish(
+        &self,
+        session: &Session,
+        report: &RunReport,
+        interrupted: Option<Exit>,
+    ) -> anyhow::Result<Exit> {
         let value = serde_json::to_value(report)?;
         if let Some(path) = &self.report {
             files::replace(path, (serde_json::to_string_pretty(&value)? + "\n").as_bytes())?;
@@ -112,7 +117,7 @@ impl RunFlags {
         if let Some(error) = &report.error {
             return Err(Problem::error(format!("the run could not be recorded: {error}")).into());
         }
-        Ok(if report.is_success() { Exit::Done } else { Exit::Failed })
+        Ok(if report.is_success() { Exit::Done } else { interrupted.unwrap_or(Exit::Failed) })
     }
 }
 
@@ -139,9 +144,11 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
             rehearsal::rehearse(&ground, &document, &options, interrupt.token().clone()).await?;
         }
         let token = interrupt.token().clone();
-        slipway_runbook::apply(&document, ground.place(), &options, token).await.map_err(connection::failed)
+        let report = slipway_runbook::apply(&document, ground.place(), &options, token).await;
+        Ok((report.map_err(connection::failed)?, interrupt.exit()))
     })?;
-    args.run.finish(session, &report)
+    let (report, interrupted) = report;
+    args.run.finish(session, &report, interrupted)
 }
 
 pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
@@ -167,12 +174,12 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
         }
         let token = interrupt.token().clone();
         let report = slipway_runbook::destroy(&document, ground.place(), &args.run.options(), token).await;
-        report.map(Some).map_err(connection::failed)
+        Ok(Some((report.map_err(connection::failed)?, interrupt.exit())))
     })?;
     match report {
-        Some(report) => args.run.finish(session, &report),
+        Some((report, interrupted)) => args.run.finish(session, &report, interrupted),
         None if args.dry_run => Ok(Exit::Done),
-        None => Ok(Exit::Failed),
+        None => Ok(Exit::Unconfirmed),
     }
 }
 

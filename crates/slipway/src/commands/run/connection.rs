@@ -8,6 +8,7 @@ use slipway_problem::Problem;
 use slipway_runbook::{Action, Delete, Document, POLL, RunContext, RunError};
 
 use super::fetch::Network;
+use crate::config::Variable;
 use crate::exit::UsageError;
 use crate::session::Session;
 
@@ -55,8 +56,8 @@ pub fn check_driver(document: &Document) -> anyhow::Result<()> {
         .steps
         .iter()
         .any(|step| matches!(&step.action, Action::Helm(_) | Action::Delete(Delete::Release { .. })));
-    match std::env::var("HELM_DRIVER") {
-        Ok(driver) if has_charts && !matches!(driver.as_str(), "" | "secret" | "secrets") => {
+    match Variable::HelmDriver.text() {
+        Some(driver) if has_charts && !matches!(driver.as_str(), "secret" | "secrets") => {
             let problem =
                 Problem::error(format!("HELM_DRIVER is `{driver}`, and runbooks keep releases in Secrets"));
             Err(problem.hint("unset HELM_DRIVER").into())

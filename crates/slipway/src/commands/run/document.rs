@@ -80,7 +80,7 @@ impl Flags {
         let inputs = Inputs {
             set: self.set.clone(),
             files: var_files,
-            environment: std::env::vars().collect(),
+            environment: crate::config::environment(),
             prefix: self.var_prefix.clone(),
             secret_prefix: self.secret_prefix.clone(),
         };

@@ -70,7 +70,7 @@ pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
         }
         output => show::show(output, &plan, |_| String::new())?,
     }
-    Ok(if args.exit_code && changes { Exit::Other(3) } else { Exit::Done })
+    Ok(if args.exit_code && changes { Exit::Changes } else { Exit::Done })
 }
 
 fn make(flags: &document::Flags, session: &Session, show: Show, offline: bool) -> anyhow::Result<Plan> {

@@ -38,7 +38,7 @@ impl Connect for Clusters<'_> {
         }
         let mut settings = self.session.settings.clone();
         if let Some(path) = &wanted.kubeconfig {
-            settings.kubeconfig.value = Some(expand(&self.root, std::env::home_dir().as_deref(), path));
+            settings.kubeconfig.value = Some(expand(&self.root, crate::config::user_home().as_deref(), path));
         }
         let connection = if settings.sandbox {
             self.session.connect().await

@@ -125,6 +125,6 @@ pub fn request(root: &RootFlags, select: &SelectFlags, command: Command) -> Requ
             Needs::Strict => NeedsPolicy::Strict,
         },
         orphan: false,
-        home: std::env::home_dir(),
+        home: crate::config::user_home(),
     }
 }

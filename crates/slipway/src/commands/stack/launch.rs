@@ -158,13 +158,15 @@ impl LaunchArgs {
             allow_drift: self.allow_drift,
         });
         let host = runs::host();
-        let user = runs::user();
+        let user = crate::config::user_name();
         let pid = std::process::id();
         let meta = Meta {
             user: user.clone(),
             host: host.clone(),
             pid,
-            argv: std::env::args().map(|word| session.redactor().redact(&word).into_owned()).collect(),
+            argv: std::env::args_os()
+                .map(|word| session.redactor().redact(&word.to_string_lossy()).into_owned())
+                .collect(),
             cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),

@@ -123,7 +123,7 @@ fn fail(error: Error, session: &Session) -> anyhow::Result<Exit> {
     if let Error::Empty { notices, .. } = &error {
         notices.iter().for_each(|notice| say!("{notice}"));
     }
-    let exit = Exit::Other(error.exit_code());
+    let exit = Exit::of_stack(&error);
     if session.output() == Output::Json {
         let problem = match &error {
             Error::Invalid(problems) => problems.iter().next().cloned(),
