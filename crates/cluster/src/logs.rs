@@ -6,6 +6,7 @@ use futures::StreamExt;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::calls::Verb;
 use crate::error::{Error, ErrorClass};
@@ -67,12 +68,36 @@ pub async fn follow(
     options: &Options,
     take: &mut (dyn FnMut(Line) + Send),
 ) -> Result<(), Error> {
+    follow_until(cluster, source, options, &CancellationToken::new(), take).await
+}
+
+/// As [`follow`], but only to what has been said when `enough` fires: that is read to its end.
+pub async fn follow_until(
+    cluster: &Cluster,
+    source: &Source,
+    options: &Options,
+    enough: &CancellationToken,
+    take: &mut (dyn FnMut(Line) + Send),
+) -> Result<(), Error> {
     let mut position = Position::default();
     let mut options = options.clone();
     let mut failures = 0;
     loop {
         let before = (position.time, position.given);
-        let result = stream(cluster, &request(source, &options, true), &mut position, take).await;
+        let followed = request(source, &options, true);
+        let result = tokio::select! {
+            result = stream(cluster, &followed, &mut position, take) => Some(result),
+            () = enough.cancelled() => None,
+        };
+        let Some(result) = result else {
+            // Every line given out is counted, so the rest begins where the stream was left.
+            if position.time.is_some() {
+                (options.since, options.tail) = (position.time, None);
+            }
+            let rest = stream(cluster, &request(source, &options, false), &mut position, take).await;
+            // What has not started has said nothing.
+            return rest.or_else(|e| if e.class == ErrorClass::Invalid { Ok(()) } else { Err(e) });
+        };
         failures = if (position.time, position.given) == before { failures + 1 } else { 0 };
         match result {
             // Not started yet, or between two starts, is no reason to give up.
@@ -88,7 +113,10 @@ pub async fn follow(
             Err(e) => return Err(e),
         }
         (options.since, options.tail) = (position.time.or(options.since), None);
-        tokio::time::sleep(cluster.pause(failures + 1)).await;
+        tokio::select! {
+            () = tokio::time::sleep(cluster.pause(failures + 1)) => {}
+            () = enough.cancelled() => {}
+        }
     }
 }
 

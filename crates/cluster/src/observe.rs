@@ -14,6 +14,8 @@ use crate::{At, Cluster};
 
 /// How often to read where watching is not allowed.
 const POLL: Duration = Duration::from_secs(2);
+/// How long a watch may take to stand before what is watched for is written all the same.
+const STANDING: Duration = Duration::from_secs(5);
 /// How often to read while the watch lags behind what was read already.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
@@ -22,6 +24,32 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 pub(crate) enum Seen {
     Absent,
     Present(Arc<Value>),
+}
+
+/// A place watched since before something was written there: what comes and goes at once is seen all the same.
+pub struct Vigil {
+    at: At,
+    watched: Watched,
+    wake: Arc<Notify>,
+}
+
+impl Vigil {
+    /// Begins to watch, and waits until the watch stands or turns out to be impossible.
+    pub(crate) async fn begin(cluster: &Cluster, at: &At) -> Result<Vigil, Error> {
+        let kind = cluster.served(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
+        let wake: Arc<Notify> = Arc::default();
+        let interest = Interest::Named(at.name.clone());
+        let watched = cluster.watch(&kind, at.namespace.as_deref(), Past::Known, &wake, interest);
+        let vigil = Vigil { at: at.clone(), watched, wake };
+        let stands = async {
+            while !vigil.watched.is_synced() && vigil.watched.denied().is_none() {
+                vigil.wake.notified().await;
+            }
+        };
+        // A server that does not answer must not keep anybody from writing.
+        let _ = tokio::time::timeout(STANDING, stands).await;
+        Ok(vigil)
+    }
 }
 
 pub(crate) struct Observer {
@@ -41,18 +69,32 @@ pub(crate) struct Observer {
 impl Observer {
     /// Reads the object. The watch starts only when the first answer was not enough.
     pub(crate) async fn start(cluster: &Cluster, at: &At) -> Result<Observer, Error> {
+        Self::resume(cluster, at, None).await
+    }
+
+    /// Reads the object and goes on with a watch that was begun before.
+    pub(crate) async fn resume(cluster: &Cluster, at: &At, vigil: Option<Vigil>) -> Result<Observer, Error> {
         let kind = cluster.served(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
         let read = cluster.get(at).await?.map(Arc::new);
+        let (watched, wake) = match vigil.filter(|vigil| vigil.at == *at) {
+            Some(Vigil { watched, wake, .. }) => (Some(watched), wake),
+            None => (None, Arc::default()),
+        };
         Ok(Observer {
             cluster: cluster.clone(),
             at: at.clone(),
             kind,
             is_caught_up: false,
             read,
-            watched: None,
-            wake: Arc::default(),
+            watched,
+            wake,
             next_read: Instant::now(),
         })
+    }
+
+    /// How the object was when it went, if that was seen.
+    pub(crate) fn departed(&self) -> Option<Arc<Value>> {
+        self.watched.as_ref()?.departed(self.at.namespace.as_deref(), &self.at.name)
     }
 
     pub(crate) fn kind(&self) -> &Arc<Kind> {

@@ -56,6 +56,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     objects: BTreeMap<(String, String), Arc<Value>>,
+    /// How objects that somebody follows by name were when they went.
+    departed: BTreeMap<(String, String), Arc<Value>>,
     /// The version of the cluster this is known to be the state of.
     version: u64,
     is_synced: bool,
@@ -96,6 +98,10 @@ impl Readers {
         };
         place.retain(|reader| reader.strong_count() > 0);
         place.push(Arc::downgrade(reader));
+    }
+
+    fn follows(&self, name: &str) -> bool {
+        self.named.get(name).is_some_and(|readers| readers.iter().any(|reader| reader.strong_count() > 0))
     }
 
     fn wake_all(&self) {
@@ -181,6 +187,12 @@ impl Watched {
         lock(&self.running.shared.state).objects.get(&key).cloned()
     }
 
+    /// How an object was when it went, as far as that was seen.
+    pub(crate) fn departed(&self, namespace: Option<&str>, name: &str) -> Option<Arc<Value>> {
+        let key = (namespace.unwrap_or_default().to_owned(), name.to_owned());
+        lock(&self.running.shared.state).departed.get(&key).cloned()
+    }
+
     pub(crate) fn find(&self, fits: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
         let state = lock(&self.running.shared.state);
         state.objects.values().filter(|value| fits(value)).cloned().collect()
@@ -226,7 +238,11 @@ impl Shared {
         state.version = version(&value).unwrap_or(0).max(state.version);
         let value = Arc::new(value);
         if kind == "DELETED" {
-            state.objects.remove(&key_of(&value));
+            let key = key_of(&value);
+            state.objects.remove(&key);
+            if state.readers.follows(&key.1) {
+                state.departed.insert(key, value.clone());
+            }
         } else {
             state.objects.insert(key_of(&value), value.clone());
         }

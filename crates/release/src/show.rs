@@ -8,7 +8,7 @@ use slipway_manifest::object;
 use crate::decide::Decision;
 use crate::ops::Act;
 use crate::plan::{Plan, Remaining};
-use crate::resource::{Moment, Resource, human, is_crd};
+use crate::resource::{Moment, Resource, Stored, human, is_crd};
 use crate::stage::Stage;
 
 /// How a plan is shown.
@@ -51,6 +51,9 @@ pub struct Change {
     pub stage: Stage,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
+    /// Runs at its stage instead of being part of the release.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hook: bool,
     /// What happens to it later in the same run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub then: Vec<String>,
@@ -191,6 +194,7 @@ fn change(
         name: resource.id.name.clone(),
         stage: Stage::Install,
         weight: None,
+        hook: resource.stored == Stored::Hook,
         then: Vec::new(),
         reason: None,
         insignificant: false,

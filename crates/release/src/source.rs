@@ -12,11 +12,12 @@ use slipway_chart::{
 };
 use slipway_cluster::helm::ChartRecord;
 use slipway_gotmpl::Host;
+use slipway_manifest::object;
 use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::detect::manifest_files;
-use crate::resource::origin::File;
+use crate::resource::origin::{File, Turn};
 use crate::resource::transform::Document;
 use crate::resource::{Origin, Stored};
 
@@ -165,7 +166,8 @@ fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Render
     let parts = named_templates(&texts);
     let origin = |path: &str| match texts.get(path) {
         Some(text) => {
-            Origin { path: path.into(), text: Some(Arc::clone(text)), parts: Some(Arc::clone(&parts)) }
+            let (text, parts) = (Arc::clone(text), Arc::clone(&parts));
+            Origin { parts: Some(parts), ..Origin::with_text(path, text) }
         }
         None => Origin::new(path),
     };
@@ -206,6 +208,7 @@ fn chart(path: &Path, request: &RenderRequest, host: &dyn Host) -> Result<Render
         let origin = origin(&hook.manifest.path);
         read_document(&hook.manifest.text(), origin, Stored::Hook, &mut documents, &mut problems);
     }
+    take_turns(&mut documents);
     warnings.extend(notices.iter().map(|notice| Problem::warning(notice.to_string())));
     let notes = rendered.notes.trim_end().to_owned();
     problems.into_result(Rendered { documents, notes, chart: record, values, warnings })
@@ -234,6 +237,27 @@ fn named_templates(texts: &HashMap<String, Arc<str>>) -> Arc<[File]> {
         .collect();
     parts.sort_unstable();
     parts.into()
+}
+
+/// Notes which of the documents of its kind each is in its file: within a kind and hooks apart they come in the
+/// order they are written in.
+fn take_turns(documents: &mut [Document]) {
+    let key = |document: &Document| {
+        let kind = object::kind(&document.object).unwrap_or_default().to_owned();
+        (Arc::clone(&document.origin.path), kind, document.stored)
+    };
+    let mut counts: HashMap<_, usize> = HashMap::new();
+    for document in documents.iter() {
+        *counts.entry(key(document)).or_default() += 1;
+    }
+    let mut turns: HashMap<_, usize> = HashMap::new();
+    for document in documents {
+        let key = key(document);
+        let of = counts.get(&key).copied().unwrap_or_default();
+        let number = turns.entry(key).or_default();
+        document.origin.turn = Some(Turn { number: *number, of });
+        *number += 1;
+    }
 }
 
 fn read_document(
@@ -328,6 +352,7 @@ fn manifests(path: &Path, request: &RenderRequest) -> Result<Rendered, Problems>
             }
         }
     }
+    take_turns(&mut documents);
     let chart = plain_record(&named(path, request), "");
     problems.into_result(Rendered { documents, chart, ..Rendered::default() })
 }

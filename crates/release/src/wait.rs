@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use regex::Regex;
-use slipway_cluster::track::{self, Condition, LogRules, ReadyRules, TrackError, TrackOptions, Tracker};
+use slipway_cluster::track::{
+    self, Condition, LogRules, ReadyRules, TrackError, TrackOptions, Tracker, Vigil,
+};
 use slipway_cluster::{At, Cluster};
 use slipway_event::Events;
 
@@ -34,6 +36,13 @@ impl From<TrackError> for NotReady {
     }
 }
 
+/// What is known of an object since it was written.
+pub struct Written {
+    pub uid: Option<String>,
+    /// What its place was watched with meanwhile.
+    pub vigil: Option<Vigil>,
+}
+
 /// Waits for objects of one cluster; takes no place among mutations.
 #[derive(Clone)]
 pub struct Waiter(Tracker);
@@ -47,6 +56,11 @@ impl Waiter {
         Self(Tracker::new(cluster, events, options))
     }
 
+    /// Watches a place before something is written there that may go again by itself.
+    pub async fn attend(&self, at: &At) -> Result<Vigil, slipway_cluster::Error> {
+        self.0.attend(at).await
+    }
+
     /// Waits until an object is ready, fails, or `timeout` passes. What is told meanwhile is told about the
     /// operation `node`.
     pub async fn ready(
@@ -57,8 +71,29 @@ impl Waiter {
         timeout: Option<Duration>,
         node: Option<&str>,
     ) -> Result<(), NotReady> {
-        let rules = ReadyRules { node: node.map(str::to_owned), ..rules(tracking, is_hook, timeout) };
-        Ok(self.0.ready(at, &rules).await?)
+        self.ready_since(at, tracking, is_hook, timeout, node, None).await
+    }
+
+    /// As [`ready`](Self::ready), for what was just written.
+    pub async fn ready_since(
+        &self,
+        at: &At,
+        tracking: &Tracking,
+        is_hook: bool,
+        timeout: Option<Duration>,
+        node: Option<&str>,
+        written: Option<Written>,
+    ) -> Result<(), NotReady> {
+        let mut rules = ReadyRules {
+            node: node.map(str::to_owned),
+            just_written: written.is_some(),
+            ..rules(tracking, is_hook, timeout)
+        };
+        let mut seen = None;
+        if let Some(Written { uid, vigil }) = written {
+            (rules.uid, seen) = (uid, vigil);
+        }
+        Ok(self.0.ready_since(at, &rules, seen).await?)
     }
 
     /// Waits until an object is there.
@@ -97,6 +132,8 @@ fn rules(tracking: &Tracking, is_hook: bool, timeout: Option<Duration>) -> Ready
         timeout,
         hook: is_hook,
         node: None,
+        uid: None,
+        just_written: false,
     }
 }
 

@@ -190,7 +190,9 @@ pub fn trial(options: &engine::Options, plan: &Plan, mut unattended: Vec<String>
         item.resource.object.pointer("/spec/group").and_then(serde_json::Value::as_str).map(str::to_owned)
     }));
     engine::Options {
-        readiness_timeout: Some(options.readiness_timeout.unwrap_or(READY).min(READY)),
+        readiness_timeout: Some(
+            options.readiness_timeout.filter(|own| !own.is_zero()).unwrap_or(READY).min(READY),
+        ),
         presence_timeout: Some(READY),
         deletion_timeout: Some(READY),
         auto_rollback: false,

@@ -109,7 +109,7 @@ fn top_indent(text: &[u8]) -> Result<(), String> {
 }
 
 /// Documents as Kubernetes' decoder splits them: at lines that start with `---`.
-fn documents(text: &[u8]) -> Vec<&[u8]> {
+pub(super) fn documents(text: &[u8]) -> Vec<&[u8]> {
     let mut documents = Vec::new();
     let mut start = 0;
     let mut at = 0;

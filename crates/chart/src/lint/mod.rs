@@ -1,6 +1,7 @@
 //! `lint`: what is wrong or unwise about a chart, in Helm's words.
 
 mod about;
+mod doubles;
 mod manifests;
 mod names;
 
@@ -250,6 +251,10 @@ fn check_templates(
             return;
         }
     }
+    let mut files: Vec<(&str, &[u8])> =
+        output.files.iter().map(|(name, text)| (name.as_str(), text.as_slice())).collect();
+    files.sort_unstable();
+    doubles::check(chart.name(), files.into_iter(), &options.namespace, report);
 }
 
 fn check_dependencies(path: &Path, loaded: &Result<Chart, Error>, report: &mut Report) {

@@ -19,6 +19,8 @@ use crate::{At, Cluster, Delete, Deleted, Error, ErrorClass, ListOptions, WriteO
 /// Labels that are Helm's own.
 const SYSTEM_LABELS: &[&str] = &["name", "owner", "status", "version", "createdAt", "modifiedAt"];
 const MANAGER: &str = "helm";
+/// How much a record grows at most while a run goes on: why it failed, when hooks ran.
+const GROWTH: usize = 4096;
 
 /// What a release is kept in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -221,21 +223,35 @@ impl Storage {
         Ok(release)
     }
 
-    fn pack(&self, release: &Release, moment: &str) -> Result<(At, Value), Error> {
-        let at = self.at(&release.name, release.version);
+    /// Tells whether a record will be stored, with what a run adds to it, without storing it.
+    pub fn check(&self, release: &Release) -> Result<(), Error> {
+        self.packed(release, GROWTH).map(drop)
+    }
+
+    /// A record as it is stored, if it may be and leaves so much room.
+    fn packed(&self, release: &Release, room: usize) -> Result<String, Error> {
         let action = format!("store revision {} of release {}", release.version, release.name);
-        let refuse = |message: String| Error::new(ErrorClass::Invalid, action.as_str(), message).at(&at);
+        let refuse = |message: String| {
+            let at = self.at(&release.name, release.version);
+            Error::new(ErrorClass::Invalid, action.as_str(), message).at(&at)
+        };
         if let Some(label) = release.labels.keys().find(|label| SYSTEM_LABELS.contains(&label.as_str())) {
             return Err(refuse(format!("the label `{label}` is Helm's own")));
         }
         let packed = codec::encode(release).map_err(|e| refuse(e.to_string()))?;
-        if packed.len() > codec::LIMIT {
+        if packed.len() + room > codec::LIMIT {
             let size = packed.len() / 1024;
             return Err(refuse(format!(
                 "the record is too large: {size} KiB packed, and the cluster stores 1024 KiB at most; \
                  smaller manifests, notes or values are needed, or fewer of them"
             )));
         }
+        Ok(packed)
+    }
+
+    fn pack(&self, release: &Release, moment: &str) -> Result<(At, Value), Error> {
+        let at = self.at(&release.name, release.version);
+        let packed = self.packed(release, 0)?;
         let mut labels: Map<String, Value> =
             release.labels.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
         for (key, value) in [

@@ -97,11 +97,8 @@ impl Failures {
             }
             if matches!(reason, "ErrImagePull" | "ImagePullBackOff") {
                 let attempt = self.pull_attempt(&uid, &container, reason);
-                // One cannot back off from a pull that did not fail.
+                // Backing off is what follows a pull that failed, seen or not, and no failure of its own.
                 self.add((uid.clone(), container.clone(), "ErrImagePull".to_owned(), attempt), told);
-                if reason == "ImagePullBackOff" {
-                    self.add((uid.clone(), container.clone(), reason.to_owned(), 1), told);
-                }
                 continue;
             }
             // A restart not seen is a failure all the same.
@@ -283,11 +280,10 @@ mod tests {
         assert_eq!(see(&pod("a", "CrashLoopBackOff", 1), false), 1, "the same restart again");
         assert_eq!(see(&pod("a", "CrashLoopBackOff", 4), false), 4, "restarts in between count");
         assert_eq!(see(&pod("b", "ErrImagePull", 0), false), 5);
-        assert_eq!(see(&pod("b", "ImagePullBackOff", 0), false), 6);
-        assert_eq!(see(&pod("b", "ImagePullBackOff", 0), false), 6, "still the same");
-        assert_eq!(see(&pod("c", "ImagePullBackOff", 0), false), 8, "the pull failed unseen");
-        assert_eq!(see(&pod("d", "CrashLoopBackOff", 57), true), 9, "the past is not counted");
-        assert_eq!(see(&pod("d", "CrashLoopBackOff", 58), false), 10);
+        assert_eq!(see(&pod("b", "ImagePullBackOff", 0), false), 5, "the same pull");
+        assert_eq!(see(&pod("c", "ImagePullBackOff", 0), false), 6, "the pull failed unseen");
+        assert_eq!(see(&pod("d", "CrashLoopBackOff", 57), true), 7, "the past is not counted");
+        assert_eq!(see(&pod("d", "CrashLoopBackOff", 58), false), 8);
         assert_eq!(failures.last(), "pod web-d, container c: CrashLoopBackOff");
         assert!(failures.permanent().is_none());
         failures.observe_pod(&pod("e", "InvalidImageName", 0), false, Crashes::Count);
@@ -302,17 +298,17 @@ mod tests {
             failures.count()
         };
         let seen = ["ErrImagePull", "ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"];
-        assert_eq!(seen.map(&mut see), [1, 1, 2, 3, 3], "a new pull is a new failure, backing off is not");
-        // The same three as the kubelet tells them, and one that nobody saw.
+        assert_eq!(seen.map(&mut see), [1, 1, 1, 2, 2], "a new pull is a new failure, backing off is not");
+        // The same two as the kubelet tells them, and one that nobody saw.
         let event = |count: i64| {
             json!({"reason": "Failed", "message": "Failed to pull image \"x\": not found", "count": count,
                 "involvedObject": {"fieldPath": "spec.containers{c}"}})
         };
         let pod = pod("a", "ImagePullBackOff", 0);
         failures.observe_pod_event(&event(2), &pod, &BTreeMap::new());
-        assert_eq!(failures.count(), 3);
+        assert_eq!(failures.count(), 2);
         failures.observe_pod_event(&event(3), &pod, &BTreeMap::new());
-        assert_eq!(failures.count(), 4);
+        assert_eq!(failures.count(), 3);
     }
 
     #[test]

@@ -323,7 +323,7 @@ mod tests {
             ),
         ] {
             let found = match status(&object) {
-                Readiness::Ready => "ready",
+                Readiness::Ready | Readiness::Resting(_) => "ready",
                 Readiness::Progressing(_) => "wait",
                 Readiness::Failed(_) => "failed",
             };

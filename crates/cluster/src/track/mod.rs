@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorClass};
 use crate::observe::{Observer, Seen};
 use crate::{At, Cluster};
 
+pub use crate::observe::Vigil;
 pub use digest::{Container, Digest, LastWords};
 pub use rules::{FailMode, LogRules, ReadyRules, TrackOptions};
 pub(crate) use status::scalar;
@@ -92,9 +93,24 @@ impl Tracker {
         self.events.send(Event::Object { node, object, state, message });
     }
 
+    /// Watches a place before something is written there that may be gone again before anybody looks.
+    pub async fn attend(&self, at: &At) -> Result<Vigil, Error> {
+        Vigil::begin(&self.cluster, at).await
+    }
+
     /// Waits until an object is ready. An object that exists only to be there is ready at once.
     pub async fn ready(&self, at: &At, rules: &ReadyRules) -> Result<(), TrackError> {
-        let result = self.follow(at, rules).await;
+        self.ready_since(at, rules, None).await
+    }
+
+    /// As [`ready`](Self::ready), with all that was seen since a place was attended to.
+    pub async fn ready_since(
+        &self,
+        at: &At,
+        rules: &ReadyRules,
+        vigil: Option<Vigil>,
+    ) -> Result<(), TrackError> {
+        let result = self.follow(at, rules, vigil).await;
         match result {
             Ok(()) => {
                 self.tell(at, rules, ObjectState::Ready, None);
@@ -115,12 +131,12 @@ impl Tracker {
         }
     }
 
-    async fn follow(&self, at: &At, rules: &ReadyRules) -> Result<(), TrackError> {
+    async fn follow(&self, at: &At, rules: &ReadyRules, vigil: Option<Vigil>) -> Result<(), TrackError> {
         let has_own_rule = rules.ready_when.is_some() || rules.failed_when.is_some();
         if !has_own_rule && is_ready_at_once(&at.gvk.group, &at.gvk.kind) {
             return Ok(());
         }
-        let observer = Observer::start(&self.cluster, at).await?;
+        let observer = Observer::resume(&self.cluster, at, vigil).await?;
         session::Session::new(self, at, rules, observer).run().await
     }
 

@@ -51,6 +51,10 @@ pub struct ReadyRules {
     pub hook: bool,
     /// The node of the graph that events are said about.
     pub node: Option<String>,
+    /// The uid it was written with; one of its name that went before is another.
+    pub uid: Option<String>,
+    /// It was just written: what its pods say is passed on even if it is ready at first sight.
+    pub just_written: bool,
 }
 
 impl Default for ReadyRules {
@@ -67,6 +71,8 @@ impl Default for ReadyRules {
             timeout: None,
             hook: false,
             node: None,
+            uid: None,
+            just_written: false,
         }
     }
 }

@@ -1,33 +1,34 @@
 //! One object being followed to its readiness.
 
+mod hear;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use serde_json::Value;
-use slipway_event::{Event, LogStream, ObjectState};
+use slipway_event::{Event, ObjectState};
 use slipway_manifest::Gvk;
 use slipway_manifest::selector::LabelSelector;
+use slipway_problem::Problem;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::failures::{Crashes, Failures, guard};
-use super::status::{Context, Readiness, status};
-use super::{FailMode, ReadyRules, TrackError, Tracker, digest, generic};
+use super::status::{self, Context, Readiness, status};
+use super::{ReadyRules, TrackError, Tracker, digest, generic};
 use crate::At;
-use crate::logs::{self, Source};
+use crate::logs::Source;
 use crate::observe::{Observer, Seen};
 use crate::watch::{Interest, Past, Watched};
 
 /// How long an object that was just written may be missing before it counts as deleted.
 const APPEARANCE: Duration = Duration::from_secs(10);
-/// How long the last words of a finished workload are waited for.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the address of a load balancer may take before somebody is told that there may be none.
+const BALANCER: Duration = Duration::from_secs(30);
 /// How many pods of one workload are told about at most.
 const MOST_PODS: usize = 50;
-/// How many containers of one workload are listened to at most.
-const MOST_LOGS: usize = 50;
 
 /// What kind of pods an object has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,8 @@ pub(super) struct Session<'t> {
     has_looked_at_pods: bool,
     logs: BTreeMap<Source, JoinHandle<()>>,
     log_pods: BTreeSet<String>,
+    /// Fires when what was said so far is all that matters.
+    enough: CancellationToken,
     /// What was last told about each pod.
     told_pods: BTreeMap<String, String>,
     started: Instant,
@@ -89,11 +92,17 @@ pub(super) struct Session<'t> {
     last_told: String,
     waits_for_consumer: Option<bool>,
     was_seen: bool,
+    /// The uid of what was seen.
+    uid: String,
+    /// A balancer that does not come was spoken of.
+    missed_balancer: bool,
 }
 
 /// What a look at the object said.
 enum Verdict {
     Ready,
+    /// Not waited for, and why.
+    Resting(String),
     Waiting(String),
     Failed(String),
     Gone,
@@ -121,6 +130,7 @@ impl<'t> Session<'t> {
             has_looked_at_pods: false,
             logs: BTreeMap::new(),
             log_pods: BTreeSet::new(),
+            enough: CancellationToken::new(),
             told_pods: BTreeMap::new(),
             started: now,
             active: now,
@@ -128,6 +138,8 @@ impl<'t> Session<'t> {
             last_told: String::new(),
             waits_for_consumer: None,
             was_seen: false,
+            uid: String::new(),
+            missed_balancer: false,
         }
     }
 
@@ -137,7 +149,13 @@ impl<'t> Session<'t> {
             let (verdict, object) = self.look().await;
             match verdict {
                 Verdict::Ready => {
+                    self.find_pods(object.as_deref()).await;
                     self.hear_out().await;
+                    return Ok(());
+                }
+                Verdict::Resting(why) => {
+                    let problem = Problem::note(format!("{} is not waited for: {why}", self.at));
+                    self.tracker.events.send(Event::Warning { problem });
                     return Ok(());
                 }
                 Verdict::Failed(why) => {
@@ -166,7 +184,7 @@ impl<'t> Session<'t> {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 // One more look: the news may have come at the same moment.
                 let (verdict, object) = self.look().await;
-                if let Verdict::Ready = verdict {
+                if let Verdict::Ready | Verdict::Resting(_) = verdict {
                     return Ok(());
                 }
                 let digest = Box::new(self.digest(object.as_deref()).await);
@@ -194,7 +212,8 @@ impl<'t> Session<'t> {
         if self.workload == Workload::None {
             next = next.min(self.active + self.no_activity_timeout());
         }
-        for moment in [self.started + self.tracker.options.blank_grace, self.started + APPEARANCE] {
+        let grace = self.tracker.options.blank_grace;
+        for moment in [grace, APPEARANCE, BALANCER].map(|after| self.started + after) {
             if moment > Instant::now() && (object.is_none() || self.workload == Workload::None) {
                 next = next.min(moment);
             }
@@ -205,12 +224,16 @@ impl<'t> Session<'t> {
     async fn look(&mut self) -> (Verdict, Option<Arc<Value>>) {
         let object = match self.observer.seen() {
             Seen::Present(object) => object,
+            Seen::Absent if self.has_departed().is_some() => {
+                return (self.last_state(), self.has_departed());
+            }
             Seen::Absent if self.was_seen || self.started.elapsed() >= APPEARANCE => {
                 return (Verdict::Gone, None);
             }
             Seen::Absent => return (Verdict::Waiting("not there yet".into()), None),
         };
         self.was_seen = true;
+        text(&object, "/metadata/uid").clone_into(&mut self.uid);
         let version = text(&object, "/metadata/resourceVersion");
         if version != self.last_version {
             self.last_version = version.to_owned();
@@ -232,10 +255,36 @@ impl<'t> Session<'t> {
         let verdict = match readiness {
             Readiness::Ready if self.is_too_early(&object) => Verdict::Waiting("no status yet".into()),
             Readiness::Ready => Verdict::Ready,
+            Readiness::Resting(why) => Verdict::Resting(why),
             Readiness::Failed(why) => Verdict::Failed(why),
-            Readiness::Progressing(why) => self.weigh(&object, why),
+            Readiness::Progressing(why) => {
+                self.miss_balancer();
+                self.weigh(&object, why)
+            }
         };
         (verdict, Some(object))
+    }
+
+    /// How the object was when it went: it itself, not one of its name before it.
+    fn has_departed(&self) -> Option<Arc<Value>> {
+        let departed = self.observer.departed()?;
+        let uid = text(&departed, "/metadata/uid");
+        let is_ours = match (&self.rules.uid, &self.uid) {
+            (Some(wanted), _) => wanted == uid,
+            (None, seen) => seen == uid,
+        };
+        is_ours.then_some(departed)
+    }
+
+    /// What became of an object that is gone: a Job may be deleted as soon as it is done.
+    fn last_state(&self) -> Verdict {
+        let Some(departed) = self.has_departed() else { return Verdict::Gone };
+        match status::end(&departed) {
+            Some(Readiness::Failed(why)) => Verdict::Failed(why),
+            Some(_) => Verdict::Ready,
+            None if status::had_succeeded(&departed) => Verdict::Ready,
+            None => Verdict::Gone,
+        }
     }
 
     /// Whether a custom object whose controller may still speak is to be given a moment.
@@ -249,14 +298,28 @@ impl<'t> Session<'t> {
             && self.started.elapsed() < self.tracker.options.blank_grace
     }
 
+    /// Says once that a Service waits for a balancer: in many clusters nobody makes one.
+    fn miss_balancer(&mut self) {
+        let is_service = self.at.gvk.group.is_empty() && self.at.gvk.kind == "Service";
+        if !is_service || self.missed_balancer || self.started.elapsed() < BALANCER {
+            return;
+        }
+        self.missed_balancer = true;
+        let problem = Problem::warning(format!(
+            "{} has had no address of a load balancer for {} s",
+            self.at,
+            BALANCER.as_secs()
+        ));
+        let hint = "a cluster without a controller for load balancers never gives one: use another type, or \
+                    `werf.io/track-termination-mode: NonBlocking`";
+        self.tracker.events.send(Event::Warning { problem: problem.hint(hint) });
+    }
+
     /// Whether too much has gone wrong for an object that is not ready.
     fn weigh(&self, object: &Value, why: String) -> Verdict {
         let quiet = self.no_activity_timeout();
         if self.workload == Workload::None && self.active.elapsed() >= quiet {
             return Verdict::Failed(format!("nothing happened for {} s: {why}", quiet.as_secs()));
-        }
-        if self.rules.fail_mode == FailMode::Ignore {
-            return Verdict::Waiting(why);
         }
         if let Some(permanent) = self.failures.permanent() {
             return Verdict::Failed(permanent.to_owned());
@@ -483,55 +546,6 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Follows what the first pods say.
-    fn listen(&mut self, pods: &[Arc<Value>]) {
-        if !self.tracker.options.logs || self.rules.logs.skip {
-            return;
-        }
-        for pod in pods {
-            let name = text(pod, "/metadata/name");
-            if !self.log_pods.contains(name) && self.log_pods.len() >= self.rules.logs.replicas {
-                continue;
-            }
-            let lists = ["initContainerStatuses", "containerStatuses"];
-            let statuses =
-                lists.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
-            for status in statuses {
-                let container = text(status, "/name");
-                let has_run = ["/state/running", "/state/terminated", "/lastState/terminated"]
-                    .iter()
-                    .any(|state| status.pointer(state).is_some_and(Value::is_object));
-                let source = Source {
-                    namespace: text(pod, "/metadata/namespace").to_owned(),
-                    pod: name.to_owned(),
-                    container: container.to_owned(),
-                };
-                let is_wanted = self.rules.logs.wants_container(container);
-                if !has_run || !is_wanted || self.logs.contains_key(&source) || self.logs.len() >= MOST_LOGS {
-                    continue;
-                }
-                self.log_pods.insert(name.to_owned());
-                let task = tokio::spawn(pass_on(
-                    self.tracker.clone(),
-                    At::live(pod),
-                    source.clone(),
-                    self.rules.clone(),
-                ));
-                self.logs.insert(source, task);
-            }
-        }
-    }
-
-    /// Lets workloads that ended say their last words.
-    async fn hear_out(&mut self) {
-        if !matches!(self.workload, Workload::Job | Workload::Pod) || self.logs.is_empty() {
-            return;
-        }
-        let tasks = self.logs.values_mut();
-        let _ = tokio::time::timeout(LAST_WORDS, join_all(tasks)).await;
-        self.logs.retain(|_, task| !task.is_finished());
-    }
-
     async fn digest(&self, object: Option<&Value>) -> super::Digest {
         let Some(object) = object else { return super::Digest::default() };
         let pods = self.own_pods(object);
@@ -561,34 +575,12 @@ fn pod_state(pod: &Value) -> (ObjectState, String) {
         let reason = text(status, "/state/waiting/reason");
         (!reason.is_empty()).then(|| format!("{}: {reason}", text(status, "/name")))
     });
-    let is_ready = super::status::condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
+    let is_ready = status::condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
     match (phase, waiting) {
         ("Failed", _) => (ObjectState::Failed, phase.to_owned()),
         ("Succeeded", _) => (ObjectState::Ready, phase.to_owned()),
         (_, None) if is_ready => (ObjectState::Ready, phase.to_owned()),
         (_, Some(why)) => (ObjectState::Waiting, why),
         (_, None) => (ObjectState::Waiting, if phase.is_empty() { "Pending" } else { phase }.to_owned()),
-    }
-}
-
-/// Passes on the lines of one container until it is over.
-async fn pass_on(tracker: Tracker, pod: At, source: Source, rules: ReadyRules) {
-    let object = pod.object_ref();
-    let result = logs::follow(&tracker.cluster, &source, &logs::Options::default(), &mut |line| {
-        if rules.logs.wants_line(&source.container, &line.text) {
-            tracker.events.send(Event::Log {
-                node: rules.node.clone(),
-                object: Some(object.clone()),
-                container: Some(source.container.clone()),
-                stream: LogStream::Stdout,
-                line: line.text,
-            });
-        }
-    })
-    .await;
-    if let Err(e) = result
-        && !e.is_absent()
-    {
-        tracker.warn("cannot read logs", &e);
     }
 }

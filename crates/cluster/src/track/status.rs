@@ -10,6 +10,8 @@ use super::generic;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     Ready,
+    /// Nobody is to change anything about it for now, which is why it is not waited for.
+    Resting(String),
     /// Not yet, and why.
     Progressing(String),
     /// It will not become ready by itself, and why.
@@ -144,6 +146,9 @@ pub fn status(object: &Value, context: &Context<'_>) -> Readiness {
             false => Readiness::wait(format!("{} is not met", rule.text)),
         };
     }
+    if let Some(end) = end(object) {
+        return end;
+    }
     if object["metadata"]["deletionTimestamp"].is_string() {
         return Readiness::wait("being deleted");
     }
@@ -153,7 +158,7 @@ pub fn status(object: &Value, context: &Context<'_>) -> Readiness {
         ("apps", "StatefulSet") => stateful_set(object),
         ("apps" | "extensions", "DaemonSet") => daemon_set(object),
         ("apps" | "extensions", "ReplicaSet") | ("", "ReplicationController") => replica_set(object),
-        ("batch", "Job") => job(object),
+        ("batch", "Job") => job(object, context),
         ("", "Pod") => pod(object, context),
         ("", "PersistentVolumeClaim") => claim(object, context),
         ("", "PersistentVolume") => match text(object, "/status/phase") {
@@ -186,12 +191,23 @@ pub fn status(object: &Value, context: &Context<'_>) -> Readiness {
     }
 }
 
+/// How an object that runs to an end has ended, if it has. That stands, whether it is still there or not.
+pub(crate) fn end(object: &Value) -> Option<Readiness> {
+    let gvk = object::gvk(object);
+    match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("batch", "Job") => job_end(object),
+        ("", "Pod") => pod_end(object),
+        _ => None,
+    }
+}
+
 fn deployment(object: &Value) -> Readiness {
+    // Its controller does nothing about it, so neither Helm nor we wait.
+    if object["spec"]["paused"] == true {
+        return Readiness::Resting("paused: its pods stay as they are until it is resumed".into());
+    }
     if !is_observed(object) {
         return Readiness::wait("not seen by its controller yet");
-    }
-    if object["spec"]["paused"] == true {
-        return Readiness::wait("paused");
     }
     let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     let count = |field: &str| number(object, &format!("/status/{field}"));
@@ -238,19 +254,24 @@ fn stateful_set(object: &Value) -> Readiness {
     let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     let (ready, updated) =
         (number(object, "/status/readyReplicas"), number(object, "/status/updatedReplicas"));
+    let (current, update) = (text(object, "/status/currentRevision"), text(object, "/status/updateRevision"));
+    let partition = number(object, "/spec/updateStrategy/rollingUpdate/partition");
+    let is_updated = match text(object, "/spec/updateStrategy/type") {
+        "OnDelete" => current == update || updated >= wanted,
+        _ if partition > 0 => updated >= wanted - partition,
+        _ => current == update,
+    };
+    // Only somebody who deletes its pods can bring it further.
+    if !is_updated && text(object, "/spec/updateStrategy/type") == "OnDelete" {
+        let why = format!("{updated} of {wanted} pods updated: the others are when somebody deletes them");
+        return Readiness::Resting(why);
+    }
     if ready < wanted {
         return Readiness::wait(format!("{ready} of {wanted} replicas ready"));
     }
     if number(object, "/status/replicas") > wanted {
         return Readiness::wait(format!("{} replicas too many", number(object, "/status/replicas") - wanted));
     }
-    let (current, update) = (text(object, "/status/currentRevision"), text(object, "/status/updateRevision"));
-    let partition = number(object, "/spec/updateStrategy/rollingUpdate/partition");
-    let is_updated = match text(object, "/spec/updateStrategy/type") {
-        "OnDelete" => (updated == 0 && current == update) || updated >= wanted,
-        _ if partition > 0 => updated >= wanted - partition,
-        _ => current == update,
-    };
     match is_updated {
         true => Readiness::Ready,
         false => Readiness::wait(format!("{updated} of {} replicas updated", wanted - partition)),
@@ -290,17 +311,27 @@ fn replica_set(object: &Value) -> Readiness {
     }
 }
 
-fn job(object: &Value) -> Readiness {
-    if let Some(failed) = condition(object, "Failed")
-        && failed["status"] == "True"
-    {
-        return Readiness::Failed(told(failed));
+/// What the last condition of a job says.
+fn job_end(object: &Value) -> Option<Readiness> {
+    match condition(object, "Failed") {
+        Some(failed) if failed["status"] == "True" => Some(Readiness::Failed(told(failed))),
+        _ => says(object, "Complete", "True").then_some(Readiness::Ready),
     }
-    if says(object, "Complete", "True") {
-        return Readiness::Ready;
-    }
+}
+
+/// Whether a job that is gone had done what it was to do, though nobody saw its last condition.
+pub(crate) fn had_succeeded(object: &Value) -> bool {
+    let wanted = object.pointer("/spec/completions").and_then(Value::as_i64).unwrap_or(1);
+    let gvk = object::gvk(object);
+    let is_job = gvk.group == "batch" && gvk.kind == "Job";
+    is_job && (says(object, "SuccessCriteriaMet", "True") || number(object, "/status/succeeded") >= wanted)
+}
+
+fn job(object: &Value, context: &Context<'_>) -> Readiness {
     if object["spec"]["suspend"] == true {
-        return Readiness::wait("suspended");
+        let why = "suspended: it does not run until it is resumed";
+        // A hook is there to be run.
+        return if context.is_hook { Readiness::wait(why) } else { Readiness::Resting(why.into()) };
     }
     let wanted = object.pointer("/spec/completions").and_then(Value::as_i64).unwrap_or(1);
     let failed = match number(object, "/status/failed") {
@@ -310,15 +341,21 @@ fn job(object: &Value) -> Readiness {
     Readiness::wait(format!("{} of {wanted} completed{failed}", number(object, "/status/succeeded")))
 }
 
+fn pod_end(object: &Value) -> Option<Readiness> {
+    match text(object, "/status/phase") {
+        "Succeeded" => Some(Readiness::Ready),
+        "Failed" => Some(Readiness::Failed(match told(&object["status"]).as_str() {
+            "" => "the pod failed".to_owned(),
+            told => told.to_owned(),
+        })),
+        _ => None,
+    }
+}
+
 fn pod(object: &Value, context: &Context<'_>) -> Readiness {
     let runs_to_an_end =
         context.is_hook || matches!(text(object, "/spec/restartPolicy"), "Never" | "OnFailure");
     match text(object, "/status/phase") {
-        "Succeeded" => Readiness::Ready,
-        "Failed" => Readiness::Failed(match told(&object["status"]).as_str() {
-            "" => "the pod failed".to_owned(),
-            told => told.to_owned(),
-        }),
         _ if !runs_to_an_end && says(object, "Ready", "True") => Readiness::Ready,
         "" => Readiness::wait("pending"),
         phase => Readiness::wait(match condition(object, "PodScheduled") {
@@ -368,6 +405,7 @@ mod tests {
             let context = Context { is_hook: object["hook"] == true, ..Context::default() };
             let found = match status(&object, &context) {
                 Readiness::Ready => "ready".to_owned(),
+                Readiness::Resting(why) => format!("rests: {why}"),
                 Readiness::Progressing(why) => format!("wait: {why}"),
                 Readiness::Failed(why) => format!("failed: {why}"),
             };
@@ -406,7 +444,10 @@ mod tests {
             (deployment(json!({}), counts(2, 1, 1, 1)), "ready"),
             (deployment(two(), late), "failed: ProgressDeadlineExceeded: too slow"),
             (deployment(two(), quota), "wait: FailedCreate: exceeded quota"),
-            (deployment(json!({"replicas": 2, "paused": true}), counts(2, 0, 2, 2)), "wait: paused"),
+            (
+                deployment(json!({"replicas": 2, "paused": true}), counts(1, 0, 2, 2)),
+                "rests: paused: its pods stay as they are until it is resumed",
+            ),
         ]);
     }
 
@@ -445,7 +486,12 @@ mod tests {
             (set(rolling(1), state(2, 1, "a", "b")), "ready"),
             (set(rolling(1), state(2, 0, "a", "b")), "wait: 0 of 1 replicas updated"),
             (set(on_delete(), state(2, 0, "a", "a")), "ready"),
-            (set(on_delete(), state(2, 1, "a", "b")), "wait: 1 of 2 replicas updated"),
+            (
+                set(on_delete(), state(2, 1, "a", "b")),
+                "rests: 1 of 2 pods updated: the others are when somebody deletes them",
+            ),
+            (set(on_delete(), json!({})), "wait: not seen by its controller yet"),
+            (set(on_delete(), state(1, 2, "a", "a")), "wait: 1 of 2 replicas ready"),
             (set(on_delete(), state(2, 2, "a", "b")), "ready"),
             (daemon("OnDelete", 0, 0, 0), "ready"),
             (daemon("RollingUpdate", 0, 0, 0), "wait: not seen by its controller yet"),
@@ -472,6 +518,19 @@ mod tests {
         check(vec![
             (job(json!([])), "wait: 1 of 2 completed, 1 failed"),
             (job(json!([{"type": "Complete", "status": "True"}])), "ready"),
+            (
+                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"suspend": true}}),
+                "rests: suspended: it does not run until it is resumed",
+            ),
+            (
+                json!({"apiVersion": "batch/v1", "kind": "Job", "hook": true, "spec": {"suspend": true}}),
+                "wait: suspended: it does not run until it is resumed",
+            ),
+            (
+                json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+                    "status": {"conditions": [{"type": "Complete", "status": "True"}]}}),
+                "ready",
+            ),
             (
                 job(
                     json!([{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "x"}]),

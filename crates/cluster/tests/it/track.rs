@@ -164,6 +164,76 @@ async fn failed_jobs_fail_or_are_ignored() {
     soon(world.tracker.ready(&place, &rules)).await.unwrap();
 }
 
+/// A Job may be deleted the moment it is done: what the watch showed last says how it ended.
+#[tokio::test]
+async fn jobs_that_vanish_when_done_are_judged_by_their_last_state() {
+    let world = world();
+    for (fate, ends) in [(json!({}), None), (json!({"sim/fail": "true"}), Some("BackoffLimitExceeded"))] {
+        let mut job = workload("Job", "web", fate);
+        job["spec"]["ttlSecondsAfterFinished"] = 0.into();
+        let place = at("batch/v1", "Job", "web");
+        let vigil = world.tracker.attend(&place).await.unwrap();
+        let written = world.cluster.apply(&place, &job, &helm()).await.unwrap();
+        let uid = written["metadata"]["uid"].as_str().unwrap().to_owned();
+        soon(world.tracker.absent(&place, Some(&uid), None)).await.unwrap();
+        let rules = ReadyRules { uid: Some(uid), ..ReadyRules::default() };
+        let ended = soon(world.tracker.ready_since(&place, &rules, Some(vigil))).await;
+        match ends {
+            None => ended.unwrap(),
+            Some(why) => assert!(ended.unwrap_err().to_string().contains(why)),
+        }
+    }
+}
+
+/// One that went before the one that was written says nothing about it.
+#[tokio::test(start_paused = true)]
+async fn an_earlier_job_of_the_same_name_is_another() {
+    let (_sandbox, cluster) = bare();
+    let (tracker, _) = tracker(&cluster);
+    let place = at("batch/v1", "Job", "web");
+    let vigil = tracker.attend(&place).await.unwrap();
+    apply(&cluster, &workload("Job", "web", json!({}))).await;
+    let done = json!({"status": {"succeeded": 1, "conditions": [
+        {"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]}});
+    let options = WriteOptions::manager("controller");
+    cluster.patch(&place, &Patch::Merge(done), &options, Some("status")).await.unwrap();
+    cluster.delete(&place, &Delete::default()).await.unwrap();
+    let rules = ReadyRules { uid: Some("another".to_owned()), ..ReadyRules::default() };
+    let error = tracker.ready_since(&place, &rules, Some(vigil)).await.unwrap_err();
+    assert!(matches!(error, TrackError::Deleted { .. }), "{error}");
+}
+
+/// However soon a workload is ready, what its pods said until then is passed on.
+#[tokio::test]
+async fn what_pods_said_until_they_were_ready_is_passed_on() {
+    let world = world();
+    let all = (0..15).map(|index| {
+        let (cluster, tracker) = (world.cluster.clone(), world.tracker.clone());
+        async move {
+            let name = format!("web-{index}");
+            let mut manifest = workload("Deployment", &name, json!({"sim/logs": "one\ntwo\nthree"}));
+            manifest["spec"]["replicas"] = 1.into();
+            let labels = json!({"app": name});
+            manifest["spec"]["selector"]["matchLabels"] = labels.clone();
+            manifest["spec"]["template"]["metadata"]["labels"] = labels;
+            let place = apply(&cluster, &manifest).await;
+            let rules = ReadyRules { just_written: true, node: Some(name.clone()), ..ReadyRules::default() };
+            tracker.ready(&place, &rules).await.unwrap();
+        }
+    });
+    soon(futures::future::join_all(all)).await;
+    let mut said: std::collections::BTreeMap<String, Vec<String>> = Default::default();
+    for record in world.memory.drain() {
+        if let Event::Log { node: Some(node), line, .. } = record.event {
+            said.entry(node).or_default().push(line);
+        }
+    }
+    assert_eq!(said.len(), 15, "{said:#?}");
+    for (name, lines) in said {
+        assert_eq!(lines, ["one", "two", "three"], "{name}");
+    }
+}
+
 #[tokio::test]
 async fn logs_of_a_job_are_passed_on() {
     let world = world();

@@ -54,19 +54,14 @@ impl SensitivePath {
         let mut steps = Vec::new();
         if !rest.starts_with(['.', '[']) && !rest.is_empty() {
             let end = rest.find(['.', '[']).unwrap_or(rest.len());
-            steps.push(key(&rest[..end]));
+            steps.push(plain_key(&rest[..end])?);
             rest = &rest[end..];
         }
         while !rest.is_empty() {
             if let Some(bracket) = rest.strip_prefix('[') {
-                let end = bracket.find(']')?;
-                let inner = bracket[..end].trim();
-                let unquoted = inner.trim_matches(['\'', '"']);
-                steps.push(match inner.parse() {
-                    Ok(index) => Step::Index(index),
-                    Err(_) => key(unquoted),
-                });
-                rest = &bracket[end + 1..];
+                let (step, after) = bracketed(bracket)?;
+                steps.push(step);
+                rest = after;
                 continue;
             }
             let after = rest.strip_prefix('.')?;
@@ -78,13 +73,37 @@ impl SensitivePath {
                 None => after,
             };
             let end = after.find(['.', '[']).unwrap_or(after.len());
+            // After a dot comes a name, or the bracket it stands for.
             if end > 0 {
-                steps.push(key(&after[..end]));
+                steps.push(plain_key(&after[..end])?);
+            } else if !after.starts_with('[') {
+                return None;
             }
             rest = &after[end..];
         }
         (!steps.is_empty()).then_some(Self(steps))
     }
+}
+
+/// What stands in brackets (an index, a star, a quoted or a plain name), and what follows them.
+fn bracketed(text: &str) -> Option<(Step, &str)> {
+    let text = text.trim_start();
+    if let Some(quote @ ('\'' | '"')) = text.chars().next() {
+        let inner = &text[1..];
+        let end = inner.find(quote).filter(|end| *end > 0)?;
+        let after = inner[end + 1..].trim_start().strip_prefix(']')?;
+        return Some((key(&inner[..end]), after));
+    }
+    let (inner, after) = text.split_once(']')?;
+    let inner = inner.trim();
+    let step = inner.parse().map(Step::Index).ok().or_else(|| plain_key(inner))?;
+    Some((step, after))
+}
+
+/// A name without quotes, or the star; anything of another language of paths is neither.
+fn plain_key(text: &str) -> Option<Step> {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_/~:".contains(c);
+    (text == "*" || !text.is_empty() && text.chars().all(is_plain)).then(|| key(text))
 }
 
 fn key(text: &str) -> Step {

@@ -19,7 +19,7 @@ use crate::ops::{Act, Category, Op};
 use crate::owners::{self, MANAGER};
 use crate::plan::Plan;
 use crate::resource::{FailMode, Moment, Propagation, Stored, is_crd};
-use crate::wait::Waiter;
+use crate::wait::{Waiter, Written};
 
 /// The manager of values only a new object gets.
 const INITIAL_MANAGER: &str = "slipway-initial";
@@ -27,6 +27,8 @@ const INITIAL_MANAGER: &str = "slipway-initial";
 const SERVED: Duration = Duration::from_secs(10);
 /// How long something outside may take to appear, unless said.
 const PRESENCE: Duration = Duration::from_secs(300);
+/// How long an object may take to become ready, unless said.
+const READINESS: Duration = Duration::from_secs(300);
 /// How many characters of a failure the history keeps.
 const LONGEST_DESCRIPTION: usize = 1000;
 
@@ -77,6 +79,8 @@ pub(super) struct Crew<'p> {
     failure: Mutex<String>,
     /// When hooks ran, by item.
     hooks: Mutex<BTreeMap<usize, HookRun>>,
+    /// Items that were written, until their turn to be waited for comes.
+    written: Mutex<BTreeMap<usize, Written>>,
     /// What the server said is gone when it was deleted: nobody has to look for it.
     gone: Mutex<HashSet<At>>,
 }
@@ -124,6 +128,7 @@ impl<'p> Crew<'p> {
             held,
             failure: Mutex::default(),
             hooks: Mutex::default(),
+            written: Mutex::default(),
             gone: Mutex::default(),
         }
     }
@@ -320,7 +325,15 @@ impl<'p> Crew<'p> {
                 ObjectState::Updated
             }
         };
-        self.cluster.apply(at, &resource.object, &Apply::new(MANAGER)).await?;
+        let vigil = if goes_by_itself(&resource.object) {
+            // Who may not watch can still apply.
+            self.waiter.attend(at).await.ok()
+        } else {
+            None
+        };
+        let written = self.cluster.apply(at, &resource.object, &Apply::new(MANAGER)).await?;
+        let written = Written { uid: uid(&written).map(str::to_owned), vigil };
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(item, written);
         self.tell(at, state, Some(node));
         if resource.is_crd() {
             slipway_cluster::crd::wait_served(&self.cluster, &resource.object, SERVED).await?;
@@ -363,6 +376,13 @@ impl<'p> Crew<'p> {
         Ok(())
     }
 
+    /// How long one object may take to become ready: as it says itself, as the run says, or as Helm has it. A
+    /// limit for the whole run takes the place of the last; zero is none.
+    fn readiness_limit(&self, own: Option<Duration>) -> Option<Duration> {
+        let usual = self.options.timeout.is_none().then_some(READINESS);
+        own.or(self.options.readiness_timeout).or(usual).filter(|limit| !limit.is_zero())
+    }
+
     async fn ready(&self, item: usize, visit: usize, node: &str) -> Result<(), OpError> {
         let deployed = &self.plan.items[item];
         let mut tracking = deployed.resource.settings.tracking.clone();
@@ -374,8 +394,9 @@ impl<'p> Crew<'p> {
             return Ok(());
         }
         let is_hook = deployed.resource.stored == Stored::Hook;
-        let timeout = self.options.readiness_timeout;
-        let result = self.waiter.ready(at, &tracking, is_hook, timeout, Some(node)).await;
+        let timeout = self.readiness_limit(tracking.ready_timeout);
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(&item);
+        let result = self.waiter.ready_since(at, &tracking, is_hook, timeout, Some(node), written).await;
         let mut runs = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(run) = runs.get_mut(&item) {
             run.completed_at = Time::from(jiff::Timestamp::now());
@@ -387,4 +408,9 @@ impl<'p> Crew<'p> {
 
 fn uid(live: &Value) -> Option<&str> {
     live.pointer("/metadata/uid").and_then(Value::as_str)
+}
+
+/// Whether an object is deleted when it has done its work, without anybody asking.
+fn goes_by_itself(object: &Value) -> bool {
+    object.pointer("/spec/ttlSecondsAfterFinished").is_some_and(Value::is_u64)
 }

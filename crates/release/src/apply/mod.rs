@@ -3,6 +3,7 @@
 mod crew;
 mod rights;
 mod run;
+mod undo;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::plan::{self, Content, Plan, Remaining, Request};
 use crate::resource::Moment;
 use crate::wait::Waiter;
 use run::{End, execute};
+use undo::{Undo, undo_after};
 
 /// How to carry a plan out.
 #[derive(Clone, Debug)]
@@ -31,9 +33,12 @@ pub struct Options {
     pub parallelism: usize,
     /// How long the whole may take.
     pub timeout: Option<Duration>,
+    /// Goes back to the last good revision when a run fails, or deletes the release if there is none.
     pub auto_rollback: bool,
     /// How many revisions are kept; 0 is all.
     pub history_limit: u32,
+    /// How long one object may take to become ready unless it says; none is five minutes, or the `timeout`
+    /// of the whole if there is one, and zero as long as it takes.
     pub readiness_timeout: Option<Duration>,
     pub presence_timeout: Option<Duration>,
     pub deletion_timeout: Option<Duration>,
@@ -82,7 +87,7 @@ pub struct Report {
     pub failed_operations: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notes: String,
-    /// What a rollback after a failure did.
+    /// What undoing it after a failure did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Box<Report>>,
     /// What a delete left, and why.
@@ -288,27 +293,18 @@ async fn locked(
     match ended {
         Ok(()) => Ok(report),
         Err(End { mut message, cause }) => {
-            let is_good =
-                |release: &&Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
-            let target = plan.history.releases.iter().rev().find(is_good).map(|release| release.version);
-            let deploys = matches!(plan.moment, Moment::Install | Moment::Upgrade);
-            if let (true, true, false, Some(target)) =
-                (options.auto_rollback, deploys, held.lost().is_cancelled(), target)
-            {
-                let back = Request { content: Content::Revision(Some(target)), ..request.clone() };
-                let rolled = rollback_after(cluster, &back, options, events, held).await;
-                match rolled {
-                    Ok(rolled) => {
-                        message.push_str(&match rolled.status.as_str() {
-                            "skipped" => format!("\nrevision {target} is what is deployed"),
-                            _ => {
-                                format!("\nrolled back to revision {target}, as revision {}", rolled.revision)
-                            }
-                        });
-                        report.rollback = Some(Box::new(rolled));
+            // What the chart has to say is about a release that works.
+            report.notes.clear();
+            let undo = Undo::of(&plan, options).filter(|_| !held.lost().is_cancelled());
+            if let Some(undo) = undo {
+                match undo_after(cluster, request, &undo, options, events, held).await {
+                    Ok(undone) => {
+                        report.notes = undo.told(&undone);
+                        message = format!("{message}\n{}", report.notes);
+                        report.rollback = Some(Box::new(undone));
                     }
                     Err(failure) => {
-                        let message = format!("{message}; rolling back failed too: {failure}");
+                        let message = format!("{message}; {} failed too: {failure}", undo.doing());
                         return Err(Failure::Run { cause, message, report: Box::new(report) });
                     }
                 }
@@ -321,19 +317,6 @@ async fn locked(
             })
         }
     }
-}
-
-/// A rollback after a failure, with time of its own: what cancelled the run must not stop the repair.
-async fn rollback_after(
-    cluster: &Cluster,
-    request: &Request,
-    options: &Options,
-    events: &Events,
-    held: &Held,
-) -> Result<Report, Failure> {
-    let options = Options { auto_rollback: false, ..options.clone() };
-    let (cancel, early) = (CancellationToken::new(), Early { plan: None, before: cluster.calls() });
-    Box::pin(locked(cluster, request, early, &options, events, &cancel, held, |_| Ok(()))).await
 }
 
 /// Puts right what an interrupted run left in the history: a revision still pending did not come to be, and

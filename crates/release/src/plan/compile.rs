@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 use slipway_cluster::Cluster;
+use slipway_cluster::helm::Storage;
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems, Severity};
 
@@ -34,6 +35,13 @@ pub(super) async fn compile(
     let Intent { moment, release, documents, reading, previous, prune, records, .. } = intent;
     let (mut warnings, mut problems) = (intent.warnings, intent.problems);
     let aside = documents.iter().filter(|document| document.stored == Stored::Aside).cloned().collect();
+    if records.create.is_some() {
+        // What the run would begin with, and be refused.
+        let storage = Storage::new(cluster.clone(), options.driver, namespace.as_str());
+        if let Err(error) = storage.check(&release) {
+            problems.push(Problem::error(format!("the release cannot be recorded: {}", error.message)));
+        }
+    }
     let scopes = Scopes::learn(cluster, &documents, &previous).await?;
     let (mut resources, found) = record::resources(documents, namespace, |gvk| scopes.of(gvk), reading);
     if reading == Reading::Strict {

@@ -19,7 +19,7 @@ pub use settings::{
 use crate::stage::Stage;
 
 /// How the release record keeps an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stored {
     /// Not at all: definitions of `crds/`.

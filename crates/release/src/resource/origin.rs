@@ -1,10 +1,13 @@
 //! Where an object is written, to point at when something is wrong with it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_manifest::object;
 use slipway_problem::{Location, Problem};
+
+const HOOK: &str = "helm.sh/hook";
 
 /// A file by the path it is shown with, and its text.
 pub type File = (Arc<str>, Arc<str>);
@@ -18,6 +21,16 @@ pub struct Origin {
     pub text: Option<Arc<str>>,
     /// Files it may take parts from: the named templates of its chart.
     pub parts: Option<Arc<[File]>>,
+    /// Which of the documents of its kind in the file it is.
+    pub turn: Option<Turn>,
+}
+
+/// The place of a document among those of its kind, hooks apart, that one file gave, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// From 0.
+    pub number: usize,
+    pub of: usize,
 }
 
 impl Origin {
@@ -26,7 +39,7 @@ impl Origin {
     }
 
     pub fn with_text(path: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self { path: path.into(), text: Some(text.into()), parts: None }
+        Self { path: path.into(), text: Some(text.into()), ..Self::default() }
     }
 
     /// The line about `word` in the document that looks most like the object's, or in a part it is made of.
@@ -75,14 +88,25 @@ impl Origin {
         }
     }
 
+    /// The document of a file that gave one object for each of its kind: they are in the same order.
+    fn at_its_turn(&self, found: &[(Likeness, u32)]) -> Option<(Likeness, u32)> {
+        let Turn { number, of } = self.turn?;
+        let own: Vec<_> = found.iter().filter(|(likeness, _)| likeness.kind).collect();
+        let alike: Vec<_> = own.iter().filter(|(likeness, _)| likeness.same_role).copied().collect();
+        let own = if alike.len() == of { alike } else { own };
+        let (likeness, line) = **own.get(number).filter(|_| own.len() == of)?;
+        likeness.is_possible.then_some((likeness, line))
+    }
+
     /// The place of a word, and the text it is in.
     fn find(&self, object: &Value, word: &str) -> (Location, Option<&str>) {
         let Some(text) = self.text.as_deref() else {
             return (Location::file(Arc::clone(&self.path)), None);
         };
-        let best = likenesses(text, object, word).into_iter().reduce(|best, next| {
+        let found = likenesses(text, object, word);
+        let best = self.at_its_turn(&found).or_else(|| {
             // Of equals the first.
-            if next.0 > best.0 { next } else { best }
+            found.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best })
         });
         let has_word = word.is_empty() || best.as_ref().is_some_and(|(likeness, _)| likeness.word);
         if !has_word {
@@ -127,6 +151,10 @@ struct Likeness {
     is_possible: bool,
     word: bool,
     named: Named,
+    /// Both are hooks, or neither is.
+    same_role: bool,
+    /// How many lines without anything to fill in came out as they are, less those that did not.
+    lines: i64,
 }
 
 /// How much the documents of a text look like an object's, with the line to point at in each.
@@ -136,7 +164,12 @@ fn likenesses(text: &str, object: &Value, word: &str) -> Vec<(Likeness, u32)> {
         kind: Option<u32>,
         names: Option<Named>,
         word: Option<u32>,
+        lines: i64,
+        hook: bool,
     }
+    let rendered = slipway_yaml::to_string(object).unwrap_or_default();
+    let is_hook = object::annotation(object, HOOK).is_some();
+    let rendered: HashSet<String> = rendered.lines().map(plain).collect();
     let (kind, name) = (object::kind(object).unwrap_or_default(), object::name(object).unwrap_or_default());
     let said = |content: &str, key: &str| -> Option<String> {
         content.strip_prefix(key).map(|rest| rest.trim().trim_matches(['"', '\'']).to_owned())
@@ -152,6 +185,11 @@ fn likenesses(text: &str, object: &Value, word: &str) -> Vec<(Likeness, u32)> {
             document.word = Some(number);
         }
         let content = content.trim_start();
+        document.hook |= content.contains(HOOK);
+        let is_literal = !content.contains("{{") && !content.starts_with('#') && content.contains(": ");
+        if is_literal {
+            document.lines += if rendered.contains(&plain(content)) { 1 } else { -1 };
+        }
         if document.kind.is_none() && said(content, "kind:").is_some_and(|said| said == kind) {
             document.kind = Some(number);
         }
@@ -159,12 +197,19 @@ fn likenesses(text: &str, object: &Value, word: &str) -> Vec<(Likeness, u32)> {
             document.names = document.names.max(Some(names(&said, name)));
         }
     }
-    let likeness = |Document { kind, names, word }| {
+    let likeness = |Document { kind, names, word, lines, hook }| {
         let named = names.unwrap_or_default();
-        let is_possible = named > Named::Otherwise;
-        Some((Likeness { kind: kind.is_some(), is_possible, word: word.is_some(), named }, word.or(kind)?))
+        let (is_possible, same_role) = (named > Named::Otherwise, hook == is_hook);
+        let likeness =
+            Likeness { kind: kind.is_some(), is_possible, word: word.is_some(), named, same_role, lines };
+        Some((likeness, word.or(kind)?))
     };
     documents.into_iter().filter_map(likeness).collect()
+}
+
+/// A line without what writers of YAML may choose: where it begins, and quotes.
+fn plain(line: &str) -> String {
+    line.trim().trim_start_matches("- ").replace(['"', '\''], "")
 }
 
 /// Whether what a template says may come out as a name.
@@ -203,6 +248,30 @@ mod tests {
         let origin = Origin::with_text("x.yaml", text);
         let lines = [0, 1, 2].map(|nth| origin.occurrence(&service, nth).to_string());
         assert_eq!(lines, ["x.yaml:1:1", "x.yaml:3:1", "x.yaml:3:1"]);
+    }
+
+    #[test]
+    fn the_second_document_of_a_kind_is_found_by_its_turn_or_its_lines() {
+        let document = |image: &str| {
+            format!(
+                "kind: Deployment\nmetadata:\n  name: {{{{ include \"name\" . }}}}\nspec:\n  image: {image}\n"
+            )
+        };
+        let text = format!("{}---\n{}", document("{{ .a }}"), document("{{ .b }}"));
+        let object = json!({"kind": "Deployment", "metadata": {"name": "x"}, "spec": {"image": "no"}});
+        let with = |text: &str, number, of| Origin {
+            turn: Some(Turn { number, of }),
+            ..Origin::with_text("x.yaml", text)
+        };
+        assert_eq!(with(&text, 0, 2).locate(&object, "image:").to_string(), "x.yaml:5:3");
+        assert_eq!(with(&text, 1, 2).locate(&object, "image:").to_string(), "x.yaml:11:3");
+        // One of them is not there: what it says itself decides.
+        let text = format!("{}---\n{}", document("yes"), document("no"));
+        assert_eq!(with(&text, 0, 1).locate(&object, "image:").to_string(), "x.yaml:11:3");
+        // Hooks are counted apart.
+        let hook = "kind: Deployment\nmetadata:\n  annotations: {helm.sh/hook: test}\n---\n";
+        let text = format!("{}---\n{hook}{}", document("{{ .a }}"), document("{{ .b }}"));
+        assert_eq!(with(&text, 1, 2).locate(&object, "image:").to_string(), "x.yaml:15:3");
     }
 
     #[test]

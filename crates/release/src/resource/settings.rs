@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use slipway_manifest::diff::redact::SensitivePath;
 use slipway_manifest::object::split_api_version;
 use slipway_manifest::{Gvk, ObjectId, object};
 use slipway_problem::{Problem, Problems};
@@ -617,7 +618,18 @@ impl<'a> Reader<'a> {
             }
         }
         self.flag("werf.io/sensitive");
+        self.sensitive_paths();
         tracking
+    }
+
+    /// What is to be hidden is read where it is hidden; here only whether it can be.
+    fn sensitive_paths(&mut self) {
+        const KEY: &str = "werf.io/sensitive-paths";
+        for path in self.list(KEY).unwrap_or_default() {
+            if SensitivePath::parse(&path).is_none() {
+                self.expected(KEY, &path, "a path such as `$.spec.containers[*].env[*].value`");
+            }
+        }
     }
 
     fn selector(

@@ -369,3 +369,77 @@ async fn a_cluster_that_is_not_there_is_told() {
     assert!(failure.to_string().contains("connection refused"), "{failure}");
     assert!(nowhere.seen().is_empty());
 }
+
+/// Of two documents of one kind with names only the template knows, the wrong one is shown.
+#[tokio::test]
+async fn the_wrong_one_of_two_documents_is_shown() {
+    let document = |image: &str, more: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{{{ printf \"%s-%s\" .Release.Name \"{image}\" }}}}\n\
+             spec:\n{more}  selector: {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n\
+             \x20   spec: {{containers: [{{name: c, image: {image}}}]}}\n"
+        )
+    };
+    let world = World::new();
+    // A field the server does not know, a value it refuses, an annotation that means nothing.
+    let odd = "  replicas: {{ -1 }}\n";
+    for (template, expected) in [
+        (format!("{}---\n{}", document("a", ""), document("b", odd)), "demo/templates/all.yaml:16:3"),
+        (format!("{}---\n{}", document("b", odd), document("a", "")), "demo/templates/all.yaml:6:3"),
+        (
+            // The first is left out, so what is written in the second is what counts.
+            format!(
+                "{{{{ if .Values.never }}}}\n{}{{{{ end }}}}\n---\n{}",
+                document("a", "  replicas: 1\n"),
+                document("b", odd)
+            ),
+            "demo/templates/all.yaml:19:3",
+        ),
+    ] {
+        let told = refused(&world, &template).await;
+        assert!(told.contains(expected), "{expected}: {told}\n{template}");
+    }
+}
+
+#[tokio::test]
+async fn paths_that_cannot_be_hidden_are_refused() {
+    let world = World::new();
+    let with = |paths: &str| {
+        let mut object = config_map("a", "1");
+        object["metadata"]["annotations"] = json!({"werf.io/sensitive-paths": paths});
+        object
+    };
+    for paths in ["$.data[", "a b", "$..", "$.", "{.data}", "$.data[?(@.x)]", "$.data[]", "data.key,$.x["] {
+        let failure = world.plan(&[with(paths)]).await.expect_err(paths).to_string();
+        assert!(
+            failure.contains("`werf.io/sensitive-paths`") && failure.contains("is not a path"),
+            "{failure}"
+        );
+    }
+    for paths in ["$.data.key", "data['a.b/c']", "$..password,data.*", "$.spec.containers[*].env[0].value"] {
+        world.plan(&[with(paths)]).await.expect(paths);
+    }
+}
+
+/// What cannot be recorded is found before anything is written.
+#[tokio::test]
+async fn a_record_over_a_mebibyte_is_refused_by_the_plan() {
+    let world = World::new();
+    let mut state = 1_u64;
+    let mut noise = || -> String {
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from_digit((state >> 59) as u32, 36).unwrap_or('x')
+        };
+        (0..700_000).map(|_| next()).collect()
+    };
+    let objects = [config_map("a", &noise()), config_map("b", &noise()), config_map("c", &noise())];
+    let failure = world.plan(&objects).await.expect_err("is too large").to_string();
+    assert!(failure.contains("the release cannot be recorded: the record is too large"), "{failure}");
+    assert!(matches!(world.apply(&objects).await, Err(Failure::Problems(_))));
+    assert!(world.get("Namespace", "t1").await.is_none(), "nothing was written");
+    let mut world = world;
+    world.options.release_labels.insert("owner".into(), "me".into());
+    let failure = world.plan(&[config_map("a", "1")]).await.expect_err("is Helm's label").to_string();
+    assert!(failure.contains("the label `owner` is Helm's own"), "{failure}");
+}

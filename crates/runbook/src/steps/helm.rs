@@ -76,7 +76,8 @@ pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<St
     let timeout = attempt.left().max(Duration::from_millis(1));
     let options = engine::Options {
         timeout: Some(timeout),
-        auto_rollback: helm.atomic,
+        // A first install is undone below, in the words of the step.
+        auto_rollback: helm.atomic && history.releases.iter().any(is_good),
         history_limit: HISTORY,
         create_namespace: helm.create_namespace,
         ..engine::Options::default()

@@ -9,6 +9,7 @@ use super::stage::{Scene, config_map, deployment, job, text, wait};
 
 pub const CASES: &[&Case] = &[
     &Case { number: 14, name: "a hook Job runs anew each time, after its account", play: hook_again },
+    &Case { number: 14, name: "webhook configurations come before hooks that patch them", play: webhooks },
     &Case { number: 15, name: "succeeded hooks go at the end of their stage", play: hook_succeeded },
     &Case { number: 16, name: "a failed hook goes if it asked to", play: hook_failed },
     &Case { number: 17, name: "weights are an order", play: weights },
@@ -44,6 +45,59 @@ fn hook_again(s: &Scene<'_>) -> Result<()> {
     s.one(&with("2"))?;
     s.apply(&[])?.ok()?;
     ensure!(before != s.uid("job/migrate")?, "the hook did not run again");
+    Ok(())
+}
+
+/// As controllers with admission webhooks are packaged: a Job before makes the certificate, a Job after writes
+/// it into the configurations.
+fn webhooks(s: &Scene<'_>) -> Result<()> {
+    let hook = |name: &str, moments: &str| {
+        let notes = format!(
+            "helm.sh/hook: \"{moments}\", helm.sh/hook-delete-policy: \"before-hook-creation,hook-succeeded\""
+        );
+        job(name, &notes, "")
+    };
+    let configuration = |kind: &str| {
+        format!(
+            "---\napiVersion: admissionregistration.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {}}}\nwebhooks:\n\
+             - name: check.example.com\n  admissionReviewVersions: [v1]\n  sideEffects: None\n  failurePolicy: Fail\n\
+             \x20 clientConfig: {{service: {{namespace: {}, name: admission}}}}\n\
+             \x20 rules: [{{apiGroups: [example.invalid], apiVersions: [v1], operations: [CREATE], resources: [nothing]}}]\n",
+            s.namespace, s.namespace
+        )
+    };
+    let with = |image: &str| {
+        configuration("ValidatingWebhookConfiguration")
+            + &configuration("MutatingWebhookConfiguration")
+            + &hook("create", "pre-install,pre-upgrade")
+            + &hook("patch", "post-install,post-upgrade")
+            + &deployment("controller", image, "", "")
+            + "---\napiVersion: v1\nkind: Service\nmetadata: {name: admission}\nspec:\n  selector: {app: controller}\n  ports: [{port: 443}]\n"
+    };
+    let kinds = ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
+    let in_order = |writes: &[String], steps: &[&str]| {
+        let places: Vec<_> =
+            steps.iter().map(|step| writes.iter().position(|write| write.ends_with(step))).collect();
+        ensure!(places.iter().all(Option::is_some) && places.is_sorted(), "{steps:?}: {writes:?}");
+        Ok(())
+    };
+    s.one(&with("nginx:1"))?;
+    let mark = s.mark()?;
+    s.apply(&[])?.ok()?;
+    let writes = s.all_writes(mark)?;
+    for kind in kinds {
+        let own = format!("{kind}/{}", s.namespace);
+        in_order(&writes, &["jobs/create", "deployments/controller", &own, "jobs/patch"])?;
+    }
+    s.one(&with("nginx:2"))?;
+    s.apply(&[])?.ok()?;
+    s.expect_statuses("superseded,deployed")?;
+    let mark = s.mark()?;
+    s.slipway(&["delete", "demo"])?.ok()?;
+    let writes = s.all_writes(mark)?;
+    for kind in kinds {
+        in_order(&writes, &[&format!("delete {kind}/{}", s.namespace), "delete deployments/controller"])?;
+    }
     Ok(())
 }
 

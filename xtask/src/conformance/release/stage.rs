@@ -174,6 +174,19 @@ impl Scene<'_> {
     /// The writes of this namespace since a mark, `verb resource/name`, dry runs left out, records and locks too.
     pub fn writes(&self, since: u64) -> Result<Vec<String>> {
         let audit = self.audit(since)?;
+        Self::write_names(&audit)
+    }
+
+    /// As [`writes`](Self::writes), with those to objects of the whole cluster that are named after the namespace.
+    pub fn all_writes(&self, since: u64) -> Result<Vec<String>> {
+        let audit = self.audit_of(since, |entry| {
+            text(entry, "/objectRef/namespace") == self.namespace
+                || text(entry, "/objectRef/name").starts_with(&self.namespace)
+        })?;
+        Self::write_names(&audit)
+    }
+
+    fn write_names(audit: &[Value]) -> Result<Vec<String>> {
         let own = audit.iter().filter(|entry| {
             let uri = text(entry, "/requestURI");
             !["get", "list", "watch"].contains(&text(entry, "/verb").as_str()) && !uri.contains("dryRun=All")
@@ -204,12 +217,16 @@ impl Scene<'_> {
 
     /// Everything the API server answered about this namespace since a mark.
     pub fn audit(&self, since: u64) -> Result<Vec<Value>> {
+        self.audit_of(since, |entry| text(entry, "/objectRef/namespace") == self.namespace)
+    }
+
+    fn audit_of(&self, since: u64, is_own: impl Fn(&Value) -> bool) -> Result<Vec<Value>> {
         let bytes = fs::read(self.stage.real.audit())?;
         let from = usize::try_from(since)?.min(bytes.len());
         let mut found = Vec::new();
         for line in String::from_utf8_lossy(&bytes[from..]).lines() {
             let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
-            if text(&entry, "/objectRef/namespace") == self.namespace {
+            if is_own(&entry) {
                 found.push(entry);
             }
         }

@@ -70,6 +70,36 @@ async fn s30_auto_rollback() {
     assert_eq!(history.releases[2].manifest, history.releases[0].manifest);
 }
 
+/// There is nothing to go back to after a first install: the release goes, as with Helm.
+#[tokio::test]
+async fn a_failed_first_install_is_deleted_if_it_is_to_be_undone() {
+    let mut world = failing();
+    world.apply.auto_rollback = true;
+    world.notes = "it works".into();
+    let early = annotated(config_map("a", "1"), json!({"werf.io/weight": "-1"}));
+    let failure = world.failed(&[early.clone(), never("b")]).await;
+    let told = "deleted again: there is no revision to roll back to";
+    assert!(failure.to_string().ends_with(told), "{failure}");
+    let report = failure.report().expect("wrote");
+    assert_eq!((report.status.as_str(), report.notes.as_str()), ("failed", told));
+    let undone = report.rollback.as_ref().expect("was undone");
+    assert_eq!(undone.status, "uninstalled");
+    assert!(world.statuses().await.is_empty());
+    assert!(world.get("ConfigMap", "a").await.is_none());
+    // What was kept of a release that was deleted before is kept again.
+    world.deployed(std::slice::from_ref(&early)).await;
+    world.options.keep_history = true;
+    world.delete().await;
+    world.options.keep_history = false;
+    world.failed(&[early, never("b")]).await;
+    assert!(world.get("ConfigMap", "a").await.is_none());
+    assert_eq!(world.statuses().await, [(1, Status::Uninstalled), (2, Status::Uninstalled)]);
+    // Notes of a run that failed do not say that it works.
+    world.apply.auto_rollback = false;
+    let failure = world.failed(&[never("b")]).await;
+    assert_eq!(failure.report().map(|report| report.notes.as_str()), Some(""));
+}
+
 /// Scenario 31: a stopped run leaves a failed revision and a free lock; a killed one is taken over.
 #[tokio::test]
 async fn s31_stopped_and_killed_runs() {

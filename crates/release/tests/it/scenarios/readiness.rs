@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_cluster::helm::Status;
 use slipway_cluster::track::{Context, Readiness, status};
 use slipway_cluster::{Patch, WriteOptions};
 use slipway_event::{Event, ObjectState};
+use slipway_release::Cause;
 use slipway_sandbox::{Sandbox, Speed};
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, fated, job, place};
@@ -48,7 +50,7 @@ fn s46_readiness_formulas() {
         (
             "on delete, nobody deleted",
             set(json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}}), set_state(3, 1, false)),
-            p,
+            r,
         ),
         (
             "on delete, all deleted",
@@ -84,7 +86,7 @@ fn s46_readiness_formulas() {
     ];
     for (what, object, expected) in rows {
         let found = match status(&object, &Context::default()) {
-            Readiness::Ready => r,
+            Readiness::Ready | Readiness::Resting(_) => r,
             Readiness::Progressing(_) => p,
             Readiness::Failed(_) => f,
         };
@@ -315,4 +317,105 @@ async fn progress_is_told() {
         .iter()
         .any(|record| matches!(&record.event, Event::NodeStarted { node: started, .. } if started == node));
     assert!(started);
+}
+
+/// Jobs that are deleted as soon as they are done are waited for all the same.
+#[tokio::test]
+async fn jobs_with_a_life_of_zero_seconds_count() {
+    let brief = |name: &str, fate: Value| {
+        let mut brief = fated(job(name, "busybox"), fate);
+        brief["spec"]["ttlSecondsAfterFinished"] = 0.into();
+        brief["spec"]["backoffLimit"] = 0.into();
+        brief
+    };
+    let world = World::new();
+    let hook = annotated(brief("before", json!({})), json!({"helm.sh/hook": "pre-install"}));
+    world.deployed(&[brief("task", json!({})), hook, config_map("a", "1")]).await;
+    let failure = world.failed(&[brief("bad", json!({"sim/fail": "true"}))]).await.to_string();
+    assert!(failure.contains("Job/bad did not become ready: BackoffLimitExceeded"), "{failure}");
+}
+
+/// What nobody brings further is as ready as it gets, and that is said.
+#[tokio::test]
+async fn what_rests_is_not_waited_for() {
+    let world = World::new();
+    let mut paused = deployment("paused", "nginx");
+    paused["spec"]["paused"] = true.into();
+    let mut suspended = job("suspended", "busybox");
+    suspended["spec"]["suspend"] = true.into();
+    let set = |image: &str| {
+        let mut set = deployment("set", image);
+        set["kind"] = "StatefulSet".into();
+        set["spec"]["serviceName"] = "set".into();
+        set["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+        set
+    };
+    world.deployed(&[paused.clone(), suspended.clone(), set("nginx:1")]).await;
+    let said = world.said();
+    for why in ["is not waited for: paused", "is not waited for: suspended"] {
+        assert!(said.contains(why), "{why}: {said}");
+    }
+    world.deployed(&[paused, suspended, set("nginx:2")]).await;
+    assert!(world.said().contains("0 of 1 pods updated: the others are when somebody deletes them"));
+}
+
+/// Whoever waits for a load balancer that nobody makes is told so.
+#[tokio::test(start_paused = true)]
+async fn a_missing_load_balancer_is_said_after_half_a_minute() {
+    let world = World::bare();
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let started = world.events.clock().now();
+    let failure = world.failed(&[service]).await;
+    assert!(failure.to_string().contains("no address of the load balancer"), "{failure}");
+    let told: Vec<_> = world
+        .heard
+        .drain()
+        .into_iter()
+        .filter(|record| format!("{:?}", record.event).contains("no address of a load balancer for 30 s"))
+        .map(|record| record.time.duration_since(started).as_secs())
+        .collect();
+    assert_eq!(told, [30], "once, and when it is due");
+}
+
+/// Five minutes unless the object, the run or a limit for the whole says otherwise.
+#[tokio::test(start_paused = true)]
+async fn readiness_has_a_limit() {
+    let seconds = Duration::from_secs;
+    let note = |time: &str| json!({"slipway.dev/ready-timeout": time});
+    for (own, of_run, of_all, expected) in [
+        (None, None, None, 300),
+        (Some("20s"), None, None, 20),
+        (Some("20s"), Some(seconds(40)), None, 20),
+        (None, Some(seconds(40)), None, 40),
+        (None, None, Some(seconds(400)), 400),
+        (Some("0s"), Some(seconds(40)), Some(seconds(500)), 500),
+        (None, Some(seconds(0)), Some(seconds(500)), 500),
+    ] {
+        let mut world = World::bare();
+        (world.apply.readiness_timeout, world.apply.timeout) = (of_run, of_all);
+        let object = deployment("web", "nginx");
+        let object = own.map_or(object.clone(), |own| annotated(object, note(own)));
+        let started = tokio::time::Instant::now();
+        let failure = world.failed(&[object]).await;
+        assert_eq!(failure.cause(), Cause::Timeout, "{failure}");
+        let took = started.elapsed().as_secs();
+        assert!((expected..expected + 5).contains(&took), "{own:?} {of_run:?} {of_all:?}: {took}");
+    }
+    let failure = World::bare().failed(&[annotated(deployment("web", "nginx"), note("soon"))]).await;
+    assert!(
+        failure.to_string().contains("`slipway.dev/ready-timeout`: `soon` is not a duration"),
+        "{failure}"
+    );
+}
+
+/// What may fail does not hold the release up.
+#[tokio::test]
+async fn failures_that_are_to_be_ignored_are() {
+    let world = World::new();
+    let note = json!({"werf.io/fail-mode": "IgnoreAndContinueDeployProcess"});
+    let bad = annotated(fated(deployment("bad", "nginx"), json!({"sim/fail": "imagepull"})), note);
+    world.deployed(&[bad, config_map("a", "1")]).await;
+    assert!(world.said().contains("is not ready, and that is to be ignored"));
+    assert_eq!(world.statuses().await, [(1, Status::Deployed)]);
 }

@@ -211,7 +211,8 @@ async fn s56_two_namespaces() {
 async fn a_release_always_has_a_deployed_revision() {
     let mut world = World::new();
     world.deployed(&[config_map("a", "1")]).await;
-    let states: Arc<Mutex<Vec<Vec<(u32, Status)>>>> = Arc::default();
+    type States = Vec<Vec<(u32, Status)>>;
+    let states: Arc<Mutex<States>> = Arc::default();
     let (storage, kept) = (world.storage(), Arc::clone(&states));
     let tap = Tap::on(world.sandbox.service()).witness(move |_| {
         let (storage, kept) = (storage.clone(), Arc::clone(&kept));

@@ -120,7 +120,11 @@ impl Kubelet {
             Some("ImagePullBackOff") => {
                 let passed = self.time_in(pod, Stage::BackOff, cluster);
                 if passed < PULL_BACK_OFF {
-                    return Ok(Next::Later(PULL_BACK_OFF - passed));
+                    let (left, age) =
+                        (PULL_BACK_OFF - passed, cluster.since(&pod["metadata"]["creationTimestamp"]));
+                    // The first attempts are what everybody waits for.
+                    let is_new = age < 2 * PULL_BACK_OFF;
+                    return Ok(if is_new { Next::After(left) } else { Next::Later(left) });
                 }
                 self.enter(pod, Stage::Creating, cluster);
                 image_pull(pod, "ErrImagePull", cluster)

@@ -38,7 +38,7 @@ pub struct ApplyArgs {
     #[command(flatten)]
     run: RunFlags,
 
-    /// Roll back to the last good revision when it fails
+    /// Roll back to the last good revision when it fails; delete a first install again
     #[arg(long, alias = "atomic", alias = "rollback-on-failure")]
     auto_rollback: bool,
 

@@ -266,7 +266,8 @@ pub struct RunFlags {
     #[arg(long, value_name = "N", default_value_t = 10, alias = "history-max")]
     release_history_limit: u32,
 
-    /// How long one object may take to become ready
+    /// How long one object may take to become ready, unless its annotation `slipway.dev/ready-timeout` says; 0 for
+    /// as long as it takes [default: 5m, or --timeout]
     #[arg(long, value_name = "TIME", value_parser = time)]
     resource_readiness_timeout: Option<Duration>,
 
@@ -308,7 +309,7 @@ impl RunFlags {
             parallelism: self.network_parallelism.get(),
             timeout: self.timeout.filter(|time| !time.is_zero()),
             history_limit: self.release_history_limit,
-            readiness_timeout: self.resource_readiness_timeout.filter(|time| !time.is_zero()),
+            readiness_timeout: self.resource_readiness_timeout,
             presence_timeout: self.resource_creation_timeout.filter(|time| !time.is_zero()),
             deletion_timeout: self.resource_deletion_timeout.filter(|time| !time.is_zero()),
             logs: !self.no_pod_logs,

@@ -33,7 +33,15 @@ pub fn view_text(view: &View) -> String {
     if view.empty {
         return format!("release {} in {}: nothing to do\n", view.release, view.namespace);
     }
-    for change in &view.changes {
+    let mut changes: Vec<&Change> = view.changes.iter().collect();
+    changes.sort_by_key(|change| change.stage);
+    let has_stages = changes.windows(2).any(|pair| pair[0].stage != pair[1].stage);
+    let mut stage = None;
+    for change in changes {
+        if has_stages && stage != Some(change.stage) {
+            stage = Some(change.stage);
+            let _ = writeln!(text, "{}\n", paint(DIM, format!("stage {}:", change.stage)));
+        }
         change_text(&mut text, change);
     }
     for kept in &view.kept {
@@ -72,7 +80,16 @@ pub fn change_text(text: &mut String, change: &Change) {
         _ => WARNING,
     };
     let then: String = change.then.iter().map(|word| format!(", then {word}")).collect();
-    let _ = writeln!(text, "{} {}{then}", paint(style, &change.action), paint(BOLD, &change.object));
+    let mut about = Vec::new();
+    if change.hook {
+        about.push(format!("{} hook", change.stage));
+    }
+    about.extend(change.weight.filter(|weight| *weight != 0).map(|weight| format!("weight {weight}")));
+    let about = match about.as_slice() {
+        [] => String::new(),
+        about => format!(" {}", paint(DIM, format!("({})", about.join(", ")))),
+    };
+    let _ = writeln!(text, "{} {}{then}{about}", paint(style, &change.action), paint(BOLD, &change.object));
     if let Some(reason) = &change.reason {
         let _ = writeln!(text, "  {}", paint(DIM, reason));
     }
@@ -114,4 +131,66 @@ pub fn rows_text(rows: &[Row], with_place: bool) -> String {
         table.row(cells);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use slipway_release::resource::Moment;
+    use slipway_release::stage::Stage;
+
+    use super::*;
+
+    #[test]
+    fn plans_show_stages_and_hooks() {
+        let change = |action: &str, object: &str, stage, weight, hook| Change {
+            action: action.into(),
+            object: object.into(),
+            api_version: String::new(),
+            kind: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+            stage,
+            weight,
+            hook,
+            then: Vec::new(),
+            reason: None,
+            insignificant: false,
+            fields: Vec::new(),
+            lines: Vec::new(),
+        };
+        let view = View {
+            release: "web".into(),
+            namespace: "shop".into(),
+            moment: Moment::Upgrade,
+            revision: 2,
+            empty: false,
+            reason: None,
+            changes: vec![
+                change("create", "Job/migrate", Stage::PreInstall, Some(-5), true),
+                change("create", "ConfigMap/a", Stage::Install, Some(0), false),
+                change("create", "ConfigMap/b", Stage::Install, Some(3), false),
+                change("recreate", "Job/certs", Stage::PreInstall, Some(0), true),
+                change("delete", "ConfigMap/c", Stage::Uninstall, None, false),
+            ],
+            kept: Vec::new(),
+            warnings: Vec::new(),
+            summary: vec![("create".into(), 3)],
+        };
+        let text = anstream::adapter::strip_str(&view_text(&view)).to_string();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!(
+            lines,
+            [
+                "stage pre-install:",
+                "create Job/migrate (pre-install hook, weight -5)",
+                "recreate Job/certs (pre-install hook)",
+                "stage install:",
+                "create ConfigMap/a",
+                "create ConfigMap/b (weight 3)",
+                "stage uninstall:",
+                "delete ConfigMap/c",
+                "3 to create",
+            ]
+        );
+    }
 }
