@@ -11,6 +11,7 @@ mod faults;
 mod hostile;
 mod kinds;
 mod lists;
+mod pod_security;
 mod pods;
 mod policies;
 mod protocol;
