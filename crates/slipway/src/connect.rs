@@ -120,7 +120,9 @@ pub async fn to_sandbox(place: &Place) -> anyhow::Result<Client> {
     Ok(open(config.map_err(|error| unreadable(&path, &error))?)?.client)
 }
 
-fn open(config: Config) -> anyhow::Result<Connection> {
+fn open(mut config: Config) -> anyhow::Result<Connection> {
+    // Requests are repeated by `slipway_cluster`, which keeps time limits and tells what the server answered.
+    config.default_retry = false;
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let namespace = config.default_namespace.clone();
     let client = Client::try_from(config)

@@ -3,18 +3,18 @@
 mod crew;
 mod rights;
 mod run;
+mod timeout;
 
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
 use slipway_cluster::helm::{Release, Status, Storage, Stored};
-use slipway_cluster::lock::{Held, Lock, LockOptions};
-use slipway_cluster::{Apply, At, Calls, Cluster, Delete, ErrorClass};
+use slipway_cluster::lock::{Held, Lock, LockError, LockOptions};
+use slipway_cluster::{Apply, At, Calls, Cluster, Deadline, Delete, ErrorClass};
 use slipway_event::Events;
 use slipway_manifest::Gvk;
 use slipway_problem::{Problem, Problems};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Cause, Failure};
@@ -24,13 +24,21 @@ use crate::resource::Moment;
 use crate::wait::Waiter;
 use run::{End, execute};
 
+pub use timeout::Timeout;
+
+/// How long giving the lock back may take; a lease nobody renews ends by itself.
+const RELEASE: Duration = Duration::from_secs(5);
+/// How long a run that a troubled cluster ended goes on to record that, and then to give the lock back.
+const CLOSING: Duration = Duration::from_millis(750);
+const HASTY_RELEASE: Duration = Duration::from_millis(250);
+
 /// How to carry a plan out.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How many changes are under way at once; waiting does not count.
     pub parallelism: usize,
-    /// How long the whole may take.
-    pub timeout: Option<Duration>,
+    /// Time limit for the whole run, from its first request on. Recording a failure comes after it.
+    pub timeout: Option<Timeout>,
     pub auto_rollback: bool,
     /// How many revisions are kept; 0 is all.
     pub history_limit: u32,
@@ -113,53 +121,47 @@ pub async fn apply_checked(
     cancel: CancellationToken,
     check: impl FnOnce(&Plan) -> Result<(), Failure>,
 ) -> Result<Report, Failure> {
-    let started = Instant::now();
+    let cluster = &match &options.timeout {
+        Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
+        None => cluster.clone(),
+    };
+    let late = |doing: &'static str| move |failure: Failure| failure.within(options.timeout.as_ref(), doing);
     let deploys = !matches!(request.content, Content::Nothing | Content::Tests);
     let mut early = Early { plan: None, before: cluster.calls() };
     // Everything that is wrong with the request itself is told before a namespace is made for it.
-    if deploys && !namespace_exists(cluster, &request.namespace).await? {
+    let has_namespace = !deploys
+        || namespace_exists(cluster, &request.namespace)
+            .await
+            .map_err(late("its namespace was looked at"))?;
+    if !has_namespace {
         if !options.create_namespace {
             let problem = Problem::error(format!("namespace `{}` does not exist", request.namespace));
             return Err(problem.hint("create it, or leave out --no-create-namespace").into());
         }
-        let plan = look(cluster, request, events).await?;
-        create_namespace(cluster, &request.namespace).await?;
+        let plan = look(cluster, request, events).await.map_err(late("it was planned"))?;
+        create_namespace(cluster, &request.namespace).await.map_err(late("its namespace was created"))?;
         // What was found out about a namespace with nothing in it holds for the new one.
         early.plan = Some(plan);
     } else if deploys {
         // Looking needs no lock, and where there is nothing to do nothing is written, not even a lock.
-        let plan = look(cluster, request, events).await?;
+        let plan = look(cluster, request, events).await.map_err(late("it was planned"))?;
         if is_idle(&plan) {
             check(&plan)?;
             return Ok(skipped(&plan, cluster.calls().since(&early.before).to_string()));
         }
         early.plan = Some(plan);
     } else if matches!(request.content, Content::Nothing) {
-        early.plan = Some(look(cluster, request, events).await?);
+        early.plan = Some(look(cluster, request, events).await.map_err(late("it was planned"))?);
     }
-    let held = {
-        let lock = format!("release/{}", request.name);
-        let patience = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-        let waiting = LockOptions { patience, ..LockOptions::default() };
-        tokio::select! {
-            held = Lock::acquire(cluster, &request.namespace, &lock, &waiting, events) => match held {
-                Err(error) if error.class == ErrorClass::Timeout && patience.is_some() => {
-                    return Err(Failure::Locked(error.to_string()));
-                }
-                held => held?,
-            },
-            () = cancel.cancelled() => {
-                let message = format!("stopped while waiting for the lock of release {}", request.name);
-                return Err(Failure::Cancelled { message, report: None });
-            }
-        }
-    };
-    // What was waited for the lock is gone from the time there is.
-    let left = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-    let options = &Options { timeout: left, ..options.clone() };
+    let held = take_lock(cluster, request, options, events, &cancel).await?;
     let result = Box::pin(locked(cluster, request, early, options, events, &cancel, &held, check)).await;
+    let result = result.map_err(late("it was carried out"));
     // A lease nobody renews ends by itself.
-    let _ = held.release().await;
+    let patience = match &result {
+        Err(failure) if is_troubled(failure.cause()) => HASTY_RELEASE,
+        _ => RELEASE,
+    };
+    let _ = tokio::time::timeout(patience, held.release()).await;
     if let (Ok(_), true) = (&result, options.delete_namespace && matches!(request.content, Content::Nothing))
     {
         let at = At::new(Gvk::new("", "v1", "Namespace"), None, request.namespace.as_str());
@@ -170,6 +172,42 @@ pub async fn apply_checked(
         gone.map_err(|error| Problem::error(error.message))?;
     }
     result
+}
+
+/// Waits for the lock of the release.
+async fn take_lock(
+    cluster: &Cluster,
+    request: &Request,
+    options: &Options,
+    events: &Events,
+    cancel: &CancellationToken,
+) -> Result<Held, Failure> {
+    let name = format!("release/{}", request.name);
+    let lock = LockOptions::default();
+    tokio::select! {
+        // Who runs out of time and is stopped at once says what took the time.
+        biased;
+        held = Lock::acquire(cluster, &request.namespace, &name, &lock, events) => {
+            held.map_err(|error| match (error, &options.timeout) {
+                (error @ LockError::Held { .. }, Some(timeout)) => {
+                    Failure::Locked(format!("{error}; the timeout of {timeout} passed"))
+                }
+                (error @ LockError::Held { .. }, None) => Failure::Locked(error.to_string()),
+                (LockError::Cluster(error), timeout) => {
+                    Failure::from(error).within(timeout.as_ref(), "the lock of the release was taken")
+                }
+            })
+        }
+        () = cancel.cancelled() => {
+            let message = format!("stopped while waiting for the lock of release {}", request.name);
+            Err(Failure::Cancelled { message, report: None })
+        }
+    }
+}
+
+/// Whether a run ended because the cluster does not answer as it should.
+fn is_troubled(cause: Cause) -> bool {
+    matches!(cause, Cause::Cluster(class) if class.is_transient())
 }
 
 /// Plans, and asks whether the run may be recorded if there is anything to do; everything is told at once.
@@ -291,6 +329,10 @@ async fn locked(
             if let (true, true, false, Some(target)) =
                 (options.auto_rollback, deploys, held.lost().is_cancelled(), target)
             {
+                if is_troubled(cause) && !answers(cluster).await {
+                    message.push_str("\nnot rolled back: the cluster does not answer");
+                    return Err(Failure::Run { cause, message, report: Box::new(report) });
+                }
                 let back = Request { content: Content::Revision(Some(target)), ..request.clone() };
                 let rolled = rollback_after(cluster, &back, options, events, held).await;
                 match rolled {
@@ -319,6 +361,11 @@ async fn locked(
     }
 }
 
+/// Whether a cluster that made a run fail answers again.
+async fn answers(cluster: &Cluster) -> bool {
+    cluster.without_deadline().with_deadline(Deadline::after(CLOSING)).version().await.is_ok()
+}
+
 /// A rollback after a failure, with time of its own: what cancelled the run must not stop the repair.
 async fn rollback_after(
     cluster: &Cluster,
@@ -328,6 +375,11 @@ async fn rollback_after(
     held: &Held,
 ) -> Result<Report, Failure> {
     let options = Options { auto_rollback: false, ..options.clone() };
+    let cluster = cluster.without_deadline();
+    let cluster = &match &options.timeout {
+        Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
+        None => cluster,
+    };
     let (cancel, early) = (CancellationToken::new(), Early { plan: None, before: cluster.calls() });
     Box::pin(locked(cluster, request, early, &options, events, &cancel, held, |_| Ok(()))).await
 }

@@ -72,7 +72,7 @@ pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, S
     let request = request(helm, content, &history);
     let timeout = attempt.left().max(Duration::from_millis(1));
     let options = engine::Options {
-        timeout: Some(timeout),
+        timeout: Some(given(attempt, timeout)),
         auto_rollback: helm.atomic,
         history_limit: HISTORY,
         create_namespace: helm.create_namespace,
@@ -111,6 +111,11 @@ pub(super) async fn install(attempt: &Attempt<'_>, helm: &Helm) -> Result<Did, S
         Err(why) => format!("\nuninstalling what was left failed too: {why}"),
     });
     Err(error)
+}
+
+/// What is left of a step's time; prints as the step's own timeout.
+pub(super) fn given(attempt: &Attempt<'_>, left: Duration) -> engine::Timeout {
+    engine::Timeout::new(left, engine::Timeout::from(attempt.step.timeout).to_string())
 }
 
 /// Whether a release left pending may be taken over: if it was left by this runbook, or long ago.

@@ -5,6 +5,7 @@ mod compiling;
 mod engine;
 mod killing;
 mod launching;
+mod limits;
 mod records;
 mod running;
 mod selecting;

@@ -222,11 +222,13 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         if args.rehearse {
             match rehearse::rehearse(&wanted, &engine, &root, token.clone()).await {
                 Ok(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
-                Ok(done) => anstream::eprintln!(
-                    "rehearsed {} releases on a copy of {} objects",
-                    done.releases,
-                    done.copied
-                ),
+                Ok(done) => {
+                    let (releases, copied) = (done.releases, done.copied);
+                    anstream::eprintln!("rehearsed {releases} releases on a copy of {copied} objects");
+                    if !session.is_quiet() {
+                        crate::commands::release::show_questions(&done.questions);
+                    }
+                }
                 Err(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
                 Err(error) => {
                     anstream::eprintln!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));
