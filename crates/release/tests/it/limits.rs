@@ -165,7 +165,10 @@ async fn passing_trouble_is_survived_or_named() {
             let objects: Vec<_> = (0..8).map(|n| config_map(&format!("c{n}"), "1")).collect();
             let ended = world.apply(&objects).await;
             let elapsed = started.elapsed();
-            assert!(elapsed <= LIMIT + SLACK, "{probability} {seed}: {elapsed:?}");
+            // A cluster that answers, if slowly, is given the grace to record a failure in.
+            let is_late = matches!(&ended, Err(failure) if failure.cause() == Cause::Timeout);
+            let most = if is_late { LIMIT + world.apply.grace } else { LIMIT + SLACK };
+            assert!(elapsed <= most + SLACK, "{probability} {seed}: {elapsed:?}");
             match ended {
                 Ok(report) => assert_eq!(report.status, "deployed"),
                 Err(failure) => {
