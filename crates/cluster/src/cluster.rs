@@ -13,6 +13,7 @@ use slipway_manifest::Gvk;
 use tokio::sync::Semaphore;
 
 use crate::calls::{Calls, Counters, Verb};
+use crate::deadline::Deadline;
 use crate::error::{Error, ErrorClass};
 use crate::gate::Gate;
 use crate::kinds::{self, Kind, Kinds};
@@ -57,7 +58,18 @@ pub(crate) type Reconnect =
 
 /// A Kubernetes cluster; cheap to clone.
 #[derive(Clone)]
-pub struct Cluster(pub(crate) Arc<Inner>, pub(crate) Option<Gate>);
+pub struct Cluster(pub(crate) Arc<Inner>, pub(crate) Bounds);
+
+/// What the requests of one handle are bound by.
+#[derive(Clone, Default)]
+pub(crate) struct Bounds {
+    /// Writes pass through it.
+    pub(crate) gate: Option<Gate>,
+    /// Every request gives up after it.
+    pub(crate) deadline: Option<Deadline>,
+    /// How long locks last without renewal, if not as long as usual.
+    pub(crate) lease: Option<Duration>,
+}
 
 pub(crate) struct Inner {
     /// The client and how often it was made.
@@ -107,7 +119,7 @@ impl Cluster {
             warnings: Mutex::default(),
             watches: Watches::default(),
         };
-        Cluster(Arc::new(inner), None)
+        Cluster(Arc::new(inner), Bounds::default())
     }
 
     fn rebuild(&self, limits: Limits, retry: Retry, reconnect: Option<Reconnect>) -> Cluster {
@@ -125,19 +137,42 @@ impl Cluster {
         self.rebuild(self.0.limits, retry, self.0.reconnect.clone())
     }
 
-    /// The same cluster with a queue of its own: its requests never wait behind those of other handles.
+    /// The same cluster with a queue of its own, without bounds: its requests never wait behind those of other
+    /// handles.
     pub(crate) fn apart(&self) -> Cluster {
-        self.unguarded().rebuild(self.0.limits, self.0.retry, self.0.reconnect.clone())
+        self.unguarded().without_deadline().rebuild(self.0.limits, self.0.retry, self.0.reconnect.clone())
     }
 
     /// The same cluster whose writes are sent only while a lock is surely held.
     pub fn guarded(&self, gate: Gate) -> Cluster {
-        Cluster(self.0.clone(), Some(gate))
+        Cluster(self.0.clone(), Bounds { gate: Some(gate), ..self.1.clone() })
     }
 
     /// The same cluster whose writes depend on no lock.
     pub fn unguarded(&self) -> Cluster {
-        Cluster(self.0.clone(), None)
+        Cluster(self.0.clone(), Bounds { gate: None, ..self.1.clone() })
+    }
+
+    /// The same cluster whose requests give up at a deadline, or at the one it has if that is sooner.
+    pub fn with_deadline(&self, deadline: Deadline) -> Cluster {
+        let sooner = self.1.deadline.clone().filter(|own| own.instant() <= deadline.instant());
+        Cluster(self.0.clone(), Bounds { deadline: Some(sooner.unwrap_or(deadline)), ..self.1.clone() })
+    }
+
+    /// The same cluster whose requests have the time that retries have.
+    pub fn without_deadline(&self) -> Cluster {
+        Cluster(self.0.clone(), Bounds { deadline: None, ..self.1.clone() })
+    }
+
+    /// The same cluster whose locks last only so long without renewal. Every run that shares a lock has to agree
+    /// on it, so all but tests leave it as it is.
+    pub fn with_lease(&self, lease: Duration) -> Cluster {
+        Cluster(self.0.clone(), Bounds { lease: Some(lease), ..self.1.clone() })
+    }
+
+    /// When requests of this handle give up.
+    pub fn deadline(&self) -> Option<&Deadline> {
+        self.1.deadline.as_ref()
     }
 
     pub(crate) fn with_reconnect(self, reconnect: Reconnect) -> Cluster {

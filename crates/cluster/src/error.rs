@@ -37,6 +37,16 @@ pub enum ErrorClass {
     Other,
 }
 
+impl ErrorClass {
+    /// Whether the same request may well work a little later.
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Self::Throttled | Self::Transport | Self::Server | Self::Timeout | Self::WebhookUnavailable
+        )
+    }
+}
+
 /// The `Status` a server answered with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
@@ -140,12 +150,14 @@ pub struct Error {
     pub status: Option<Box<Status>>,
     /// How long the server asked to be left alone.
     pub retry_after: Option<Duration>,
+    /// Whether the deadline of the handle kept it from being sent again.
+    pub is_late: bool,
 }
 
 impl Error {
     pub fn new(class: ErrorClass, action: impl Into<String>, message: impl Into<String>) -> Error {
         let (action, message) = (action.into(), message.into());
-        Error { class, action, at: None, message, status: None, retry_after: None }
+        Error { class, action, at: None, message, status: None, retry_after: None, is_late: false }
     }
 
     pub(crate) fn at(mut self, at: &At) -> Error {
@@ -166,6 +178,7 @@ impl Error {
             message,
             retry_after: seconds.map(Duration::from_secs),
             status: Some(Box::new(status)),
+            is_late: false,
         }
     }
 
@@ -176,14 +189,7 @@ impl Error {
 
     /// Whether the same request may well work a little later.
     pub fn is_transient(&self) -> bool {
-        matches!(
-            self.class,
-            ErrorClass::Throttled
-                | ErrorClass::Transport
-                | ErrorClass::Server
-                | ErrorClass::Timeout
-                | ErrorClass::WebhookUnavailable
-        )
+        self.class.is_transient()
     }
 
     /// Whether there is nothing there: neither such an object nor such a kind.

@@ -12,6 +12,7 @@ mod calls;
 mod cluster;
 pub mod connect;
 pub mod crd;
+mod deadline;
 mod error;
 mod gate;
 pub mod helm;
@@ -31,6 +32,7 @@ mod watch;
 
 pub use calls::{Calls, Verb};
 pub use cluster::{Cluster, Limits, ServerVersion};
+pub use deadline::Deadline;
 pub use error::{Error, ErrorClass, Status};
 pub use gate::Gate;
 pub use kinds::{At, Kind, Kinds};

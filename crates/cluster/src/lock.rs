@@ -1,7 +1,10 @@
 //! The lock that keeps two runs off one release, shared with Nelm and werf.
 //!
 //! A lease in an annotation of a ConfigMap of the release's namespace: ten seconds long, renewed every
-//! three, taken over when it expired. Every write carries the `resourceVersion` it was read with.
+//! three, taken over when it was not renewed for its length. Every write carries the `resourceVersion` it was
+//! read with. The time of its end is written for Nelm and werf; we do not read it, because it is of another
+//! machine's clock. As in client-go's leader election, a lease is stale when our own monotonic clock has seen
+//! no change of it for as long as a lease lasts.
 //! Unlike its models a lost lease is not merely logged: [`Held::lost`] fires and the run must stop,
 //! and [`Held::check_fence`] tells before a last word is written whether it still counts.
 //!
@@ -24,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorClass};
 use crate::gate::{Gate, Until};
-use crate::{Apply, At, Cluster, WriteOptions};
+use crate::request::seconds;
+use crate::{Apply, At, Cluster, Deadline, WriteOptions};
 
 /// The ConfigMap every lock of a namespace lives in.
 pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
@@ -39,7 +43,7 @@ const DOUBT: Duration = Duration::from_secs(120);
 pub struct LockOptions {
     /// The field manager that creates the ConfigMap.
     pub manager: String,
-    /// How long to wait for somebody else's lock; for ever when absent.
+    /// How long to wait for somebody else's lock; as long as the cluster handle's deadline when absent.
     pub patience: Option<Duration>,
     pub lease: Duration,
     pub renew: Duration,
@@ -95,7 +99,34 @@ impl Lease {
     }
 }
 
+/// Why a lock was not taken.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another run has it for longer than there is time.
+    #[error("take the lock {name}: another run still holds it after {}", seconds(*after))]
+    Held { name: String, after: Duration },
+    #[error(transparent)]
+    Cluster(#[from] Error),
+}
+
+/// Another holder's lease, and when it was first seen in this state.
+struct Sighting {
+    lease: Lease,
+    since: Instant,
+}
+
+impl Sighting {
+    /// Takes note of a lease; any change of it is a sign of life.
+    fn update(seen: Option<Sighting>, lease: Lease) -> Sighting {
+        match seen {
+            Some(seen) if seen.lease == lease => seen,
+            _ => Sighting { lease, since: Instant::now() },
+        }
+    }
+}
+
 /// Takes locks.
+#[derive(Clone)]
 pub struct Lock {
     cluster: Cluster,
     at: At,
@@ -113,42 +144,56 @@ impl Lock {
         name: &str,
         options: &LockOptions,
         events: &Events,
-    ) -> Result<Held, Error> {
+    ) -> Result<Held, LockError> {
         let lock = Arc::new(Lock {
             // Thousands of requests of the run may be queued; a renewal behind them would come too late.
             cluster: cluster.apart(),
             at: At::core("ConfigMap", Some(namespace), CONFIG_MAP),
             name: name.to_owned(),
             key: annotation(name),
-            options: options.clone(),
+            options: match cluster.1.lease {
+                Some(lease) => LockOptions { lease, renew: lease / 3, poll: lease / 5, ..options.clone() },
+                None => options.clone(),
+            },
             events: events.clone(),
         });
         let started = Instant::now();
+        let ends = [
+            options.patience.and_then(|patience| started.checked_add(patience)),
+            cluster.deadline().map(Deadline::instant),
+        ];
+        let end = ends.into_iter().flatten().min();
+        // Renewal goes on after the deadline of the run: it has a failure to record.
+        let asking = match cluster.deadline() {
+            Some(deadline) => {
+                Lock { cluster: lock.cluster.with_deadline(deadline.clone()), ..(*lock).clone() }
+            }
+            None => (*lock).clone(),
+        };
+        let mut seen: Option<Sighting> = None;
         let mut is_told = false;
         loop {
-            let pause = match lock.try_take().await {
-                Ok(Ok((uuid, until))) => return Ok(Held::start(lock, uuid, until)),
-                Ok(Err(lease)) => {
+            let pause = match asking.try_take(&mut seen).await {
+                Ok(Taken::Ours { uuid, until }) => return Ok(Held::start(lock, uuid, until)),
+                Ok(Taken::Theirs { stale_at }) => {
                     if !is_told {
                         let message = format!("waiting for {name}: another run holds it");
                         events.send(Event::Progress { node: None, message, done: None, total: None });
                         is_told = true;
                     }
-                    // Rather a moment after it expires than at the next turn.
-                    let left = lease.expires + 1 - events.clock().now().as_second();
-                    lock.options.poll.min(Duration::from_secs(u64::try_from(left).unwrap_or(0).max(1)))
+                    lock.options.poll.min(stale_at.saturating_duration_since(Instant::now()))
                 }
                 // Another lock of the namespace was written meanwhile: soon again, and not all in step.
                 Err(e) if e.class == ErrorClass::Conflict => {
                     Duration::from_millis(rand::rng().random_range(2..40))
                 }
-                Err(e) => return Err(e),
+                Err(e) => return Err(e.into()),
             };
-            if options.patience.is_some_and(|patience| started.elapsed() + pause > patience) {
-                let message = format!("another run still holds it after {} s", started.elapsed().as_secs());
-                return Err(Error::new(ErrorClass::Timeout, format!("take the lock {name}"), message));
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            tokio::time::sleep(left.map_or(pause, |left| left.min(pause))).await;
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Err(LockError::Held { name: name.to_owned(), after: started.elapsed() });
             }
-            tokio::time::sleep(pause).await;
         }
     }
 
@@ -157,7 +202,8 @@ impl Lock {
     }
 
     fn fresh_lease(&self, uuid: String) -> Lease {
-        let expires = self.now() + i64::try_from(self.options.lease.as_secs()).unwrap_or(10);
+        let seconds = self.options.lease.as_millis().div_ceil(1000);
+        let expires = self.now() + i64::try_from(seconds).unwrap_or(10);
         Lease { uuid, expires, holders: 1, is_shared: false }
     }
 
@@ -201,17 +247,20 @@ impl Lock {
         self.cluster.replace(&self.at, &live, &options).await.map(|_| ())
     }
 
-    /// Takes the lock, or says who holds it.
-    async fn try_take(&self) -> Result<Result<(String, Until), Lease>, Error> {
+    /// Takes the lock, unless somebody else was seen to renew it within the length of a lease.
+    async fn try_take(&self, seen: &mut Option<Sighting>) -> Result<Taken, Error> {
         let (live, lease) = self.read().await?;
-        if let Some(lease) = lease
-            && lease.expires >= self.now()
-        {
-            return Ok(Err(lease));
+        if let Some(lease) = lease {
+            let sighting = Sighting::update(seen.take(), lease);
+            let stale_at = sighting.since + self.options.lease;
+            *seen = Some(sighting);
+            if Instant::now() < stale_at {
+                return Ok(Taken::Theirs { stale_at });
+            }
         }
         let uuid = uuid::Uuid::new_v4().to_string();
         let until = self.extend(live, &uuid).await?;
-        Ok(Ok((uuid, until)))
+        Ok(Taken::Ours { uuid, until })
     }
 
     /// Writes a fresh lease of ours and says how long it holds, counted from before it was sent.
@@ -238,6 +287,18 @@ impl Lock {
             }
         }
     }
+}
+
+/// The outcome of one try to take a lock.
+enum Taken {
+    Ours {
+        uuid: String,
+        until: Until,
+    },
+    /// Somebody else's until then, unless it is renewed.
+    Theirs {
+        stale_at: Instant,
+    },
 }
 
 /// A lock that is held and kept.

@@ -106,6 +106,11 @@ impl Observer {
         self.watched.as_ref().and_then(Watched::denied)
     }
 
+    /// The error that the watch is up against, if any.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.watched.as_ref().and_then(Watched::trouble)
+    }
+
     fn is_usable(&self) -> bool {
         self.watched.as_ref().is_some_and(|watched| watched.is_synced() && watched.denied().is_none())
     }

@@ -149,6 +149,75 @@ pub(crate) struct Sent {
     pub(crate) was_ambiguous: bool,
 }
 
+/// How far an attempt to send a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Queued,
+    /// Waits until it is known whose the lock is.
+    Guarded,
+    Sent,
+    Answered,
+}
+
+/// The attempts at one call.
+struct Tries {
+    started: Instant,
+    count: u32,
+    stage: Stage,
+    /// Why the call was sent again.
+    last: Option<Error>,
+    was_ambiguous: bool,
+}
+
+impl Tries {
+    fn new() -> Tries {
+        let started = Instant::now();
+        Tries { started, count: 0, stage: Stage::Queued, last: None, was_ambiguous: false }
+    }
+
+    /// An error that is not repeated any more, with the status of the answer and how often it was asked for.
+    fn given_up(&self, mut error: Error) -> Error {
+        let mut notes = Vec::new();
+        if let Some(code) =
+            error.code().filter(|code| error.is_transient() && !error.message.contains(&code.to_string()))
+        {
+            notes.push(format!("status {code}"));
+        }
+        if self.count > 1 {
+            notes.push(format!("tried {} times in {}", self.count, seconds(self.started.elapsed())));
+        }
+        if !notes.is_empty() {
+            error.message.push_str(&format!(" ({})", notes.join("; ")));
+        }
+        error
+    }
+
+    /// What to tell when the deadline passed: what the server last answered, or what was waited for.
+    fn out_of_time(&mut self, call: &Call) -> Error {
+        if let Some(last) = self.last.take() {
+            return self.given_up(last);
+        }
+        let elapsed = seconds(self.started.elapsed());
+        call.error(
+            ErrorClass::Timeout,
+            match self.stage {
+                Stage::Queued => format!("waited {elapsed} for its turn"),
+                Stage::Guarded => format!("waited {elapsed} to learn whether the lock is still ours"),
+                Stage::Sent | Stage::Answered => format!("no answer within {elapsed}"),
+            },
+        )
+    }
+}
+
+/// A duration in seconds, with a digit after the point where it matters.
+pub(crate) fn seconds(duration: Duration) -> String {
+    let tenths = duration.as_millis().div_ceil(100);
+    match tenths % 10 {
+        0 => format!("{} s", tenths / 10),
+        digit => format!("{}.{digit} s", tenths / 10),
+    }
+}
+
 impl Cluster {
     /// Sends a call and reads its JSON answer.
     pub(crate) async fn json(&self, call: Call) -> Result<Value, Error> {
@@ -180,26 +249,51 @@ impl Cluster {
         }
     }
 
+    /// Sends a call until it is answered, has been tried often enough, or the deadline of the handle passes.
     pub(crate) async fn json_sent(&self, call: &Call) -> Sent {
+        let mut tries = Tries::new();
+        let Some(deadline) = &self.1.deadline else { return self.send_repeatedly(call, &mut tries).await };
+        if deadline.has_passed() {
+            let error = match deadline.trouble() {
+                Some(last) => {
+                    call.error(last.class, format!("no time is left to send it; the last error: {last}"))
+                }
+                None => call.error(ErrorClass::Timeout, "no time is left to send it"),
+            };
+            let error = Error { is_late: true, ..error };
+            return Sent { answer: Err(error), was_ambiguous: false };
+        }
+        let sent = tokio::time::timeout_at(deadline.instant(), self.send_repeatedly(call, &mut tries)).await;
+        sent.unwrap_or_else(|_| {
+            let was_ambiguous = tries.was_ambiguous || tries.stage == Stage::Sent;
+            let error = Error { is_late: true, ..tries.out_of_time(call) };
+            // What is not sent any more can say why.
+            deadline.note(Some(&error));
+            Sent { answer: Err(error), was_ambiguous }
+        })
+    }
+
+    async fn send_repeatedly(&self, call: &Call, tries: &mut Tries) -> Sent {
         let retry = self.0.retry;
-        let started = Instant::now();
-        let mut was_ambiguous = false;
         let mut has_reconnected = false;
-        let mut attempt = 1;
         loop {
-            self.0.calls.count(call.verb, call.dry_run, attempt > 1);
+            tries.count += 1;
+            self.0.calls.count(call.verb, call.dry_run, tries.count > 1);
             let (client, age) = self.client_and_age();
             let answer = {
                 // A dry run changes nothing.
                 let is_write = call.verb.is_write() && !call.dry_run;
                 let slots = if is_write { &self.0.writes } else { &self.0.reads };
+                tries.stage = Stage::Queued;
                 let _slot = slots.acquire().await;
-                if let Some(gate) = self.1.as_ref().filter(|_| is_write)
-                    && !gate.pass().await
-                {
-                    let error = call.error(ErrorClass::Other, "the lock was lost to another run");
-                    return Sent { answer: Err(error), was_ambiguous };
+                if let Some(gate) = self.1.gate.as_ref().filter(|_| is_write) {
+                    tries.stage = Stage::Guarded;
+                    if !gate.pass().await {
+                        let error = call.error(ErrorClass::Other, "the lock was lost to another run");
+                        return Sent { answer: Err(error), was_ambiguous: tries.was_ambiguous };
+                    }
                 }
+                tries.stage = Stage::Sent;
                 match tokio::time::timeout(retry.answer, self.exchange(call, &client)).await {
                     Ok(answer) => answer,
                     Err(_) => Err(call.error(
@@ -208,24 +302,24 @@ impl Cluster {
                     )),
                 }
             };
+            tries.stage = Stage::Answered;
             let error = match answer {
                 Ok(value) => {
-                    if attempt > 1 {
-                        trouble::note(None);
+                    if tries.count > 1 {
+                        self.note(None);
                     }
-                    return Sent { answer: Ok(value), was_ambiguous };
+                    return Sent { answer: Ok(value), was_ambiguous: tries.was_ambiguous };
                 }
                 Err(error) => error,
             };
             if error.class == ErrorClass::Unauthorized && !has_reconnected {
                 has_reconnected = true;
                 if self.reconnect(age).await {
-                    attempt += 1;
                     continue;
                 }
             }
             let is_unserved = is_unserved(&error);
-            was_ambiguous |= error.is_transient() && !is_unserved;
+            tries.was_ambiguous |= error.is_transient() && !is_unserved;
             let may_repeat = error.is_transient() && (call.repeat == Repeat::Always || is_unserved);
             let is_webhook = error.class == ErrorClass::WebhookUnavailable;
             // A plan must not sit waiting for a webhook that this very release may bring.
@@ -238,15 +332,29 @@ impl Cluster {
             };
             let pause = match error.retry_after {
                 Some(asked) => asked.min(Duration::from_secs(30)).max(retry.pause(1)),
-                None => retry.pause(attempt),
+                None => retry.pause(tries.count),
             };
-            let is_last = (attempt >= retry.attempts && !is_webhook) || started.elapsed() + pause > patience;
-            if !may_repeat || is_last {
-                return Sent { answer: Err(error), was_ambiguous };
+            let is_late = self.1.deadline.as_ref().is_some_and(|deadline| pause >= deadline.left());
+            let is_last = (tries.count >= retry.attempts && !is_webhook)
+                || tries.started.elapsed() + pause > patience
+                || is_late;
+            if error.is_transient() {
+                self.note(Some(&tries.given_up(error.clone())));
             }
-            trouble::note(Some(&error));
+            if !may_repeat || is_last {
+                let error = Error { is_late: may_repeat && is_late, ..error };
+                return Sent { answer: Err(tries.given_up(error)), was_ambiguous: tries.was_ambiguous };
+            }
+            tries.last = Some(error);
             tokio::time::sleep(pause).await;
-            attempt += 1;
+        }
+    }
+
+    /// Keeps what requests are up against for whoever runs out of time.
+    fn note(&self, error: Option<&Error>) {
+        trouble::note(error);
+        if let Some(deadline) = &self.1.deadline {
+            deadline.note(error);
         }
     }
 

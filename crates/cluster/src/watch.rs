@@ -12,12 +12,12 @@ use slipway_manifest::{Gvk, object};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::Cluster;
 use crate::calls::Verb;
 use crate::error::{Error, ErrorClass, Status};
 use crate::kinds::Kind;
 use crate::objects::{ListOptions, name_type};
 use crate::request::{Call, Query};
+use crate::{Cluster, Trouble, trouble};
 
 /// How long the server is asked to keep a watch open.
 const LIFETIME: Duration = Duration::from_secs(290);
@@ -51,6 +51,7 @@ struct Shared {
     namespace: Option<String>,
     past: Past,
     state: Mutex<State>,
+    trouble: Trouble,
 }
 
 #[derive(Default)]
@@ -152,9 +153,11 @@ impl Cluster {
                 namespace: key.1.clone(),
                 past,
                 state: Mutex::default(),
+                trouble: Trouble::default(),
             });
             let stop = CancellationToken::new();
-            tokio::spawn(keep(self.clone(), shared.clone(), stop.clone()));
+            // It outlives the handle that first asked for it.
+            tokio::spawn(keep(self.without_deadline(), shared.clone(), stop.clone()));
             let running = Arc::new(Running { shared, _stop: stop.drop_guard() });
             all.insert(key, Arc::downgrade(&running));
             running
@@ -180,6 +183,11 @@ impl Watched {
     /// Why nothing can be read, if so.
     pub(crate) fn denied(&self) -> Option<Error> {
         lock(&self.running.shared.state).denied.clone()
+    }
+
+    /// The error that listing or watching is repeated for.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.running.shared.trouble.last()
     }
 
     pub(crate) fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<Value>> {
@@ -281,10 +289,12 @@ async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
             };
             let mut version = match listed {
                 Ok(listed) => {
+                    trouble::note(None);
                     shared.replace(listed.items, &listed.resource_version);
                     listed.resource_version
                 }
                 Err(e) if e.is_transient() => {
+                    trouble::note(Some(&e));
                     failures += 1;
                     tokio::time::sleep(cluster.pause(failures)).await;
                     continue;
@@ -311,7 +321,8 @@ async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
                         may_watch = false;
                     }
                     End::Failed(e) if e.is_absent() => return shared.deny(e),
-                    End::Failed(_) => {
+                    End::Failed(e) => {
+                        trouble::note(Some(&e));
                         failures += 1;
                         tokio::time::sleep(cluster.pause(failures)).await;
                         break;
@@ -322,7 +333,7 @@ async fn keep(cluster: Cluster, shared: Arc<Shared>, stop: CancellationToken) {
     };
     tokio::select! {
         () = stop.cancelled() => {}
-        () = work => {}
+        () = shared.trouble.watch(work) => {}
     }
 }
 

@@ -3,7 +3,7 @@
 use slipway_cluster::ErrorClass;
 use slipway_problem::{Problem, Problems};
 
-use crate::apply::Report;
+use crate::apply::{Report, Timeout};
 
 /// What kind of trouble ended a run; what to do about it depends on that, never on words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,17 @@ impl Failure {
             Self::Locked(_) => Cause::Timeout,
             Self::Immutable(_) => Cause::Cluster(ErrorClass::Immutable),
             Self::Problems(_) | Self::NotFound(_) | Self::Stale(_) => Cause::Other,
+        }
+    }
+
+    /// The same, with the time limit that passed while something was done, if there was no time to repeat a request.
+    pub fn within(self, timeout: Option<&Timeout>, doing: &str) -> Self {
+        match (self, timeout) {
+            (Self::Cluster(mut error), Some(timeout)) if error.is_late => {
+                error.message.push_str(&format!("; the timeout of {timeout} passed while {doing}"));
+                Self::Cluster(error)
+            }
+            (failure, _) => failure,
         }
     }
 

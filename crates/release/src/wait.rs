@@ -28,7 +28,9 @@ impl From<TrackError> for NotReady {
             message.push_str(digest.trim_end());
         }
         let cause = match &error {
-            TrackError::TimedOut { .. } => Cause::Timeout,
+            // The cluster kept it from being seen.
+            TrackError::TimedOut { trouble: Some(error), .. } => Cause::Cluster(error.class),
+            TrackError::TimedOut { trouble: None, .. } => Cause::Timeout,
             TrackError::Cluster(error) => Cause::Cluster(error.class),
             TrackError::NotReady { .. } | TrackError::Deleted { .. } => Cause::NotReady,
         };

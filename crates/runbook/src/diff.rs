@@ -5,9 +5,9 @@ use serde_json::Value;
 use slipway_cluster::helm::History;
 use slipway_cluster::{At, ErrorClass, WriteOptions};
 use slipway_event::Redactor;
-use slipway_release::show;
 use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider, diff};
 use slipway_manifest::object;
+use slipway_release::show;
 
 use crate::context::{MANAGER, StepContext, shown};
 use crate::events::silenced;

@@ -10,7 +10,7 @@ use crate::admit::meta::NameRule;
 use crate::admit::policy::Attempt;
 use crate::admit::prepare::Part;
 use crate::admit::{
-    admission, default, gate, immutable, meta, policy, prepare, quota, rules, validate, warn,
+    admission, default, gate, immutable, meta, pod_security, policy, prepare, quota, rules, validate, warn,
 };
 use crate::auth::User;
 use crate::core::Core;
@@ -284,6 +284,9 @@ impl Core {
                 validate::check(kind, &object, None, &mut causes);
                 crate::crd::validate_definition(kind, &object, None, &mut causes);
                 warn::about(kind, &object, None, warnings);
+                if kind == ("", "Namespace") {
+                    pod_security::check_labels(&object, &mut causes);
+                }
             }
         }
         if !causes.is_empty() {
@@ -296,7 +299,9 @@ impl Core {
             self.undo_allocation(served, &Key::new(&namespace, &name));
             return Err(status);
         }
-        if let Err(status) = quota::check(self, served, &namespace, None, &object) {
+        let checked = pod_security::check(self, kind, &namespace, &object, warnings)
+            .and_then(|()| quota::check(self, served, &namespace, None, &object));
+        if let Err(status) = checked {
             self.undo_allocation(served, &Key::new(&namespace, &name));
             return Err(status);
         }
@@ -506,6 +511,10 @@ impl Core {
                 }
                 crate::crd::validate_definition(kind, &new, Some(was), &mut causes);
                 warn::about(kind, &new, Some(was), &mut warnings);
+                if kind == ("", "Namespace") && new["metadata"]["labels"] != was["metadata"]["labels"] {
+                    pod_security::check_labels(&new, &mut causes);
+                    pod_security::warn_of_pods(self, was, &new, &mut warnings);
+                }
             }
             None if part == Part::Status && validate::checks_status(kind) => {
                 validate::status(kind, &new, &mut causes);
@@ -551,8 +560,12 @@ impl Core {
             author,
         };
         policy::check(self, &attempt, &mut warnings).map_err(refuse)?;
+        // What can change of a pod does not matter, but for containers that are put in.
+        let is_workload = part == Part::Main && kind != ("", "Pod") && !author.scale;
+        if is_workload || part == Part::EphemeralContainers {
+            pod_security::check(self, kind, namespace, &new, &mut warnings).map_err(refuse)?;
+        }
         if part == Part::Main {
-            let namespace = &live.object.key.namespace;
             quota::check(self, served, namespace, Some(was), &new).map_err(refuse)?;
         }
         if let Some(custom) = &served.custom {

@@ -228,9 +228,38 @@ pub fn user_home() -> Option<PathBuf> {
     variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from)
 }
 
-/// The user's name and this machine's, as the environment has them: facts, not settings.
+/// The user's name, as runs record it: the environment's, or that of the process's owner. A fact, not a setting.
 pub fn user_name() -> String {
-    variable("USER").map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(variable);
+    named.map_or_else(process_owner, |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(unix)]
+fn process_owner() -> String {
+    let id = rustix::process::getuid().as_raw();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("uid {id}"))
+}
+
+#[cfg(not(unix))]
+fn process_owner() -> String {
+    "unknown".to_owned()
+}
+
+/// The page of the job that runs us, where a build service says so.
+pub fn ci_job_url() -> Option<String> {
+    let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
+    let github = || {
+        let (server, repository) = (text("GITHUB_SERVER_URL")?, text("GITHUB_REPOSITORY")?);
+        Some(format!("{server}/{repository}/actions/runs/{}", text("GITHUB_RUN_ID")?))
+    };
+    let others = ["CI_JOB_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"];
+    github().or_else(|| others.into_iter().find_map(text))
 }
 
 /// This machine's name where the system does not tell.

@@ -129,7 +129,9 @@ pub async fn to_sandbox(place: &Place) -> anyhow::Result<Client> {
     Ok(open(config.map_err(|error| unusable(&error, at))?)?.client)
 }
 
-fn open(config: Config) -> anyhow::Result<Connection> {
+fn open(mut config: Config) -> anyhow::Result<Connection> {
+    // Requests are repeated by `slipway_cluster`, which keeps time limits and tells what the server answered.
+    config.default_retry = false;
     // Libraries may name it without its scheme, which tells an address from other texts.
     let login = config.cluster_url.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
     for secret in

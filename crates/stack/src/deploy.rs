@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slipway_cluster::Deadline;
 use slipway_event::Events;
 use slipway_graph::{Classify, ErrorClass};
 use tokio_util::sync::CancellationToken;
@@ -65,12 +66,19 @@ pub struct At<'a> {
     pub cluster: &'a ClusterRef,
     pub namespace: &'a str,
     pub name: &'a str,
+    /// When requests about it give up.
+    pub deadline: Option<&'a Deadline>,
 }
 
 impl<'a> At<'a> {
     /// Where a node of a plan is recorded.
     pub fn of(node: &'a Node) -> Self {
-        Self { cluster: &node.cluster, namespace: &node.namespace, name: &node.name }
+        Self { cluster: &node.cluster, namespace: &node.namespace, name: &node.name, deadline: None }
+    }
+
+    /// The same, until a deadline.
+    pub fn until(self, deadline: Option<&'a Deadline>) -> Self {
+        Self { deadline, ..self }
     }
 }
 
@@ -82,6 +90,8 @@ pub struct Attempt<'a> {
     /// Whether this run started it before and died.
     pub interrupted: bool,
     pub cancel: CancellationToken,
+    /// When everything of this attempt gives up.
+    pub deadline: Option<Deadline>,
     /// Where the release tells what it does; every event is marked with the release's id.
     pub events: Events,
 }

@@ -1,15 +1,14 @@
 //! Releases carried out by the release engine.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
 use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
-use slipway_cluster::{Cluster, ErrorClass};
+use slipway_cluster::{Cluster, Deadline, ErrorClass};
 use slipway_event::Events;
-use slipway_release::apply::{self, Report};
+use slipway_release::apply::{self, Report, Timeout};
 use slipway_release::plan::{self, Options};
 use slipway_release::source::Backing;
 use slipway_release::{Cause, Content, Failure, Request, Source, inspect, show};
@@ -118,14 +117,24 @@ impl<C: Connect> Engine<C> {
     }
 
     async fn storage(&self, at: &At<'_>) -> Result<Storage, NodeError> {
-        let cluster = self.connect.connect(at.cluster).await?;
+        let cluster = self.open(at.cluster, at.deadline).await?;
         Ok(Storage::new(cluster, Driver::Secret, at.namespace))
+    }
+
+    /// Opens a cluster for work that ends at a deadline.
+    async fn open(&self, cluster: &ClusterRef, deadline: Option<&Deadline>) -> Result<Cluster, NodeError> {
+        let Some(deadline) = deadline else { return self.connect.connect(cluster).await };
+        let opened = tokio::time::timeout_at(deadline.instant(), self.connect.connect(cluster)).await;
+        let late = |_| {
+            let message = format!("cluster {} was not reached in time", cluster.name);
+            NodeError::new(Class::Transport, message)
+        };
+        Ok(opened.map_err(late)??.with_deadline(deadline.clone()))
     }
 }
 
-fn milliseconds(timeout: u64) -> Option<Duration> {
-    (timeout > 0).then(|| Duration::from_millis(timeout))
-}
+/// What is done before a release is planned.
+const READING: &str = "its history was read";
 
 fn applied(report: &Report) -> Applied {
     let skipped = report.status == "skipped";
@@ -147,9 +156,10 @@ fn is_busy(last: &Release, attempt: &Attempt<'_>, timeout: u64) -> bool {
 impl<C: Connect> Deploy for Engine<C> {
     async fn apply(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
         let request = self.request(node).await?;
-        let cluster = self.connect.connect(&node.cluster).await?;
-        let known =
-            plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await.map_err(failed)?;
+        let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
+        let timeout = node.timeout(Command::Apply).map(Timeout::from);
+        let known = plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
+        let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if let Some(last) = known.history.last()
             && is_busy(last, attempt, node.apply.timeout_ms)
         {
@@ -159,7 +169,7 @@ impl<C: Connect> Deploy for Engine<C> {
             return Err(NodeError::new(Class::HelmBusy, message));
         }
         let options = apply::Options {
-            timeout: milliseconds(node.apply.timeout_ms),
+            timeout,
             auto_rollback: node.apply.atomic,
             create_namespace: node.apply.create_namespace,
             ..apply::Options::default()
@@ -171,15 +181,15 @@ impl<C: Connect> Deploy for Engine<C> {
     }
 
     async fn delete(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
-        let cluster = self.connect.connect(&node.cluster).await?;
+        let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
         let request = Self::removal(node);
-        let known =
-            plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await.map_err(failed)?;
+        let timeout = node.timeout(Command::Delete).map(Timeout::from);
+        let known = plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
+        let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if known.history.releases.is_empty() {
             return Ok(Applied { revision: None, changed: false, note: Some("not installed".to_owned()) });
         }
-        let options =
-            apply::Options { timeout: milliseconds(node.delete.timeout_ms), ..apply::Options::default() };
+        let options = apply::Options { timeout, ..apply::Options::default() };
         let options = self.connect.adjust(&cluster, &request, options).await?;
         let report =
             apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
@@ -267,7 +277,9 @@ fn live(release: &Release) -> Live {
 
 /// A request the cluster refused, in the words of a stack.
 pub fn refused(error: slipway_cluster::Error) -> NodeError {
-    NodeError { retry_after: error.retry_after, ..NodeError::new(class_of(error.class), error.to_string()) }
+    // A gateway that waited in vain is trouble of the server, as 502 and 503 are.
+    let class = if error.code() == Some(504) { Class::Server5xx } else { class_of(error.class) };
+    NodeError { retry_after: error.retry_after, ..NodeError::new(class, error.to_string()) }
 }
 
 fn class_of(class: ErrorClass) -> Class {

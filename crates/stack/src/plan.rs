@@ -1,6 +1,7 @@
 //! The plan: a value that says everything a run will do. Its JSON form is `plan.json`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -204,6 +205,15 @@ pub struct DeleteSettings {
 }
 
 impl Node {
+    /// How long one attempt of a command may take; without limit when absent.
+    pub fn timeout(&self, command: Command) -> Option<Duration> {
+        let milliseconds = match command {
+            Command::Apply => self.apply.timeout_ms,
+            Command::Delete => self.delete.timeout_ms,
+        };
+        (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+    }
+
     /// The hash of all its effects depend on: no path of this machine, no commit, no timeout.
     pub fn input_hash(&self, tool: &Tool, chart_digest: Option<&str>, values: &[String]) -> String {
         digest::json(&json!({

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use slipway_cluster::Deadline;
 use slipway_event::Events;
 use slipway_graph::{
     Backoff, Context, Done, Edges, Fingerprint, Journal, JournalError, NodePolicy, NodeRef, OnFailure,
@@ -519,6 +520,7 @@ impl<'g, D: Deploy> Worker<'g, &'g Node> for Runner<'_, D> {
             number: cx.attempt(),
             interrupted: cx.interrupted(),
             cancel: cx.cancelled().clone(),
+            deadline: node.timeout(self.command).map(Deadline::after),
             events: voice::of(self.events, &node.id),
         };
         let done = self.attempt(node, &attempt).await;
@@ -538,7 +540,7 @@ impl<'g, D: Deploy> Worker<'g, &'g Node> for Runner<'_, D> {
 impl<D: Deploy> Runner<'_, D> {
     async fn attempt(&self, node: &Node, attempt: &Attempt<'_>) -> Result<crate::deploy::Applied, NodeError> {
         if self.command == Command::Apply && self.needs == NeedsPolicy::Check {
-            self.check_needs(node).await?;
+            self.check_needs(node, attempt).await?;
         }
         if attempt.interrupted && self.options.recover {
             self.recover(node, attempt).await?;
@@ -550,9 +552,10 @@ impl<D: Deploy> Runner<'_, D> {
     }
 
     /// What it needs and this run does not bring must be there.
-    async fn check_needs(&self, node: &Node) -> Result<(), NodeError> {
+    async fn check_needs(&self, node: &Node, attempt: &Attempt<'_>) -> Result<(), NodeError> {
         for need in self.external.get(&node.id).into_iter().flatten() {
-            let at = At { cluster: &node.cluster, namespace: &need.namespace, name: &need.name };
+            let at = At { namespace: &need.namespace, name: &need.name, ..At::of(node) };
+            let at = at.until(attempt.deadline.as_ref());
             if !matches!(self.deploy.status(&at).await?, Live::Deployed { .. }) {
                 let message = format!(
                     "{}: need \"{}\" is neither selected nor deployed (add --include-deps, or --needs ignore)",
@@ -566,7 +569,7 @@ impl<D: Deploy> Runner<'_, D> {
 
     /// This run died while it worked on the release; a revision it left pending will never end by itself.
     async fn recover(&self, node: &Node, attempt: &Attempt<'_>) -> Result<(), NodeError> {
-        let at = At::of(node);
+        let at = At::of(node).until(attempt.deadline.as_ref());
         let action = match self.deploy.status(&at).await? {
             Live::Pending { revision, status } => {
                 let why = format!("interrupted while {status}; marked failed by run {}", self.run_id);

@@ -13,7 +13,9 @@ use crate::logs::{self, Source};
 use crate::{At, Cluster, ListOptions};
 
 /// How long collecting may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for a run whose own time is over.
+pub(super) const OVERTIME: Duration = Duration::from_millis(750);
 const PODS: usize = 3;
 const EVENTS: usize = 8;
 const LINES: u32 = 15;
@@ -122,7 +124,13 @@ fn unwell(pod: &Value) -> Vec<Container> {
 }
 
 /// Collects what there is to know; what may not be read is left out.
-pub(super) async fn collect(cluster: &Cluster, at: &At, owner: &[String], pods: &[&Value]) -> Digest {
+pub(super) async fn collect(
+    cluster: &Cluster,
+    at: &At,
+    owner: &[String],
+    pods: &[&Value],
+    patience: Duration,
+) -> Digest {
     let mut digest = Digest::default();
     let sick: Vec<(&&Value, Vec<Container>)> = pods
         .iter()
@@ -153,7 +161,7 @@ pub(super) async fn collect(cluster: &Cluster, at: &At, owner: &[String], pods: 
         let words = LastWords { pod: source.pod.clone(), container: source.container.clone(), lines };
         (!words.lines.is_empty()).then_some(words)
     }));
-    let collected = tokio::time::timeout(PATIENCE, futures::future::join(events, words)).await;
+    let collected = tokio::time::timeout(patience, futures::future::join(events, words)).await;
     digest.containers = sick.into_iter().flat_map(|(_, unwell)| unwell).collect();
     if let Ok((events, words)) = collected {
         let mut events: Vec<(String, String)> = events.into_iter().flatten().collect();

@@ -22,7 +22,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorClass};
 use crate::observe::{Observer, Seen};
-use crate::{At, Cluster};
+use crate::request::seconds;
+use crate::{At, Cluster, Deadline};
 
 pub use crate::observe::Vigil;
 pub use digest::{Container, Digest, LastWords};
@@ -35,13 +36,15 @@ pub use status::{Condition, Context, Readiness, is_ready_at_once, status};
 pub enum TrackError {
     #[error("{at} did not become ready: {why}")]
     NotReady { at: Box<At>, why: String, digest: Box<Digest> },
-    #[error("{at} is not {goal} after {}: {why}", seconds(*after))]
+    #[error("{at} is not {goal} after {}: {why}{}", seconds(*after), last_error(trouble.as_deref()))]
     TimedOut {
         at: Box<At>,
         /// `ready`, `there` or `gone`.
         goal: &'static str,
         after: Duration,
         why: String,
+        /// The error that requests about it met last, if none has been answered since.
+        trouble: Option<Box<Error>>,
         digest: Box<Digest>,
     },
     #[error("{at} was deleted while it was waited for")]
@@ -60,8 +63,8 @@ impl TrackError {
     }
 }
 
-fn seconds(duration: Duration) -> String {
-    format!("{} s", duration.as_secs_f64())
+fn last_error(trouble: Option<&Error>) -> String {
+    trouble.map(|error| format!("; the last error: {error}")).unwrap_or_default()
 }
 
 /// Follows objects; cheap to clone, any number at once.
@@ -136,25 +139,28 @@ impl Tracker {
         if !has_own_rule && is_ready_at_once(&at.gvk.group, &at.gvk.kind) {
             return Ok(());
         }
-        let observer = Observer::resume(&self.cluster, at, vigil).await?;
-        session::Session::new(self, at, rules, observer).run().await
+        let cluster = self.bounded(rules.timeout);
+        let observer = Observer::resume(&cluster, at, vigil).await?;
+        session::Session::new(self, cluster, at, rules, observer).run().await
+    }
+
+    /// The cluster for a wait of at most `timeout`.
+    fn bounded(&self, timeout: Option<Duration>) -> Cluster {
+        match timeout {
+            Some(timeout) => self.cluster.with_deadline(Deadline::after(timeout)),
+            None => self.cluster.clone(),
+        }
     }
 
     /// Waits until an object is there.
     pub async fn present(&self, at: &At, timeout: Duration) -> Result<(), TrackError> {
-        let started = Instant::now();
-        let late = |why: &str| TrackError::TimedOut {
-            at: Box::new(at.clone()),
-            goal: "there",
-            after: timeout,
-            why: why.to_owned(),
-            digest: Box::default(),
-        };
+        let goal = Goal { at, name: "there", timeout: Some(timeout), cluster: self.bounded(Some(timeout)) };
+        let last = Mutex::new("it does not exist".to_owned());
         let wait = async {
             let mut pause = Duration::from_millis(250);
             // Its kind may come later than the wish for it.
             let mut observer = loop {
-                match Observer::start(&self.cluster, at).await {
+                match Observer::start(&goal.cluster, at).await {
                     Err(e) if e.class == ErrorClass::NoKind => {
                         tokio::time::sleep(pause).await;
                         pause = (pause * 2).min(Duration::from_secs(5));
@@ -166,15 +172,14 @@ impl Tracker {
             loop {
                 if let Seen::Present(_) = observer.seen() {
                     // A watch may lag behind a deletion: the server has the last word.
-                    if self.cluster.get(at).await?.is_some() {
+                    if goal.cluster.get(at).await?.is_some() {
                         return Ok(());
                     }
                 }
                 observer.changed().await?;
             }
         };
-        let deadline = started + timeout;
-        tokio::time::timeout_at(deadline, wait).await.unwrap_or_else(|_| Err(late("it does not exist")))
+        goal.reach(&last, wait).await
     }
 
     /// Waits until an object is gone: any of that name, or the one with a certain uid.
@@ -184,9 +189,10 @@ impl Tracker {
         uid: Option<&str>,
         timeout: Option<Duration>,
     ) -> Result<(), TrackError> {
-        let last = Mutex::new(String::new());
+        let goal = Goal { at, name: "gone", timeout, cluster: self.bounded(timeout) };
+        let last = Mutex::new("it was not looked at yet".to_owned());
         let wait = async {
-            let mut observer = match Observer::start(&self.cluster, at).await {
+            let mut observer = match Observer::start(&goal.cluster, at).await {
                 Err(e) if e.is_absent() => return Ok(()),
                 started => started?,
             };
@@ -207,20 +213,46 @@ impl Tracker {
                 }
             }
         };
-        match timeout {
-            None => wait.await,
-            Some(after) => tokio::time::timeout(after, wait).await.unwrap_or_else(|_| {
-                let why = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                Err(TrackError::TimedOut {
-                    at: Box::new(at.clone()),
-                    goal: "gone",
-                    after,
-                    why,
-                    digest: Box::default(),
-                })
-            }),
-        }
+        goal.reach(&last, wait).await
     }
+}
+
+/// What an object is to become, within the deadline of a cluster handle.
+struct Goal<'a> {
+    at: &'a At,
+    /// `there` or `gone`.
+    name: &'static str,
+    timeout: Option<Duration>,
+    cluster: Cluster,
+}
+
+impl Goal<'_> {
+    /// Waits, and reports the reason in `last` when the time is over first.
+    async fn reach(
+        &self,
+        last: &Mutex<String>,
+        wait: impl Future<Output = Result<(), TrackError>>,
+    ) -> Result<(), TrackError> {
+        let Some(deadline) = self.cluster.deadline() else { return wait.await };
+        let started = Instant::now();
+        let waited = tokio::time::timeout_at(deadline.instant(), wait).await;
+        waited.unwrap_or_else(|_| {
+            Err(TrackError::TimedOut {
+                at: Box::new(self.at.clone()),
+                goal: self.name,
+                after: waited_for(started, self.timeout),
+                why: last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                trouble: deadline.trouble().map(Box::new),
+                digest: Box::default(),
+            })
+        })
+    }
+}
+
+/// The timeout that passed, or the time until a deadline that came before it.
+fn waited_for(started: Instant, timeout: Option<Duration>) -> Duration {
+    let elapsed = started.elapsed();
+    timeout.filter(|timeout| elapsed >= *timeout).unwrap_or(elapsed)
 }
 
 /// What keeps an object from going.

@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::failures::{Crashes, Failures, guard};
 use super::status::{self, Context, Readiness, status};
-use super::{ReadyRules, TrackError, Tracker, digest, generic};
-use crate::At;
+use super::{ReadyRules, TrackError, Tracker, digest, generic, waited_for};
 use crate::logs::Source;
 use crate::observe::{Observer, Seen};
 use crate::watch::{Interest, Past, Watched};
+use crate::{At, Cluster, Deadline};
 
 /// How long an object that was just written may be missing before it counts as deleted.
 const APPEARANCE: Duration = Duration::from_secs(10);
@@ -69,6 +69,8 @@ fn is_owned_by(object: &Value, uid: &str) -> bool {
 
 pub(super) struct Session<'t> {
     tracker: &'t Tracker,
+    /// Bound by the time there is.
+    cluster: Cluster,
     at: &'t At,
     rules: &'t ReadyRules,
     workload: Workload,
@@ -111,6 +113,7 @@ enum Verdict {
 impl<'t> Session<'t> {
     pub(super) fn new(
         tracker: &'t Tracker,
+        cluster: Cluster,
         at: &'t At,
         rules: &'t ReadyRules,
         observer: Observer,
@@ -118,6 +121,7 @@ impl<'t> Session<'t> {
         let now = Instant::now();
         Session {
             tracker,
+            cluster,
             at,
             rules,
             workload: Workload::of(&at.gvk),
@@ -144,7 +148,7 @@ impl<'t> Session<'t> {
     }
 
     pub(super) async fn run(mut self) -> Result<(), TrackError> {
-        let deadline = self.rules.timeout.map(|timeout| self.started + timeout);
+        let deadline = self.cluster.deadline().map(Deadline::instant);
         loop {
             let (verdict, object) = self.look().await;
             match verdict {
@@ -187,12 +191,16 @@ impl<'t> Session<'t> {
                 if let Verdict::Ready | Verdict::Resting(_) = verdict {
                     return Ok(());
                 }
+                let after = waited_for(self.started, self.rules.timeout);
+                let trouble = self.cluster.deadline().and_then(Deadline::trouble);
+                let trouble = trouble.or_else(|| self.observer.trouble()).map(Box::new);
                 let digest = Box::new(self.digest(object.as_deref()).await);
                 return Err(TrackError::TimedOut {
                     at: Box::new(self.at.clone()),
                     goal: "ready",
-                    after: self.rules.timeout.unwrap_or_default(),
+                    after,
                     why: self.last_told.clone(),
+                    trouble,
                     digest,
                 });
             }
@@ -357,7 +365,7 @@ impl<'t> Session<'t> {
 
     /// Whether the claim's class waits for a pod before it binds a volume.
     async fn binds_late(&self, claim: &Value) -> bool {
-        let cluster = &self.tracker.cluster;
+        let cluster = &self.cluster;
         let class = Gvk::new("storage.k8s.io", "v1", "StorageClass");
         let Ok(Some(kind)) = cluster.kind(&class).await else { return false };
         let Ok(listed) = cluster.list(&kind, None, &crate::ListOptions::default()).await else {
@@ -381,7 +389,7 @@ impl<'t> Session<'t> {
         if self.events.is_some() {
             return self.warn_about_gaps();
         }
-        let (cluster, namespace) = (&self.tracker.cluster, self.at.namespace.as_deref());
+        let (cluster, namespace) = (&self.cluster, self.at.namespace.as_deref());
         let wake = self.observer.wake.clone();
         let core = |kind: &str| Gvk::new("", "v1", kind);
         let (name, prefix) = (self.at.name.clone(), format!("{}-", self.at.name));
@@ -552,7 +560,10 @@ impl<'t> Session<'t> {
         let pods: Vec<&Value> = pods.iter().map(|pod| &**pod).collect();
         let mut owners = vec![text(object, "/metadata/uid").to_owned()];
         owners.extend(self.newest_set(object).map(|set| text(&set, "/metadata/uid").to_owned()));
-        digest::collect(&self.tracker.cluster, self.at, &owners, &pods).await
+        // A run that is out of time does not take much more of it.
+        let is_over = self.tracker.cluster.deadline().is_some_and(Deadline::has_passed);
+        let patience = if is_over { digest::OVERTIME } else { digest::PATIENCE };
+        digest::collect(&self.cluster.without_deadline(), self.at, &owners, &pods, patience).await
     }
 }
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::lock::{Held, Lock, LockOptions, annotation};
-use slipway_cluster::{At, Cluster, Error, ErrorClass, Limits, Missing, Namespace, Patch, WriteOptions};
-use slipway_event::{Events, Memory, Redactor, RunId, SystemClock};
+use slipway_cluster::lock::{Held, Lock, LockError, LockOptions, annotation};
+use slipway_cluster::{At, Cluster, Deadline, ErrorClass, Limits, Missing, Namespace, Patch, WriteOptions};
+use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
 use slipway_manifest::Gvk;
 use slipway_sandbox::{Fault, FaultLayer, Rule};
 
 use crate::world::{at, bare, config_map, helm, troubled};
 
-async fn take(cluster: &Cluster, options: &LockOptions) -> Result<Held, Error> {
+async fn take(cluster: &Cluster, options: &LockOptions) -> Result<Held, LockError> {
     Lock::acquire(cluster, "default", "release/web", options, &Events::silent()).await
 }
 
@@ -26,7 +26,7 @@ async fn one_at_a_time() {
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     assert!(held.check_fence().await.unwrap());
     let refused = take(&cluster, &hasty()).await.err().unwrap();
-    assert_eq!(refused.class, ErrorClass::Timeout);
+    assert!(matches!(refused, LockError::Held { .. }), "{refused}");
     // Another release of the namespace is another matter.
     let other =
         Lock::acquire(&cluster, "default", "release/other", &hasty(), &Events::silent()).await.unwrap();
@@ -45,36 +45,100 @@ async fn one_at_a_time() {
     assert_eq!(memory.drain().len(), 1, "waiting is told once");
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_expired_lease_is_taken_over() {
-    let (_sandbox, cluster) = bare();
-    let held = take(&cluster, &LockOptions::default()).await.unwrap();
-    let key = annotation("release/web");
-    let stale = json!({"uuid": "theirs", "lockName": "release/web", "ExpireAtTimestamp": 5,
-        "SharedHoldersCount": 1, "IsShared": false, "QueueMembers": {}})
-    .to_string();
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {key: stale}}}));
-    let place = at("v1", "ConfigMap", "werf-synchronization");
-    cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap();
-    assert!(!held.check_fence().await.unwrap(), "somebody else's now");
-    assert!(held.lost().is_cancelled());
-    let next = take(&cluster, &hasty()).await.unwrap();
-    assert!(next.check_fence().await.unwrap());
-    held.release().await.unwrap();
-    assert!(next.check_fence().await.unwrap(), "giving back what was lost changes nothing");
-    next.release().await.unwrap();
-    let live = cluster.get(&place).await.unwrap().unwrap();
-    assert!(live["metadata"]["annotations"].get(annotation("release/web")).is_none());
-}
-
-/// Takes the lock for another run, as if the lease had expired.
-async fn steal(cluster: &Cluster) {
-    let theirs = json!({"uuid": "theirs", "lockName": "release/web", "ExpireAtTimestamp": i64::MAX,
+/// Writes another holder's lease.
+async fn write_lease(cluster: &Cluster, expires: i64) {
+    let theirs = json!({"uuid": "theirs", "lockName": "release/web", "ExpireAtTimestamp": expires,
         "SharedHoldersCount": 1, "IsShared": false, "QueueMembers": {}})
     .to_string();
     let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation("release/web"): theirs}}}));
     let place = at("v1", "ConfigMap", "werf-synchronization");
     cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_nobody_renews_is_taken_over() {
+    let (_sandbox, cluster) = bare();
+    let held = take(&cluster, &LockOptions::default()).await.unwrap();
+    write_lease(&cluster, 5).await;
+    assert!(!held.check_fence().await.unwrap(), "somebody else's now");
+    assert!(held.lost().is_cancelled());
+    let started = tokio::time::Instant::now();
+    let next = take(&cluster, &LockOptions::default()).await.unwrap();
+    assert_eq!(started.elapsed().as_secs(), 10, "as long as a lease lasts");
+    assert!(next.check_fence().await.unwrap());
+    held.release().await.unwrap();
+    assert!(next.check_fence().await.unwrap(), "giving back what was lost changes nothing");
+    next.release().await.unwrap();
+    let place = at("v1", "ConfigMap", "werf-synchronization");
+    let live = cluster.get(&place).await.unwrap().unwrap();
+    assert!(live["metadata"]["annotations"].get(annotation("release/web")).is_none());
+}
+
+/// A clock of a paused runtime that is wrong by some seconds.
+struct Shifted {
+    base: jiff::Timestamp,
+    started: tokio::time::Instant,
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> jiff::Timestamp {
+        self.base + jiff::SignedDuration::try_from(self.started.elapsed()).unwrap()
+    }
+}
+
+fn wrong_by(seconds: i64) -> Events {
+    let base = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+    let clock = Arc::new(Shifted { base, started: tokio::time::Instant::now() });
+    Events::new(RunId::generate(&*clock), clock, Redactor::new(), Arc::new(Memory::default()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_clock_neither_steals_a_live_lock_nor_waits_for_ever() {
+    for shift in [-3600, 0, 3600] {
+        let (_sandbox, cluster) = bare();
+        let (right, wrong) = (wrong_by(0), wrong_by(shift));
+        let patient = LockOptions { patience: Some(Duration::from_secs(300)), ..LockOptions::default() };
+        let acquire = |events| Lock::acquire(&cluster, "default", "release/web", &patient, events);
+        let held = acquire(&right).await.unwrap();
+        let other = acquire(&wrong).await;
+        assert!(matches!(other, Err(LockError::Held { .. })), "{shift}: a live lock is left alone");
+        assert!(!held.lost().is_cancelled());
+        // Its holder dies.
+        drop(held);
+        let other = acquire(&wrong).await.unwrap();
+        let guarded = cluster.guarded(other.gate());
+        guarded.apply(&at("v1", "ConfigMap", "a"), &config_map("a", "1"), &helm()).await.unwrap();
+        // And whoever asks with a right clock respects the lease of the wrong one.
+        assert!(matches!(acquire(&right).await, Err(LockError::Held { .. })), "{shift}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_a_lock_keeps_the_deadline_and_names_the_cause() {
+    let cases = [
+        (Fault::TooManyRequests { retry_after: 1 }, ErrorClass::Throttled, "status 429"),
+        (Fault::ServerError(503), ErrorClass::Server, "503"),
+        (Fault::ServerError(500), ErrorClass::Server, "500"),
+        (Fault::Reset, ErrorClass::Transport, "tried"),
+        (Fault::Delay(Duration::from_secs(3600)), ErrorClass::Timeout, "no answer within 20 s"),
+    ];
+    for (fault, class, says) in cases {
+        let (sandbox, _) = bare();
+        let faults = FaultLayer::new(1);
+        faults.add(Rule::new(fault.clone()));
+        let cluster = troubled(&sandbox, &faults).with_deadline(Deadline::after(Duration::from_secs(20)));
+        let started = tokio::time::Instant::now();
+        let failed = take(&cluster, &LockOptions::default()).await.err().unwrap();
+        assert!(started.elapsed() <= Duration::from_secs(20), "{fault:?}: {:?}", started.elapsed());
+        let LockError::Cluster(error) = failed else { panic!("{fault:?}: {failed}") };
+        assert_eq!(error.class, class, "{fault:?}: {error}");
+        assert!(error.to_string().contains(says), "{fault:?}: {error}");
+    }
+}
+
+/// Takes the lock for another run, as if the lease had expired.
+async fn steal(cluster: &Cluster) {
+    write_lease(cluster, i64::MAX).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
 use slipway_cluster::lock::Held;
 use slipway_cluster::track::TrackOptions;
-use slipway_cluster::{Apply, At, Cluster, Delete, Deleted, ErrorClass, Patch, WriteOptions};
+use slipway_cluster::{Apply, At, Cluster, Deadline, Delete, Deleted, ErrorClass, Patch, WriteOptions};
 use slipway_event::{Event, Events, ObjectState};
 use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
 
@@ -29,6 +29,8 @@ const SERVED: Duration = Duration::from_secs(10);
 const PRESENCE: Duration = Duration::from_secs(300);
 /// How long an object may take to become ready, unless said.
 const READINESS: Duration = Duration::from_secs(300);
+/// How long an operation may take to say what it waited for when the time of the run is over.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How many characters of a failure the history keeps.
 const LONGEST_DESCRIPTION: usize = 1000;
 
@@ -38,6 +40,8 @@ pub(super) struct OpError {
     pub(super) message: String,
     pub(super) cause: Cause,
     class: Class,
+    /// Whether there was no time to try it again.
+    pub(super) is_late: bool,
 }
 
 impl std::fmt::Display for OpError {
@@ -54,13 +58,14 @@ impl Classify for OpError {
 
 impl From<slipway_cluster::Error> for OpError {
     fn from(error: slipway_cluster::Error) -> Self {
-        Self { message: error.to_string(), cause: Cause::Cluster(error.class), class: Class::Permanent }
+        let (message, cause) = (error.to_string(), Cause::Cluster(error.class));
+        Self { message, cause, class: Class::Permanent, is_late: error.is_late }
     }
 }
 
 impl From<crate::wait::NotReady> for OpError {
     fn from(error: crate::wait::NotReady) -> Self {
-        Self { message: error.message, cause: error.cause, class: Class::Permanent }
+        Self { message: error.message, cause: error.cause, class: Class::Permanent, is_late: false }
     }
 }
 
@@ -89,17 +94,28 @@ impl<'g> Worker<'g, Op> for Crew<'_> {
     type Error = OpError;
 
     async fn work(&self, cx: Context<'g, Op>) -> Result<Done, OpError> {
-        let stopped =
-            OpError { message: "stopped".to_owned(), cause: Cause::Cancelled, class: Class::Cancelled };
+        let stopped = OpError {
+            message: "stopped".to_owned(),
+            cause: Cause::Cancelled,
+            class: Class::Cancelled,
+            is_late: false,
+        };
         let (op, id) = (cx.value(), cx.id().as_str());
         // Records are written to their end; everything else may be left where it is.
         if op.category() == Category::Release {
             return self.act(op, id).await;
         }
+        let mut act = std::pin::pin!(self.act(op, id));
         tokio::select! {
-            result = self.act(op, id) => result,
-            () = cx.cancelled().cancelled() => Err(stopped),
+            biased;
+            result = &mut act => return result,
+            () = cx.cancelled().cancelled() => {}
         }
+        // Where the time of the run is over, every wait ends by itself and says what it waited for.
+        if self.cluster.deadline().is_some_and(Deadline::has_passed) {
+            return tokio::time::timeout(LAST_WORDS, act).await.unwrap_or(Err(stopped));
+        }
+        Err(stopped)
     }
 
     fn policy(&self, node: NodeRef<'g, Op>, default: &NodePolicy) -> NodePolicy {
@@ -131,6 +147,13 @@ impl<'p> Crew<'p> {
             written: Mutex::default(),
             gone: Mutex::default(),
         }
+    }
+
+    /// The same with a cluster of another deadline: to clean up after a run whose time is over.
+    pub(super) fn until(self, deadline: Deadline) -> Self {
+        let cluster = self.cluster.without_deadline().with_deadline(deadline);
+        let fresh = Self::new(&cluster, self.plan, self.options, &self.events, self.held);
+        Self { failure: self.failure, hooks: self.hooks, gone: self.gone, ..fresh }
     }
 
     /// Says what the revision's entry in the history is to tell about its failure.
@@ -225,7 +248,7 @@ impl<'p> Crew<'p> {
             return Ok(());
         }
         let message = "the lock was lost to another run".to_owned();
-        Err(OpError { message, cause: Cause::LockLost, class: Class::Permanent })
+        Err(OpError { message, cause: Cause::LockLost, class: Class::Permanent, is_late: false })
     }
 
     async fn mark(&self, revision: i64, status: Status, description: Option<&str>) -> Result<(), OpError> {

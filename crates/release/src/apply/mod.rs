@@ -3,6 +3,7 @@
 mod crew;
 mod rights;
 mod run;
+mod timeout;
 mod undo;
 
 use std::time::Duration;
@@ -10,12 +11,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 use slipway_cluster::helm::{Release, Status, Storage, Stored};
-use slipway_cluster::lock::{Held, Lock, LockOptions};
-use slipway_cluster::{Apply, At, Calls, Cluster, Delete, ErrorClass};
+use slipway_cluster::lock::{Held, Lock, LockError, LockOptions};
+use slipway_cluster::{Apply, At, Calls, Cluster, Deadline, Delete, ErrorClass};
 use slipway_event::Events;
 use slipway_manifest::Gvk;
 use slipway_problem::{Problem, Problems};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Cause, Failure};
@@ -26,13 +26,21 @@ use crate::wait::Waiter;
 use run::{End, execute};
 use undo::{Undo, undo_after};
 
+pub use timeout::Timeout;
+
+/// How long giving the lock back may take; a lease nobody renews ends by itself.
+const RELEASE: Duration = Duration::from_secs(5);
+/// How long a run that a troubled cluster ended goes on to record that, and then to give the lock back.
+const CLOSING: Duration = Duration::from_millis(750);
+const HASTY_RELEASE: Duration = Duration::from_millis(250);
+
 /// How to carry a plan out.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How many changes are under way at once; waiting does not count.
     pub parallelism: usize,
-    /// How long the whole may take.
-    pub timeout: Option<Duration>,
+    /// Time limit for the whole run, from its first request on. Recording a failure comes after it.
+    pub timeout: Option<Timeout>,
     /// Goes back to the last good revision when a run fails, or deletes the release if there is none.
     pub auto_rollback: bool,
     /// How many revisions are kept; 0 is all.
@@ -118,53 +126,47 @@ pub async fn apply_checked(
     cancel: CancellationToken,
     check: impl FnOnce(&Plan) -> Result<(), Failure>,
 ) -> Result<Report, Failure> {
-    let started = Instant::now();
+    let cluster = &match &options.timeout {
+        Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
+        None => cluster.clone(),
+    };
+    let late = |doing: &'static str| move |failure: Failure| failure.within(options.timeout.as_ref(), doing);
     let deploys = !matches!(request.content, Content::Nothing | Content::Tests);
     let mut early = Early { plan: None, before: cluster.calls() };
     // Everything that is wrong with the request itself is told before a namespace is made for it.
-    if deploys && !namespace_exists(cluster, &request.namespace).await? {
+    let has_namespace = !deploys
+        || namespace_exists(cluster, &request.namespace)
+            .await
+            .map_err(late("its namespace was looked at"))?;
+    if !has_namespace {
         if !options.create_namespace {
             let problem = Problem::error(format!("namespace `{}` does not exist", request.namespace));
             return Err(problem.hint("create it, or leave out --no-create-namespace").into());
         }
-        let plan = look(cluster, request, events).await?;
-        create_namespace(cluster, &request.namespace).await?;
+        let plan = look(cluster, request, events).await.map_err(late("it was planned"))?;
+        create_namespace(cluster, &request.namespace).await.map_err(late("its namespace was created"))?;
         // What was found out about a namespace with nothing in it holds for the new one.
         early.plan = Some(plan);
     } else if deploys {
         // Looking needs no lock, and where there is nothing to do nothing is written, not even a lock.
-        let plan = look(cluster, request, events).await?;
+        let plan = look(cluster, request, events).await.map_err(late("it was planned"))?;
         if is_idle(&plan) {
             check(&plan)?;
             return Ok(skipped(&plan, cluster.calls().since(&early.before).to_string()));
         }
         early.plan = Some(plan);
     } else if matches!(request.content, Content::Nothing) {
-        early.plan = Some(look(cluster, request, events).await?);
+        early.plan = Some(look(cluster, request, events).await.map_err(late("it was planned"))?);
     }
-    let held = {
-        let lock = format!("release/{}", request.name);
-        let patience = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-        let waiting = LockOptions { patience, ..LockOptions::default() };
-        tokio::select! {
-            held = Lock::acquire(cluster, &request.namespace, &lock, &waiting, events) => match held {
-                Err(error) if error.class == ErrorClass::Timeout && patience.is_some() => {
-                    return Err(Failure::Locked(error.to_string()));
-                }
-                held => held?,
-            },
-            () = cancel.cancelled() => {
-                let message = format!("stopped while waiting for the lock of release {}", request.name);
-                return Err(Failure::Cancelled { message, report: None });
-            }
-        }
-    };
-    // What was waited for the lock is gone from the time there is.
-    let left = options.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-    let options = &Options { timeout: left, ..options.clone() };
+    let held = take_lock(cluster, request, options, events, &cancel).await?;
     let result = Box::pin(locked(cluster, request, early, options, events, &cancel, &held, check)).await;
+    let result = result.map_err(late("it was carried out"));
     // A lease nobody renews ends by itself.
-    let _ = held.release().await;
+    let patience = match &result {
+        Err(failure) if is_troubled(failure.cause()) => HASTY_RELEASE,
+        _ => RELEASE,
+    };
+    let _ = tokio::time::timeout(patience, held.release()).await;
     if let (Ok(_), true) = (&result, options.delete_namespace && matches!(request.content, Content::Nothing))
     {
         let at = At::new(Gvk::new("", "v1", "Namespace"), None, request.namespace.as_str());
@@ -175,6 +177,42 @@ pub async fn apply_checked(
         gone.map_err(|error| Problem::error(error.message))?;
     }
     result
+}
+
+/// Waits for the lock of the release.
+async fn take_lock(
+    cluster: &Cluster,
+    request: &Request,
+    options: &Options,
+    events: &Events,
+    cancel: &CancellationToken,
+) -> Result<Held, Failure> {
+    let name = format!("release/{}", request.name);
+    let lock = LockOptions::default();
+    tokio::select! {
+        // Who runs out of time and is stopped at once says what took the time.
+        biased;
+        held = Lock::acquire(cluster, &request.namespace, &name, &lock, events) => {
+            held.map_err(|error| match (error, &options.timeout) {
+                (error @ LockError::Held { .. }, Some(timeout)) => {
+                    Failure::Locked(format!("{error}; the timeout of {timeout} passed"))
+                }
+                (error @ LockError::Held { .. }, None) => Failure::Locked(error.to_string()),
+                (LockError::Cluster(error), timeout) => {
+                    Failure::from(error).within(timeout.as_ref(), "the lock of the release was taken")
+                }
+            })
+        }
+        () = cancel.cancelled() => {
+            let message = format!("stopped while waiting for the lock of release {}", request.name);
+            Err(Failure::Cancelled { message, report: None })
+        }
+    }
+}
+
+/// Whether a run ended because the cluster does not answer as it should.
+fn is_troubled(cause: Cause) -> bool {
+    matches!(cause, Cause::Cluster(class) if class.is_transient())
 }
 
 /// Plans, and asks whether the run may be recorded if there is anything to do; everything is told at once.
@@ -297,6 +335,10 @@ async fn locked(
             report.notes.clear();
             let undo = Undo::of(&plan, options).filter(|_| !held.lost().is_cancelled());
             if let Some(undo) = undo {
+                if is_troubled(cause) && !answers(cluster).await {
+                    message.push_str("\nnot undone: the cluster does not answer");
+                    return Err(Failure::Run { cause, message, report: Box::new(report) });
+                }
                 match undo_after(cluster, request, &undo, options, events, held).await {
                     Ok(undone) => {
                         report.notes = undo.told(&undone);
@@ -317,6 +359,11 @@ async fn locked(
             })
         }
     }
+}
+
+/// Whether a cluster that made a run fail answers again.
+async fn answers(cluster: &Cluster) -> bool {
+    cluster.without_deadline().with_deadline(Deadline::after(CLOSING)).version().await.is_ok()
 }
 
 /// Puts right what an interrupted run left in the history: a revision still pending did not come to be, and

@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
-use slipway_cluster::Cluster;
 use slipway_cluster::lock::Held;
+use slipway_cluster::{Cluster, Deadline};
 use slipway_event::Events;
 use slipway_graph::{NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use super::crew::{Crew, OpError};
-use super::{Options, Report};
+use super::{CLOSING, Options, Report, is_troubled};
 use crate::failure::Cause;
 use crate::ops::{self, Act, Category, Op, Parts};
 use crate::plan::Plan;
 use crate::resource::Moment;
+
+/// How much later than everything it runs the graph stops by itself.
+const BACKSTOP: Duration = Duration::from_secs(1);
 
 /// How a run ended badly.
 pub(super) struct End {
@@ -44,7 +47,8 @@ pub(super) async fn execute(
         concurrency: std::num::NonZeroUsize::new(options.parallelism),
         on_cancel: Running::Stop,
         grace: Duration::from_secs(5),
-        timeout: options.timeout,
+        // Everything that waits keeps the deadline of the cluster itself, and says what it waited for.
+        timeout: cluster.deadline().map(|deadline| deadline.left() + BACKSTOP),
         node: NodePolicy { on_failure: OnFailure::FailFast(Running::Stop), ..NodePolicy::default() },
         ..Policy::default()
     };
@@ -95,26 +99,48 @@ pub(super) async fn execute(
     report.status = "failed".to_owned();
     let mut reasons: Vec<String> =
         ended.failures().map(|(id, failure)| reason(plan, id, &failure.to_string())).collect();
+    let errors = || ended.failures().filter_map(|(_, failure)| failure.error());
+    // An error that says nothing about time ended the run, whatever came after.
+    let verdict = errors().map(|error| error.cause).find(|cause| !is_passing(*cause));
+    let is_over = cluster.deadline().is_some_and(Deadline::has_passed)
+        || matches!(ended.stopped, Some(StopReason::TimedOut))
+        || errors().any(|error| error.is_late);
     let cause = if lost.is_cancelled() {
         reasons.push("the lock was lost to another run".to_owned());
         Cause::LockLost
+    } else if let Some(cause) = verdict.filter(|_| !cancel.is_cancelled() || is_over) {
+        cause
+    } else if let (true, Some(timeout)) = (is_over, &options.timeout) {
+        let told = errors().map(|error| error.cause).find(|cause| is_troubled(*cause));
+        let trouble = cluster.deadline().and_then(Deadline::trouble).filter(|_| told.is_none());
+        if let Some(trouble) = &trouble
+            && !reasons.iter().any(|reason| reason.contains(&trouble.message))
+        {
+            reasons.push(format!("the last error: {trouble}"));
+        }
+        reasons.push(format!("the timeout of {timeout} passed"));
+        told.or_else(|| trouble.map(|trouble| Cause::Cluster(trouble.class))).unwrap_or(Cause::Timeout)
     } else if cancel.is_cancelled() {
         reasons.push("stopped by the user".to_owned());
         Cause::Cancelled
-    } else if matches!(ended.stopped, Some(StopReason::TimedOut)) {
-        reasons.push(format!("the timeout of {:.0?} passed", options.timeout.unwrap_or_default()));
-        Cause::Timeout
     } else {
-        let first = ended.failures().find_map(|(_, failure)| failure.error());
-        first.map_or(Cause::Other, |error| error.cause)
+        errors().next().map_or(Cause::Other, |error| error.cause)
     };
     let message = format!("release {} failed: {}", plan.name, reasons.join("; "));
-    let repaired = after_failure(&crew, &ended, &message, lost.is_cancelled(), events).await;
+    // Whoever failed because the cluster does not answer does not wait long to tell it so.
+    let closing = if is_troubled(cause) { CLOSING } else { options.grace };
+    let crew = crew.until(Deadline::after(closing));
+    let repaired = after_failure(&crew, &ended, &message, closing, lost.is_cancelled(), events).await;
     let message = match repaired {
         Ok(()) => message,
         Err(more) => format!("{message}; {more}"),
     };
     Err(End { message, cause })
+}
+
+/// Whether a cause may be a matter of time: a wait that ended, a cluster in trouble, an operation that was stopped.
+fn is_passing(cause: Cause) -> bool {
+    is_troubled(cause) || matches!(cause, Cause::Timeout | Cause::Cancelled | Cause::LockLost)
 }
 
 /// Why an operation failed. What did not become ready says enough itself, and its name is the release's.
@@ -141,6 +167,7 @@ async fn after_failure(
     crew: &Crew<'_>,
     ended: &slipway_graph::Report<OpError>,
     message: &str,
+    patience: Duration,
     lost: bool,
     events: &Events,
 ) -> Result<(), String> {
@@ -171,7 +198,7 @@ async fn after_failure(
     let graph = ops::after_failure(&parts, revision, &unready).map_err(|problems| problems.to_string())?;
     crew.fail_with(message);
     let policy = Policy {
-        timeout: Some(crew.options.grace),
+        timeout: Some(patience),
         node: NodePolicy { on_failure: OnFailure::Continue, ..NodePolicy::default() },
         ..Policy::default()
     };

@@ -1,8 +1,8 @@
 //! What follows a run that failed and is to leave nothing behind.
 
-use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
 use slipway_cluster::lock::Held;
+use slipway_cluster::{Cluster, Deadline};
 use slipway_event::Events;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +74,11 @@ pub(super) async fn undo_after(
     let settings = plan::Options { keep_history, ..request.options.clone() };
     let request = Request { content, options: settings, ..request.clone() };
     let options = Options { auto_rollback: false, ..options.clone() };
+    let cluster = cluster.without_deadline();
+    let cluster = &match &options.timeout {
+        Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
+        None => cluster,
+    };
     let (cancel, early) = (CancellationToken::new(), Early { plan: None, before: cluster.calls() });
     Box::pin(locked(cluster, &request, early, &options, events, &cancel, held, |_| Ok(()))).await
 }

@@ -32,6 +32,8 @@ pub struct Facts {
     pub repair: Option<Repair>,
     /// Fields left as others set them.
     pub left_alone: Vec<String>,
+    /// What the server said of a webhook it could not reach when the object was tried.
+    pub unreachable_webhook: Option<String>,
 }
 
 /// A look at the cluster for one plan.
@@ -53,6 +55,7 @@ struct Asked {
     dry_run: DryRun,
     after: Option<Value>,
     repair: Option<Repair>,
+    unreachable_webhook: Option<String>,
 }
 
 /// Every object of a release, looked at.
@@ -105,7 +108,12 @@ impl Look<'_> {
         let mut immutable = false;
         let rows = wanted.into_iter().zip(lives).zip(places).zip(asked).zip(left_alone);
         for (((((resource, stages), live), at), asked), left_alone) in rows {
-            let (Asked { dry_run, after, repair }, fresher) = asked;
+            let (Asked { dry_run, after, repair, unreachable_webhook }, fresher) = asked;
+            if let Some(why) = &unreachable_webhook {
+                let problem = Problem::warning(format!("{} could not be tried: {why}", resource.human()))
+                    .hint("applying it waits up to four minutes for the webhook, then fails");
+                warnings.push(resource.origin.blame(&resource.object, "", problem));
+            }
             let live = fresher.or(live);
             if let Some(live) = &live {
                 self.adoptable(&resource, live, previous.contains_key(&resource.id), problems, warnings);
@@ -132,7 +140,7 @@ impl Look<'_> {
             );
             let visits = ops::visits(&resource, &stages, &decision, follow);
             items.push(Deployed { visits, exists: live.is_some(), resource });
-            facts.push(Facts { at, live, after, repair, left_alone });
+            facts.push(Facts { at, live, after, repair, left_alone, unreachable_webhook });
         }
         Ok(Looked { items, facts, immutable })
     }
@@ -187,7 +195,7 @@ impl Look<'_> {
         at: &At,
         before: Option<&Value>,
     ) -> Asked {
-        let nothing = |dry_run| Asked { dry_run, after: None, repair: None };
+        let nothing = |dry_run| Asked { dry_run, after: None, repair: None, unreachable_webhook: None };
         if !self.scopes.is_served(&at.gvk) {
             return nothing(DryRun::Skipped);
         }
@@ -220,7 +228,8 @@ impl Look<'_> {
                     Some(repair) => owners::predict(&answer, repair),
                     None => answer,
                 };
-                Asked { dry_run: DryRun::Accepted(Box::new(after.clone())), after: Some(after), repair }
+                let dry_run = DryRun::Accepted(Box::new(after.clone()));
+                Asked { dry_run, after: Some(after), repair, unreachable_webhook: None }
             }
             Err(error) => {
                 let immutable = error.class == ErrorClass::Immutable
@@ -234,7 +243,9 @@ impl Look<'_> {
                     ErrorClass::NotFound | ErrorClass::NoKind => DryRun::Skipped,
                     _ => DryRun::Failed(message),
                 };
-                Asked { dry_run, after: None, repair }
+                let unreachable_webhook =
+                    (error.class == ErrorClass::WebhookUnavailable).then(|| error.message.clone());
+                Asked { dry_run, after: None, repair, unreachable_webhook }
             }
         }
     }

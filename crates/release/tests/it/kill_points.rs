@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tap::{Cut, Tap};
 
+/// A lock of a killed run is free after this long.
+const LEASE: Duration = Duration::from_millis(100);
+
 fn config_map(number: usize, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number:02}")}, "data": {"key": value}})
 }
@@ -93,7 +96,7 @@ fn run(
     let (runtime, request) = (runtime(), request(namespace, objects));
     let ended = runtime.block_on(async {
         let retry = Retry { first: Duration::from_millis(1), longest: Duration::from_millis(5), ..Retry::default() };
-        let cluster = Cluster::new(tap.client()).with_retry(retry);
+        let cluster = Cluster::new(tap.client()).with_retry(retry).with_lease(LEASE);
         let now = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
         let clock = Arc::new(ManualClock::at(now));
         let events = Events::new(RunId::generate(&*clock), clock, Redactor::new(), Arc::new(Memory::default()));
@@ -122,7 +125,7 @@ fn state(sandbox: &Sandbox, namespace: &str) -> Result<BTreeMap<String, Value>, 
         ("batch", "Job"),
     ];
     runtime().block_on(async {
-        let cluster = Cluster::new(sandbox.client());
+        let cluster = Cluster::new(sandbox.client()).with_lease(LEASE);
         let mut all = BTreeMap::new();
         for (group, kind) in kinds {
             let gvk = Gvk::new(group, "v1", kind);

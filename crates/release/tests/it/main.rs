@@ -4,6 +4,7 @@ mod foul;
 mod graphs;
 mod kill_points;
 mod kills;
+mod limits;
 mod listening;
 mod scale;
 mod scenarios;

@@ -148,7 +148,7 @@ pub(super) async fn remove(
         options: plan::Options::default(),
     };
     let options = engine::Options {
-        timeout: Some(timeout),
+        timeout: Some(helm::given(attempt, timeout)),
         create_namespace: false,
         deletion_timeout: Some(timeout),
         ..engine::Options::default()

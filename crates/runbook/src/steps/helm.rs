@@ -75,7 +75,7 @@ pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<St
     let request = request(helm, content, &history);
     let timeout = attempt.left().max(Duration::from_millis(1));
     let options = engine::Options {
-        timeout: Some(timeout),
+        timeout: Some(given(attempt, timeout)),
         // A first install is undone below, in the words of the step.
         auto_rollback: helm.atomic && history.releases.iter().any(is_good),
         history_limit: HISTORY,
@@ -111,6 +111,11 @@ pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<St
         Err(why) => format!("\nuninstalling what was left failed too: {why}"),
     });
     Err(error)
+}
+
+/// What is left of a step's time; prints as the step's own timeout.
+pub(super) fn given(attempt: &StepContext<'_>, left: Duration) -> engine::Timeout {
+    engine::Timeout::new(left, engine::Timeout::from(attempt.step.timeout).to_string())
 }
 
 /// Whether a release left pending may be taken over: if it was left by this runbook, or long ago.

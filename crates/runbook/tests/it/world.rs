@@ -387,7 +387,8 @@ fn is_discovery(line: &str) -> bool {
 
 fn wired(sandbox: &Sandbox, state: &Arc<WireState>, faults: &FaultLayer, user: User) -> Cluster {
     let wire = Wire { inner: sandbox.service_as(user), state: Arc::clone(state) };
-    Cluster::new(kube::Client::new(faults.layer(wire), "default"))
+    // A lock of a killed run is free after a moment.
+    Cluster::new(kube::Client::new(faults.layer(wire), "default")).with_lease(Duration::from_millis(300))
 }
 
 pub(crate) fn write(path: &Path, text: &str) {

@@ -8,6 +8,7 @@ pub(crate) mod gated;
 pub(crate) mod immutable;
 mod immutable_pod;
 pub(crate) mod meta;
+pub(crate) mod pod_security;
 pub(crate) mod policy;
 pub(crate) mod prepare;
 pub(crate) mod quota;

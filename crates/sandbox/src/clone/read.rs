@@ -1,12 +1,26 @@
 //! From a live cluster to a list of clean objects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use http::Request;
 use serde_json::Value;
 
 use super::clean::{self, Kept};
 use super::{CloneError, Collected, Progress, Reference, Selection};
+
+/// The pauses before a read is repeated: from this, doubling, to that.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1600);
+
+/// Whether the same request may well work a moment later.
+fn passes(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 429 | 500 | 502..=504),
+        kube::Error::HyperError(_) | kube::Error::Service(_) => true,
+        _ => false,
+    }
+}
 
 const PAGE: usize = 500;
 
@@ -74,9 +88,19 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
+    /// Reads a path; a server that is busy or restarts is asked again for a few seconds.
     async fn get(&self, path: &str) -> Result<Value, kube::Error> {
-        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        self.source.request(request).await
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+            match self.source.request(request).await {
+                Err(error) if passes(&error) && pause <= LONGEST_PAUSE => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// What the cluster serves. A group whose server is away is left out and named in the report.

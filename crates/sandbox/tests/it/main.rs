@@ -13,6 +13,7 @@ mod intake;
 mod kinds;
 mod lists;
 mod parity;
+mod pod_security;
 mod pods;
 mod policies;
 mod protocol;

@@ -68,12 +68,12 @@ impl Lock {
             Err(TryLockError::WouldBlock) => true,
             // Without file locks only the heartbeat tells.
             Err(TryLockError::Error(_)) => {
-                read(&mut file).is_some_and(|holder| is_fresh(&holder, now) && holder.owner != owner)
+                read(&mut file).is_some_and(|holder| is_fresh(path, &file) && holder.owner != owner)
             }
         };
         let before = read(&mut file);
         if held {
-            let fresh = before.as_ref().is_none_or(|holder| is_fresh(holder, now));
+            let fresh = before.is_none() || is_fresh(path, &file);
             let take = takeover == Takeover::Force || takeover == Takeover::IfStale && !fresh;
             if !take {
                 let unknown = || "another process".to_owned();
@@ -148,6 +148,16 @@ fn read(file: &mut File) -> Option<Holder> {
     serde_json::from_slice(&text).ok()
 }
 
-fn is_fresh(holder: &Holder, now: Timestamp) -> bool {
-    now.duration_since(holder.heartbeat_at).as_secs() <= i64::try_from(TTL.as_secs()).unwrap_or(i64::MAX)
+/// Whether the holder was heard of a short while ago. Heartbeats write the file, so its age tells; it is measured
+/// against a file written just now, because clocks of machines that share a directory may differ by hours.
+fn is_fresh(path: &Path, file: &File) -> bool {
+    let probe = path.with_extension(format!("{}.probe", std::process::id()));
+    let now = fs::write(&probe, b"now").and_then(|()| fs::metadata(&probe)?.modified());
+    // A probe that stays behind does no harm.
+    let _ = fs::remove_file(&probe);
+    let (Ok(now), Ok(heard)) = (now, file.metadata().and_then(|metadata| metadata.modified())) else {
+        // Whoever cannot be judged is left alone.
+        return true;
+    };
+    now.duration_since(heard).map_or(true, |age| age <= TTL)
 }

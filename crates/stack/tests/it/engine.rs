@@ -27,6 +27,9 @@ use tower::Service as _;
 
 use crate::support::Place;
 
+/// A lock of a killed process is free after this long.
+pub(crate) const LEASE: Duration = Duration::from_millis(100);
+
 const TEMPLATE: &str = "\
 apiVersion: v1
 kind: ConfigMap
@@ -71,18 +74,18 @@ impl Death {
                 pending().await
             }
         });
-        Cluster::new(kube::Client::new(service, "default"))
+        Cluster::new(kube::Client::new(service, "default")).with_lease(LEASE)
     }
 }
 
 /// One cluster, and perhaps charts of elsewhere.
-struct One {
+pub(crate) struct One {
     cluster: Cluster,
     charts: BTreeMap<String, PathBuf>,
 }
 
 impl One {
-    fn new(cluster: Cluster) -> Self {
+    pub(crate) fn new(cluster: Cluster) -> Self {
         Self { cluster, charts: BTreeMap::new() }
     }
 }
@@ -99,15 +102,18 @@ impl Connect for One {
 }
 
 /// A directory of files, and a clock that goes on from one process to the next.
-struct World {
+pub(crate) struct World {
     place: Place,
-    sandbox: Sandbox,
+    pub(crate) sandbox: Sandbox,
     clock: Arc<ManualClock>,
 }
 
 impl World {
     fn new(place: Place) -> Self {
-        let sandbox = Sandbox::builder().seed(1).build().expect("the sandbox starts");
+        Self::on(place, Sandbox::builder().seed(1).build().expect("the sandbox starts"))
+    }
+
+    pub(crate) fn on(place: Place, sandbox: Sandbox) -> Self {
         let clock = Arc::new(ManualClock::at(jiff::Timestamp::now()));
         Self { place, sandbox, clock }
     }
@@ -116,7 +122,7 @@ impl World {
         Store::new(&self.place.path().canonicalize().unwrap(), self.clock.clone())
     }
 
-    fn launch(&self) -> Launch {
+    pub(crate) fn launch(&self) -> Launch {
         Launch {
             request: self.place.request(),
             concurrency: Some(16),
@@ -128,7 +134,7 @@ impl World {
     }
 
     /// A process from its start to its end.
-    async fn run(&self, options: Launch, connect: One) -> Result<Ended, Error> {
+    pub(crate) async fn run(&self, options: Launch, connect: One) -> Result<Ended, Error> {
         // Long enough after the one before for everything it held to have run out.
         self.clock.advance(Duration::from_secs(60));
         let root = self.place.path().canonicalize().unwrap();
@@ -155,14 +161,14 @@ impl World {
         }
     }
 
-    fn last(&self) -> Stored {
+    pub(crate) fn last(&self) -> Stored {
         let store = self.store();
         let run = store.list(1, |_, _| false).into_iter().next().expect("a run");
         store.open(&run.run_id).unwrap()
     }
 
     fn cluster(&self) -> Cluster {
-        Cluster::new(self.sandbox.client())
+        Cluster::new(self.sandbox.client()).with_lease(LEASE)
     }
 
     async fn history(&self, namespace: &str, name: &str) -> Vec<Release> {

@@ -6,6 +6,7 @@ mod engine;
 mod hostile_repository;
 mod killing;
 mod launching;
+mod limits;
 mod records;
 mod running;
 mod selecting;

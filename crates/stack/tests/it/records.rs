@@ -11,7 +11,7 @@ use slipway_stack::{Class, Command, Error, FailMode, Request, compile};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Fake, How, Place, Script, fit, go_on, graph, start, start_on, states, store, stored, story,
+    Fake, How, Place, Script, clock, fit, go_on, graph, start, start_on, states, store, stored, story,
 };
 
 fn log(place: &Place, run: &str) -> PathBuf {
@@ -261,6 +261,25 @@ fn s33_a_deletion_cannot_resume_an_apply() {
 }
 
 #[test]
+fn a_wrong_clock_takes_no_lock_from_a_live_run() {
+    let place = graph("a");
+    let clock = clock();
+    let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock.clone());
+    let held = store.lock("shop", None, "ann@ci-7:4242", Takeover::Never).unwrap();
+    clock.advance(std::time::Duration::from_secs(3600));
+    let refused = store.lock("shop", None, "bob@ci-8:1", Takeover::IfStale).unwrap_err();
+    assert_eq!(refused.exit_code(), 13, "{refused}");
+    // A file nobody has written for two minutes is a holder that hangs.
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(120);
+    let file = fs::File::options().write(true).open(place.path().join(".slipway/stack/locks/shop.-.lock"));
+    let file = file.unwrap();
+    file.set_modified(long_ago).unwrap();
+    let taken = store.lock("shop", None, "bob@ci-8:1", Takeover::IfStale).unwrap();
+    assert_eq!(taken.taken_from.as_ref().unwrap().owner, "ann@ci-7:4242");
+    drop(held);
+}
+
+#[test]
 fn s35_one_writer_at_a_time() {
     let place = graph("a");
     let store = store(&place);
@@ -471,7 +490,7 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
     let place = graph("a");
     let mut runs = Vec::new();
     for day in 0..6_u64 {
-        let clock = crate::support::clock();
+        let clock = clock();
         clock.advance(std::time::Duration::from_secs(day * 86_400));
         let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
         let mut plan = place.compile().plan;
@@ -493,7 +512,7 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
         }
         runs.push(plan.run_id);
     }
-    let clock = crate::support::clock();
+    let clock = clock();
     clock.advance(std::time::Duration::from_secs(6 * 86_400));
     let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
     let prune = |keep, days: Option<u64>| {

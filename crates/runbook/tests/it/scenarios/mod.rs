@@ -4,6 +4,7 @@ mod bad_input;
 mod calls;
 mod examples;
 mod killing;
+mod limits;
 mod objects;
 mod previews;
 mod reading;

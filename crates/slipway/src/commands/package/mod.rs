@@ -236,7 +236,7 @@ fn warn_of(built: &Build, session: &Session) {
     if session.verbosity < Verbosity::Verbose {
         // Nobody asked for these patches by name.
         for line in built.required_patches() {
-            anstream::eprintln!("{line}");
+            say!("{line}");
         }
     }
     if session.verbosity >= Verbosity::Verbose {

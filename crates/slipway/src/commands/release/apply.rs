@@ -10,7 +10,7 @@ use slipway_release::plan::Request;
 use slipway_release::saved::{self, Saved};
 
 use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
-use super::{First, carry_out, carry_out_checked, connect, dry_run, fail, show_plan};
+use super::{First, carry_out, carry_out_checked, connect_within, dry_run, fail, show_plan};
 use crate::config::Origin;
 use crate::exit::Exit;
 use crate::files;
@@ -72,7 +72,7 @@ pub struct ApplyArgs {
 
 pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
         if let Some(path) = &args.plan {
             return apply_saved(&cluster, path, args, session).await;
         }

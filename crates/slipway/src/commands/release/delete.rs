@@ -4,7 +4,7 @@ use slipway_release::plan::{self, Content, Request};
 use slipway_release::{apply as engine, inspect};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
-use super::{First, carry_out, connect, dry_run, fail};
+use super::{First, carry_out, connect_within, dry_run, fail};
 use crate::exit::Exit;
 use crate::session::Session;
 
@@ -47,7 +47,7 @@ pub struct DeleteArgs {
 
 pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
         let mut exit = Exit::Done;
         for name in &args.names {
             let request = Request {

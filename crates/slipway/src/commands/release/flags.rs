@@ -254,9 +254,9 @@ impl DiffFlags {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Running")]
 pub struct RunFlags {
-    /// How long the whole may take: `5m`, `1h30m`
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    timeout: Option<Duration>,
+    /// Time limit for the whole operation, from its first request on: `5m`, `1h30m`
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    timeout: Option<engine::Timeout>,
 
     /// How many changes are under way at once
     #[arg(long, value_name = "N", default_value = "30")]
@@ -304,10 +304,15 @@ pub struct RunFlags {
 }
 
 impl RunFlags {
+    /// The time limit for the whole operation.
+    pub fn timeout(&self) -> Option<&engine::Timeout> {
+        self.timeout.as_ref().filter(|time| !time.duration().is_zero())
+    }
+
     pub fn options(&self) -> engine::Options {
         engine::Options {
             parallelism: self.network_parallelism.get(),
-            timeout: self.timeout.filter(|time| !time.is_zero()),
+            timeout: self.timeout().cloned(),
             history_limit: self.release_history_limit,
             readiness_timeout: self.resource_readiness_timeout,
             presence_timeout: self.resource_creation_timeout.filter(|time| !time.is_zero()),
@@ -316,6 +321,11 @@ impl RunFlags {
             ..engine::Options::default()
         }
     }
+}
+
+/// Reads a time limit that is printed as it was given.
+fn timeout(text: &str) -> Result<engine::Timeout, String> {
+    time(text).map(|duration| engine::Timeout::new(duration, text))
 }
 
 pub fn time(text: &str) -> Result<Duration, String> {

@@ -17,7 +17,7 @@ mod text;
 use std::time::Duration;
 
 use anyhow::Context;
-use slipway_cluster::{Cluster, Retry};
+use slipway_cluster::{Cluster, Deadline, Retry};
 use slipway_problem::Problem;
 use slipway_release::plan::Request;
 use slipway_release::{Failure, Plan, Report, apply as engine};
@@ -49,15 +49,29 @@ fn fail(failure: Failure) -> anyhow::Error {
 }
 
 async fn connect(session: &Session) -> anyhow::Result<(Cluster, String)> {
+    connect_within(session, None).await
+}
+
+/// Connects for a command with a time limit, which a server that never answers must not outlast.
+async fn connect_within(
+    session: &Session,
+    timeout: Option<&engine::Timeout>,
+) -> anyhow::Result<(Cluster, String)> {
     let connection = session.connect().await?;
-    let cluster = reached(Cluster::new(connection.client), &connection.server).await?;
+    let cluster = Cluster::new(connection.client);
+    let limited = match timeout {
+        Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
+        None => cluster.clone(),
+    };
+    reached(limited, &connection.server).await?;
     Ok((cluster, connection.namespace))
 }
 
 /// The cluster, if it answers. Later a server may be away for a while; one that never answers is
 /// reported at once.
 pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> {
-    let hasty = Retry { attempts: 3, patience: Duration::from_secs(2), ..Retry::default() };
+    let (patience, answer) = (Duration::from_secs(2), Duration::from_secs(20));
+    let hasty = Retry { attempts: 3, patience, answer, ..Retry::default() };
     cluster.clone().with_retry(hasty).version().await.map_err(|error| {
         let problem = Problem::error(format!("cannot reach the cluster at {server}: {}", error.message));
         problem.hint("check --kubeconfig and --context; --sandbox needs no cluster")
@@ -140,6 +154,7 @@ async fn carry_out_checked(
     if let Some(rehearsed) = rehearsed.as_ref().filter(|_| !session.is_quiet()) {
         let done = rehearsed.report.completed_operations.len();
         say!("rehearsed {done} changes on a copy of {} objects", rehearsed.copied);
+        show_questions(&rehearsed.questions);
     }
     let exact = rehearsed.as_ref().map_or(request, |rehearsed| &rehearsed.request);
     let check = |plan: &Plan| {
@@ -153,6 +168,13 @@ async fn carry_out_checked(
     let result =
         engine::apply_checked(cluster, exact, options, &session.events(), token.clone(), check).await;
     finish(result, interrupt, flags, session)
+}
+
+/// Shows what a rehearsal could not find out.
+pub fn show_questions(questions: &[String]) {
+    for question in questions {
+        say!("  not rehearsed: {question}");
+    }
 }
 
 /// Shows and saves what was done.

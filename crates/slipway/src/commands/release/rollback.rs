@@ -3,7 +3,7 @@
 use slipway_release::plan::{Content, Request};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
-use super::{First, carry_out, connect, dry_run};
+use super::{First, carry_out, connect_within, dry_run};
 use crate::exit::Exit;
 use crate::session::Session;
 
@@ -36,7 +36,7 @@ pub struct RollbackArgs {
 
 pub fn rollback(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
         let content = Content::Revision(args.revision);
         let request =
             Request { name: args.name.clone(), namespace, content, options: args.planning.options()? };

@@ -3,7 +3,7 @@
 use slipway_release::plan::{self, Content, Request};
 
 use super::flags::{RunFlags, StorageFlag};
-use super::{First, carry_out, connect};
+use super::{First, carry_out, connect_within};
 use crate::exit::Exit;
 use crate::session::Session;
 
@@ -26,7 +26,7 @@ pub struct TestArgs {
 
 pub fn test(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
-        let (cluster, namespace) = connect(session).await?;
+        let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
         let options = plan::Options { driver: args.storage.driver(), ..plan::Options::default() };
         let request = Request { name: args.name.clone(), namespace, content: Content::Tests, options };
         carry_out(&cluster, &request, &args.run.options(), First::Go, &args.run, session).await

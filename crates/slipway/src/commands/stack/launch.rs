@@ -170,7 +170,7 @@ impl LaunchArgs {
             cwd: std::env::current_dir().unwrap_or_default().display().to_string(),
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
-            ci_url: runs::ci_url(),
+            ci_url: crate::config::ci_job_url(),
             ..Meta::default()
         };
         let options = RunOptions {
@@ -230,7 +230,13 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         if args.rehearse {
             match rehearse::rehearse(&wanted, &engine, &root, token.clone()).await {
                 Ok(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
-                Ok(done) => say!("rehearsed {} releases on a copy of {} objects", done.releases, done.copied),
+                Ok(done) => {
+                    let (releases, copied) = (done.releases, done.copied);
+                    say!("rehearsed {releases} releases on a copy of {copied} objects");
+                    if !session.is_quiet() {
+                        crate::commands::release::show_questions(&done.questions);
+                    }
+                }
                 Err(_) if interrupt.exit().is_some() => return Ok((None, interrupt.exit())),
                 Err(error) => {
                     say!("{}; nothing was changed", paint(ERROR, "the rehearsal failed"));

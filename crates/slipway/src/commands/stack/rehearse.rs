@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, Storage};
 use slipway_event::{Events, SystemClock};
-use slipway_problem::{Location, Problem, Problems};
+use slipway_problem::{Location, Problem};
 use slipway_release::{Request, apply as engine, plan};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
@@ -19,12 +19,14 @@ use slipway_stack::{Class, FailMode, Git, NodeError, Plan, compile, pin};
 use tokio_util::sync::CancellationToken;
 
 use super::clusters::Clusters;
-use crate::rehearse::{self, Rehearsal, Scope};
+use crate::rehearse::{self, Foresight, Rehearsal, Scope};
 
 /// A rehearsal that went well.
 pub struct Rehearsed {
     pub releases: usize,
     pub copied: usize,
+    /// Questions it leaves open.
+    pub questions: Vec<String>,
 }
 
 /// Carries a whole run out on copies; everything that fails there is reported at once. No cluster is written.
@@ -38,7 +40,8 @@ pub async fn rehearse(
     let mut plan = compile(&wanted.request, &git)?.plan;
     pin::pin(&mut plan, root, real).await?;
     let mut stages = BTreeMap::new();
-    for (name, scope) in scopes(&plan, real).await? {
+    let (scopes, foresight) = scopes(&plan, real).await?;
+    for (name, scope) in scopes {
         let cluster = plan.nodes.iter().find(|node| node.cluster.name == name).map(|node| &node.cluster);
         let cluster =
             real.connect.connect(cluster.context("a cluster of the plan")?).await.map_err(failed)?;
@@ -58,8 +61,11 @@ pub async fn rehearse(
         on_event: None,
     };
     let ended = launch(trial, &store, &git, &stage, listener, &Events::silent(), cancel).await?;
-    let Ended::Ran { plan, finished } = ended else { return Ok(Rehearsed { releases: 0, copied }) };
-    let mut problems = Problems::new();
+    let questions = foresight.questions;
+    let Ended::Ran { plan, finished } = ended else {
+        return Ok(Rehearsed { releases: 0, copied, questions });
+    };
+    let mut problems = rehearse::located(foresight.problems);
     for id in &plan.order {
         let Some(node) = finished.summary.nodes.get(id) else { continue };
         if !matches!(node.status, NodeState::Failed | NodeState::Canceled) {
@@ -71,16 +77,26 @@ pub async fn rehearse(
     if problems.has_errors() {
         return Err(problems.into());
     }
-    Ok(Rehearsed { releases: plan.nodes.len(), copied })
+    Ok(Rehearsed { releases: plan.nodes.len(), copied, questions })
 }
 
 /// What has to be copied of each cluster: all that the releases read or change, and the records of what they need.
-async fn scopes(plan: &Plan, real: &Engine<Clusters<'_>>) -> anyhow::Result<BTreeMap<String, Scope>> {
+async fn scopes(
+    plan: &Plan,
+    real: &Engine<Clusters<'_>>,
+) -> anyhow::Result<(BTreeMap<String, Scope>, Foresight)> {
     let mut scopes: BTreeMap<String, Scope> = BTreeMap::new();
+    let mut foresight = Foresight::default();
     for node in &plan.nodes {
         let scope = scopes.entry(node.cluster.name.clone()).or_default();
         match real.prepare(node, plan.command).await {
-            Ok(prepared) => scope.extend(Scope::of_plan(&prepared)),
+            Ok(prepared) => {
+                scope.extend(Scope::of_plan(&prepared));
+                let cluster = real.connect.connect(&node.cluster).await.map_err(failed)?;
+                // Who may not see definitions is asked fewer questions.
+                let unattended = rehearse::unattended(&cluster).await.unwrap_or_default();
+                foresight.extend(rehearse::foresee(&cluster, &prepared, &unattended).await);
+            }
             // It may need what an earlier release brings; then whatever is around it comes along.
             Err(error) if error.class == Class::Invalid => scope.namespaces.push(node.namespace.clone()),
             Err(error) => return Err(failed(error)),
@@ -92,7 +108,7 @@ async fn scopes(plan: &Plan, real: &Engine<Clusters<'_>>) -> anyhow::Result<BTre
             scope.extend(Scope::of_records(&need.namespace, &history.releases));
         }
     }
-    Ok(scopes)
+    Ok((scopes, foresight))
 }
 
 fn failed(error: NodeError) -> anyhow::Error {

@@ -111,40 +111,6 @@ pub fn host() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
-/// The name of the user, as runs record it: the environment's, or that of the process's owner.
-pub fn user() -> String {
-    let named = ["USER", "LOGNAME", "USERNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(owner)
-}
-
-#[cfg(unix)]
-fn owner() -> String {
-    let id = rustix::process::getuid().as_raw();
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| format!("uid {id}"))
-}
-
-#[cfg(not(unix))]
-fn owner() -> String {
-    "unknown".to_owned()
-}
-
-/// The page of the job that runs us, where a build service says so.
-pub fn ci_url() -> Option<String> {
-    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let github = || {
-        let (server, repository) = (var("GITHUB_SERVER_URL")?, var("GITHUB_REPOSITORY")?);
-        Some(format!("{server}/{repository}/actions/runs/{}", var("GITHUB_RUN_ID")?))
-    };
-    let others = ["CI_JOB_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"];
-    github().or_else(|| others.into_iter().find_map(var))
-}
-
 /// Whether a process of this machine lives; nobody can tell of another one's.
 fn alive(run_host: &str, pid: u64) -> bool {
     if run_host != host() {

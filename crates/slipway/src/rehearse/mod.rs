@@ -3,7 +3,11 @@
 //!
 //! Nothing of the copy leaves the process; values of Secrets come along, because plans compare them and
 //! releases are stored in them. [`Rehearsal`] is the stage itself, for any engine that takes a [`Cluster`];
-//! [`release`] rehearses one release on it.
+//! [`release`] rehearses one release on it, and [`foresee`] judges what the copy cannot show.
+
+mod foresee;
+#[cfg(test)]
+mod scenarios;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,6 +22,8 @@ use slipway_release::{Failure, Report, apply as engine};
 use slipway_sandbox::Sandbox;
 use slipway_sandbox::clone::{self, Reference, Secrets, Selection};
 use tokio_util::sync::CancellationToken;
+
+pub use foresee::{Foresight, foresee};
 
 /// How long an object may take to become ready on a stage where nothing takes time.
 const READY: Duration = Duration::from_secs(30);
@@ -140,6 +146,8 @@ pub struct Rehearsed {
     graph: String,
     pub report: Report,
     pub copied: usize,
+    /// Questions it leaves open.
+    pub questions: Vec<String>,
 }
 
 impl Rehearsed {
@@ -176,10 +184,20 @@ pub async fn release(
     let request = Request { content, ..request.clone() };
     let stage = Rehearsal::of(cluster, &Scope::of_plan(&plan)).await?;
     let trial = trial(options, &plan, stage.unattended().to_vec());
-    let report =
-        engine::apply(&stage.cluster(), &request, &trial, &silent, cancel).await.map_err(problems)?;
+    let foresight = foresee(cluster, &plan, &trial.assume_ready).await;
+    let tried = engine::apply(&stage.cluster(), &request, &trial, &silent, cancel).await;
+    let mut found = foresight.problems;
+    let report = match tried {
+        Ok(report) if !found.has_errors() => report,
+        Ok(_) => return Err(located(found).into()),
+        Err(failure) => {
+            found.extend(problems_of(failure));
+            return Err(located(found).into());
+        }
+    };
     let graph = plan.graph.fingerprint(b"").to_string();
-    Ok(Some(Rehearsed { request, graph, report, copied: stage.copied }))
+    let (copied, questions) = (stage.copied, foresight.questions);
+    Ok(Some(Rehearsed { request, graph, report, copied, questions }))
 }
 
 /// How a plan is carried out on a stage, where nobody acts for the groups in `unattended`.
@@ -189,12 +207,11 @@ pub fn trial(options: &engine::Options, plan: &Plan, mut unattended: Vec<String>
     unattended.extend(defined.filter_map(|item| {
         item.resource.object.pointer("/spec/group").and_then(serde_json::Value::as_str).map(str::to_owned)
     }));
+    let most = |asked: Option<Duration>| Some(asked.unwrap_or(READY).min(READY));
     engine::Options {
-        readiness_timeout: Some(
-            options.readiness_timeout.filter(|own| !own.is_zero()).unwrap_or(READY).min(READY),
-        ),
-        presence_timeout: Some(READY),
-        deletion_timeout: Some(READY),
+        readiness_timeout: most(options.readiness_timeout.filter(|own| !own.is_zero())),
+        presence_timeout: most(options.presence_timeout),
+        deletion_timeout: most(options.deletion_timeout),
         auto_rollback: false,
         assume_ready: unattended,
         ..options.clone()
@@ -203,18 +220,23 @@ pub fn trial(options: &engine::Options, plan: &Plan, mut unattended: Vec<String>
 
 /// What went wrong, one by one.
 fn problems(failure: Failure) -> anyhow::Error {
-    let found: Problems = match failure {
+    located(problems_of(failure)).into()
+}
+
+fn problems_of(failure: Failure) -> Problems {
+    match failure {
         Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => problems,
         Failure::Run { message, .. } => {
             let why = message.split_once(" failed: ").map_or(message.as_str(), |(_, why)| why);
             Problem::error(why.to_owned()).into()
         }
         other => Problem::error(other.to_string()).into(),
-    };
+    }
+}
+
+/// The same problems, each with a place.
+pub fn located(found: Problems) -> Problems {
     let at = Location::file("rehearsal");
-    let found: Problems = found
-        .into_iter()
-        .map(|problem| if problem.at.is_some() { problem } else { problem.at(at.clone()) })
-        .collect();
-    found.into()
+    let place = |problem: Problem| if problem.at.is_some() { problem } else { problem.at(at.clone()) };
+    found.into_iter().map(place).collect()
 }

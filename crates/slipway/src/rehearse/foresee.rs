@@ -1,0 +1,209 @@
+//! Judges what a copy of a cluster cannot show, from the plan and the cluster itself: webhooks that do not answer,
+//! objects that cannot be deleted, and the questions nobody can answer before the real run.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use slipway_cluster::{At, Cluster, ListOptions};
+use slipway_manifest::Gvk;
+use slipway_problem::{Problem, Problems};
+use slipway_release::decide::Decision;
+use slipway_release::plan::Plan;
+
+/// How many names of a kind a question lists.
+const NAMES: usize = 5;
+
+/// What is foreseen of a plan without carrying it out.
+#[derive(Default)]
+pub struct Foresight {
+    /// Reasons why the real run would fail.
+    pub problems: Problems,
+    /// Questions a rehearsal leaves open.
+    pub questions: Vec<String>,
+}
+
+impl Foresight {
+    /// Takes in what is foreseen of another plan; a question is asked once.
+    pub fn extend(&mut self, other: Self) {
+        self.problems.extend(other.problems);
+        for question in other.questions {
+            if !self.questions.contains(&question) {
+                self.questions.push(question);
+            }
+        }
+    }
+}
+
+/// Judges a plan made for a cluster; nobody acts for the groups in `unattended` on the copy.
+pub async fn foresee(cluster: &Cluster, plan: &Plan, unattended: &[String]) -> Foresight {
+    let webhooks = webhooks(cluster).await;
+    let mut foresight = Foresight::default();
+    let unreachable = unreachable(plan);
+    let is_brought =
+        |why: &str| webhooks.iter().any(|webhook| webhook.is_named_in(why) && webhook.comes_with(plan));
+    for (object, why) in unreachable {
+        if is_brought(&why) {
+            let question =
+                format!("whether the webhook that comes with the release is up in time for {object}");
+            foresight.questions.push(question);
+            continue;
+        }
+        let problem = Problem::error(format!("{object} would not be admitted: {why}"))
+            .hint("the webhook must answer before this is carried out; the run would wait for it and fail");
+        foresight.problems.push(problem);
+    }
+    deletions(plan, &mut foresight);
+    foresight.questions.extend(open_questions(plan, &webhooks, unattended));
+    foresight
+}
+
+/// An admission webhook of the cluster.
+struct Webhook {
+    name: String,
+    /// Namespace and name of the service that answers.
+    service: Option<(String, String)>,
+}
+
+impl Webhook {
+    /// Whether the server speaks of this webhook: it names it in quotation marks.
+    fn is_named_in(&self, message: &str) -> bool {
+        message.contains(&format!("\"{}\"", self.name))
+    }
+
+    /// Whether the service that answers is part of the release.
+    fn comes_with(&self, plan: &Plan) -> bool {
+        let Some((namespace, name)) = &self.service else { return false };
+        plan.facts.iter().any(|facts| {
+            facts.at.gvk.kind == "Service"
+                && facts.at.namespace.as_deref() == Some(namespace)
+                && facts.at.name == *name
+        })
+    }
+}
+
+/// The webhooks of a cluster, as far as they may be seen.
+async fn webhooks(cluster: &Cluster) -> Vec<Webhook> {
+    let mut all = Vec::new();
+    for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+        let gvk = Gvk::new("admissionregistration.k8s.io", "v1", kind);
+        let Ok(Some(kind)) = cluster.kind(&gvk).await else { continue };
+        let Ok(listed) = cluster.list(&kind, None, &ListOptions::default()).await else { continue };
+        for webhook in listed.items.iter().flat_map(|item| item["webhooks"].as_array().into_iter().flatten())
+        {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let service = &webhook["clientConfig"]["service"];
+            let service = service.is_object().then(|| (text(&service["namespace"]), text(&service["name"])));
+            all.push(Webhook { name: text(&webhook["name"]), service });
+        }
+    }
+    all
+}
+
+/// Objects that could not be tried because a webhook did not answer, with what the server said.
+fn unreachable(plan: &Plan) -> Vec<(String, String)> {
+    let told = |facts: &slipway_release::plan::Facts| {
+        facts.unreachable_webhook.clone().map(|why| (facts.at.to_string(), why))
+    };
+    plan.facts.iter().filter_map(told).collect()
+}
+
+/// Objects that are to go, or are going already, and what may hold them.
+fn deletions(plan: &Plan, foresight: &mut Foresight) {
+    let is_recreated = |index: usize| {
+        let visits = &plan.items[index].visits;
+        visits.iter().any(|visit| matches!(visit.decision, Decision::Recreate { .. }))
+    };
+    let present = plan
+        .facts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, facts)| Some((&facts.at, facts.live.as_ref()?, is_recreated(index))));
+    let doomed = plan.doomed.iter().map(|doomed| (&doomed.at, &doomed.live, true));
+    for (at, live, goes) in present.chain(doomed) {
+        let finalizers = foreign_finalizers(live);
+        if let Some(since) = live["metadata"]["deletionTimestamp"].as_str() {
+            let held = match finalizers.as_slice() {
+                [] => String::new(),
+                some => format!(", and its finalizers hold it: {}", some.join(", ")),
+            };
+            let told = format!("{at} is being deleted since {since}{held}");
+            if goes {
+                let problem = Problem::error(told).hint("wait until it is gone, or remove what holds it");
+                foresight.problems.push(problem);
+            } else {
+                foresight.questions.push(format!("whether what is written lasts: {told}"));
+            }
+        } else if goes && !finalizers.is_empty() {
+            foresight.questions.push(question_of_finalizers(at, &finalizers));
+        }
+    }
+}
+
+fn question_of_finalizers(at: &At, finalizers: &[&str]) -> String {
+    format!(
+        "whether anybody removes the finalizer {} of {at}: deleting it waits for that",
+        finalizers.join(", ")
+    )
+}
+
+/// Finalizers that no part of Kubernetes itself removes.
+fn foreign_finalizers(live: &Value) -> Vec<&str> {
+    let all = live["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    all.filter(|finalizer| {
+        let domain = finalizer.split_once('/').map_or("", |(domain, _)| domain);
+        let is_own = domain.is_empty()
+            || ["kubernetes.io", "k8s.io"]
+                .iter()
+                .any(|own| domain == *own || domain.ends_with(&format!(".{own}")));
+        !is_own
+    })
+    .collect()
+}
+
+/// What depends on the real nodes, registries, controllers and webhooks.
+fn open_questions(plan: &Plan, webhooks: &[Webhook], unattended: &[String]) -> Vec<String> {
+    let mut questions = Vec::new();
+    let objects = || plan.items.iter().map(|item| &item.resource.object);
+    let images: BTreeSet<&str> = objects().flat_map(images).collect();
+    if !images.is_empty() {
+        questions.push(format!("whether the images can be pulled: {}", some_of(&images)));
+        questions
+            .push("whether the nodes have room for the pods: those of the copy are simulated".to_owned());
+    }
+    let names: BTreeSet<&str> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
+    if !names.is_empty() {
+        questions
+            .push(format!("what webhooks say to the real requests, after the dry run: {}", some_of(&names)));
+    }
+    let groups = plan.facts.iter().map(|facts| facts.at.gvk.group.as_str());
+    let groups: BTreeSet<&str> =
+        groups.filter(|group| unattended.iter().any(|known| known == group)).collect();
+    if !groups.is_empty() {
+        questions
+            .push(format!("whether controllers make objects of these groups ready: {}", some_of(&groups)));
+    }
+    questions
+}
+
+fn some_of(names: &BTreeSet<&str>) -> String {
+    let shown: Vec<&str> = names.iter().copied().take(NAMES).collect();
+    match names.len().saturating_sub(NAMES) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The images of an object's pods.
+fn images(object: &Value) -> Vec<&str> {
+    let pod = match object["kind"].as_str().unwrap_or_default() {
+        "Pod" => &object["spec"],
+        "CronJob" => &object["spec"]["jobTemplate"]["spec"]["template"]["spec"],
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => {
+            &object["spec"]["template"]["spec"]
+        }
+        _ => return Vec::new(),
+    };
+    let lists = ["initContainers", "containers"];
+    let containers = lists.iter().flat_map(|list| pod[*list].as_array().into_iter().flatten());
+    containers.filter_map(|container| container["image"].as_str()).collect()
+}

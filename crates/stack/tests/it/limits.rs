@@ -1,0 +1,117 @@
+//! A stack against a cluster in trouble: failures are of the right class, retries follow it, limits hold.
+
+use std::time::Duration;
+
+use slipway_cluster::Cluster;
+use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
+use slipway_stack::launch::{Ended, Launch};
+use slipway_stack::record::{EventType, NodeState, NodeSummary};
+use slipway_stack::run::RunOptions;
+use tokio::time::Instant;
+use tower::Layer;
+
+use crate::engine::{One, World};
+use crate::support::{Place, virtual_time};
+
+const NODE: &str = "default/shop/web";
+
+/// One release of one object that may take 12 seconds.
+fn world() -> World {
+    let place = Place::new(&[]);
+    place
+        .chart("chart")
+        .write("chart/templates/all.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n")
+        .write(
+            "stack.yaml",
+            "name: one\ndefaults: {namespace: shop, apply: {wait: true, timeout: 12s}}\nreleases:\n\
+             - {name: web, chart: ./chart}\n",
+        );
+    let sandbox = Sandbox::builder().seed(1).without_workloads().build().expect("the sandbox starts");
+    World::on(place, sandbox)
+}
+
+/// Runs the stack through trouble; gives the summary of its release and how long it took.
+async fn run(world: &World, faults: &FaultLayer, retry: u32) -> (NodeSummary, Duration) {
+    let cluster = Cluster::new(kube::Client::new(faults.layer(world.sandbox.service()), "default"));
+    let options = RunOptions { retry, ..RunOptions::default() };
+    let started = Instant::now();
+    let ended = world.run(Launch { options, ..world.launch() }, One::new(cluster)).await.expect("runs");
+    let Ended::Ran { finished, .. } = ended else { panic!("{ended:?}") };
+    (finished.summary.nodes[NODE].clone(), started.elapsed())
+}
+
+#[test]
+fn sustained_trouble_has_its_class_and_keeps_the_timeout() {
+    let cases = [
+        (Fault::TooManyRequests { retry_after: 5 }, "RATE_LIMIT", "429"),
+        (Fault::ServerError(500), "SERVER_5XX", "500"),
+        (Fault::ServerError(503), "SERVER_5XX", "503"),
+        (Fault::Reset, "TRANSPORT", "tried"),
+        (Fault::Delay(Duration::from_secs(3600)), "TRANSPORT", "no answer within"),
+    ];
+    for (fault, class, says) in cases {
+        for part in ["", "/configmaps/web", "werf-synchronization"] {
+            virtual_time(async {
+                let world = world();
+                let faults = FaultLayer::new(1);
+                faults.add(Rule::new(fault.clone()).path_contains(part));
+                let (node, elapsed) = run(&world, &faults, 1).await;
+                assert_eq!(node.status, NodeState::Failed);
+                let told = node.last_error.unwrap_or_default();
+                assert_eq!(node.last_error_class.as_deref(), Some(class), "{part} {fault:?}: {told}");
+                assert!(told.contains(says), "{part} {fault:?}: {told}");
+                assert!(told.contains("the timeout of 12s passed"), "{part} {fault:?}: {told}");
+                assert!(elapsed <= Duration::from_secs(14), "{part} {fault:?}: {elapsed:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn retries_outlast_trouble_that_passes() {
+    // More often than one attempt asks, less often than two do.
+    let cases =
+        [(Fault::TooManyRequests { retry_after: 5 }, 4), (Fault::ServerError(503), 12), (Fault::Reset, 12)];
+    for (fault, times) in cases {
+        virtual_time(async {
+            let world = world();
+            let faults = FaultLayer::new(1);
+            faults.add(Rule::new(fault.clone()).times(times));
+            let (node, elapsed) = run(&world, &faults, 3).await;
+            assert_eq!(node.status, NodeState::Succeeded, "{fault:?}: {:?}", node.last_error);
+            assert!(node.attempt > 1, "{fault:?}");
+            assert!(elapsed <= Duration::from_secs(3 * 14 + 60), "{fault:?}: {elapsed:?}");
+            let events = world.last().events;
+            let scheduled = events.iter().filter(|event| event.kind == EventType::NodeRetryScheduled).count();
+            assert_eq!(scheduled as u32 + 1, node.attempt, "{fault:?}");
+        });
+    }
+}
+
+/// Every second request: a run ends well, or in time with the class of what stopped it.
+#[test]
+fn half_of_all_requests_may_fail() {
+    for seed in 0..10 {
+        virtual_time(async {
+            let world = world();
+            let faults = FaultLayer::new(seed);
+            let kinds = [
+                Fault::TooManyRequests { retry_after: 1 },
+                Fault::ServerError(500),
+                Fault::ServerError(503),
+                Fault::Reset,
+                Fault::Delay(Duration::from_secs(2)),
+            ];
+            for fault in kinds {
+                faults.add(Rule::new(fault).probability(0.1));
+            }
+            let (node, elapsed) = run(&world, &faults, 1).await;
+            assert!(elapsed <= Duration::from_secs(14), "{seed}: {elapsed:?}");
+            if node.status != NodeState::Succeeded {
+                let class = node.last_error_class.unwrap_or_default();
+                let known = ["RATE_LIMIT", "SERVER_5XX", "TRANSPORT"].contains(&class.as_str());
+                assert!(known, "{seed}: {class}: {:?}", node.last_error);
+            }
+        });
+    }
+}
