@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::manifests::documents;
 use super::{Report, Severity};
 use crate::codec;
-use crate::gopath;
+use slipway_go::filepath;
 
 /// What tells objects apart: group, kind, namespace, name, and the hook one is, for a hook and an object of
 /// the release may follow each other.
@@ -27,7 +27,7 @@ pub(super) fn check<'f>(
     report: &mut Report,
 ) {
     let mut seen: HashMap<Identity, Place<'f>> = HashMap::new();
-    for (path, text) in files.filter(|(path, _)| matches!(gopath::ext(path), ".yaml" | ".yml" | ".json")) {
+    for (path, text) in files.filter(|(path, _)| matches!(filepath::ext(path), ".yaml" | ".yml" | ".json")) {
         let file = path.strip_prefix(chart).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path);
         for (number, text) in documents(text).into_iter().enumerate() {
             let Ok(object) = codec::read(text) else { continue };

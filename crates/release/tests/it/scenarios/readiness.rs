@@ -393,7 +393,7 @@ async fn readiness_has_a_limit() {
         (None, Some(seconds(0)), Some(seconds(500)), 500),
     ] {
         let mut world = World::bare();
-        (world.apply.readiness_timeout, world.apply.timeout) = (of_run, of_all);
+        (world.apply.readiness_timeout, world.apply.timeout) = (of_run, of_all.map(Into::into));
         let object = deployment("web", "nginx");
         let object = own.map_or(object.clone(), |own| annotated(object, note(own)));
         let started = tokio::time::Instant::now();
