@@ -8,16 +8,19 @@ use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
 use slipway_manifest::object;
 use tokio::time::Instant;
 
-use super::StepOutcome;
+use super::{StepAction, StepFuture, StepOutcome};
 use crate::context::{MANAGER, StepContext, describe, passes, shown};
 use crate::error::StepError;
 use crate::manifests;
 use crate::model::Apply;
+use crate::plan::look::PlanRequest;
+use crate::plan::words::{listed, sources};
+use crate::plan::{Fate, Objects, Seen, Show, Verb};
 
 /// How long an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
@@ -177,7 +180,7 @@ fn placeholder(at: &At) -> Value {
 }
 
 /// Deletes what was applied, last first; what is not there, or of a kind that is gone, is fine.
-pub(super) async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
+async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
@@ -207,4 +210,95 @@ pub(super) async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<Ste
     } else {
         format!("{deleted} object{} deleted", if deleted == 1 { "" } else { "s" })
     }))
+}
+
+impl StepAction for Apply {
+    fn describe(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} -> {namespace}", sources(self.manifests.len())),
+            None => sources(self.manifests.len()),
+        }
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
+        Box::pin(present(cx, self))
+    }
+
+    fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(undo(cx, self))
+    }
+}
+
+async fn plan(
+    attempt: &StepContext<'_>,
+    apply: &Apply,
+    request: &PlanRequest<'_>,
+) -> Result<Seen, StepError> {
+    let place = attempt.world.place;
+    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let namespace = apply.namespace.as_deref().unwrap_or("default");
+    let mut told = Objects::default();
+    let mut pairs: Vec<(&Value, Option<At>, Option<Value>)> = Vec::new();
+    let mut missing = None;
+    for object in &objects {
+        let gvk = object::gvk(object);
+        let Some(kind) = attempt.cluster().kind(&gvk).await? else {
+            let comes = request.earlier.kinds.contains(&gvk) || request.earlier.charts;
+            let note = if comes { "may arrive in an earlier step" } else { "no step brings it" };
+            missing.get_or_insert(format!("kind {} not served yet ({note})", gvk.kind));
+            let name = object::name(object).unwrap_or_default();
+            told.add(Fate::Unresolved, format!("{}/{name}", gvk.kind.to_lowercase()));
+            pairs.push((object, None, None));
+            continue;
+        };
+        let at = At::of(object, namespace, &kind);
+        let live = attempt.cluster().get(&at).await?;
+        told.add(if live.is_some() { Fate::Update } else { Fate::Create }, shown(&at));
+        pairs.push((object, Some(at), live));
+    }
+    let (created, updated) = (told.of(Fate::Create), told.of(Fate::Update));
+    let all_exist = created.is_empty() && told.of(Fate::Unresolved).is_empty();
+    let mut seen = if apply.skip_if_exists && all_exist {
+        return Ok(Seen::new(Verb::Skip, format!("all {} objects exist (skipIf: exists)", objects.len())));
+    } else if let Some(missing) = missing {
+        Seen::new(Verb::Unknown, missing)
+    } else if updated.is_empty() {
+        Seen::new(Verb::Create, listed(created))
+    } else if created.is_empty() {
+        Seen::new(Verb::Configure, listed(updated))
+    } else {
+        Seen::new(Verb::Configure, format!("{}; creates {}", listed(updated), listed(created)))
+    };
+    if request.show == Show::Differences {
+        seen.diff = Some(crate::diff::of_objects(attempt, apply, &pairs).await);
+    }
+    seen.objects = told;
+    Ok(seen)
+}
+
+/// Which of the objects are there, last first.
+async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>, StepError> {
+    let place = attempt.world.place;
+    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let mut found = Vec::new();
+    for object in objects.iter().rev() {
+        let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { continue };
+        let at = At::of(object, apply.namespace.as_deref().unwrap_or("default"), &kind);
+        if attempt.cluster().get(&at).await?.is_some() {
+            found.push(shown(&at));
+        }
+    }
+    Ok(found)
 }

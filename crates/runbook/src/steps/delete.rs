@@ -6,20 +6,19 @@ use slipway_cluster::helm::{Driver, Status, Storage};
 use slipway_cluster::{At, Propagation};
 use slipway_manifest::object;
 use slipway_release::decide::Kept;
-use slipway_release::{Content, Plan, Request, apply as engine, plan};
+use slipway_release::plan::Options as PlanOptions;
+use slipway_release::{Content, Plan, Request, apply as engine};
 
-use super::{StepOutcome, helm};
-use crate::context::{Found, StepContext, shown};
+use super::{StepAction, StepFuture, StepOutcome, helm};
+use crate::context::{Found, StepContext, describe, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::manifests;
 use crate::model::{Delete, ManifestSource, Selection};
+use crate::plan::look::PlanRequest;
+use crate::plan::words::{listed, scope, sources};
+use crate::plan::{Fate, Seen, Verb};
 
-/// Whether it deletes a release, which ends in its own way when stopped.
-pub(super) fn is_release(delete: &Delete) -> bool {
-    matches!(delete, Delete::Release { .. })
-}
-
-pub(super) async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, StepError> {
     match delete {
         Delete::Manifests { manifests, namespace, ignore_not_found } => {
             by_manifests(attempt, manifests, namespace.as_deref(), *ignore_not_found).await
@@ -145,7 +144,7 @@ pub(super) async fn remove(
         name: name.to_owned(),
         namespace: namespace.to_owned(),
         content: Content::Nothing,
-        options: plan::Options::default(),
+        options: PlanOptions::default(),
     };
     let options = engine::Options {
         timeout: Some(timeout),
@@ -172,4 +171,73 @@ async fn forget(storage: &Storage, name: &str) -> Result<(), StepError> {
         storage.delete(name, revision.revision).await?;
     }
     Ok(())
+}
+
+impl StepAction for Delete {
+    fn describe(&self) -> String {
+        match self {
+            Self::Manifests { manifests, .. } => sources(manifests.len()),
+            Self::Resource { selection, .. } => format!("{}{}", named(selection), scope(selection)),
+            Self::Release { release, namespace, .. } => format!("release {release}@{namespace}"),
+        }
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("a delete cannot be undone")
+    }
+
+    fn keeps_time(&self) -> bool {
+        matches!(self, Self::Release { .. })
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let names = match delete {
+        Delete::Manifests { manifests: sources, namespace, .. } => {
+            let place = attempt.world.place;
+            let mut found = Vec::new();
+            for object in manifests::load(sources, place.base, place.remote).await? {
+                let Some(kind) = attempt.cluster().kind(&object::gvk(&object)).await? else { continue };
+                let at = At::of(&object, namespace.as_deref().unwrap_or("default"), &kind);
+                if attempt.cluster().get(&at).await?.is_some() {
+                    found.push(shown(&at));
+                }
+            }
+            found
+        }
+        Delete::Resource { selection, .. } => match attempt.select(selection, &mut None).await? {
+            Found::NoKind => {
+                return Ok(Seen::new(Verb::Unknown, format!("type {} is not served", selection.kind)));
+            }
+            Found::Objects(_, objects) => objects.iter().map(describe).collect(),
+        },
+        Delete::Release { release, namespace, .. } => {
+            let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace.as_str());
+            let known = !storage.revisions(release).await?.is_empty();
+            known.then(|| format!("release {release}@{namespace}")).into_iter().collect()
+        }
+    };
+    let ignore = match delete {
+        Delete::Manifests { ignore_not_found, .. }
+        | Delete::Resource { ignore_not_found, .. }
+        | Delete::Release { ignore_not_found, .. } => *ignore_not_found,
+    };
+    let mut seen = match &names[..] {
+        [] if ignore => Seen::new(Verb::NoOp, "nothing is there"),
+        [] => Seen::new(Verb::Unknown, "nothing is there, which fails with ignoreNotFound: false"),
+        [one] => Seen::new(Verb::Delete, one.as_str()),
+        several => Seen::new(Verb::Delete, format!("{} objects: {}", several.len(), listed(several))),
+    };
+    for name in names {
+        seen.objects.add(Fate::Delete, name);
+    }
+    Ok(seen)
 }

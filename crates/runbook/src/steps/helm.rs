@@ -6,17 +6,20 @@ use std::time::Duration;
 use serde_json::Value;
 use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
+use slipway_release::plan::Options as PlanOptions;
 use slipway_release::source::Backing;
-use slipway_release::{Content, Failure, Plan, Request, Source, apply as engine, plan};
+use slipway_release::{Content, Failure, Plan, Request, Source, apply as engine};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{StepOutcome, delete};
+use super::{StepAction, StepFuture, StepOutcome, delete};
 use crate::context::{RunContext, StepContext};
 use crate::error::{ErrorKind, StepError};
 use crate::events::step_events;
 use crate::files;
 use crate::model::{ChartSource, Helm, ValuesSource};
+use crate::plan::look::{PlanRequest, namespace_note};
+use crate::plan::{Seen, Show, Verb};
 use crate::remote::shown;
 
 /// How many revisions are kept.
@@ -55,7 +58,7 @@ fn is_good(release: &Release) -> bool {
     matches!(release.info.status, Status::Deployed | Status::Superseded)
 }
 
-pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
+async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
     let history = within(attempt, async { Ok(storage.history(&helm.release).await?) }).await?;
     match decide(&history, helm) {
@@ -162,12 +165,12 @@ pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Reque
         name: helm.release.clone(),
         namespace: helm.namespace.clone(),
         content,
-        options: plan::Options {
+        options: PlanOptions {
             no_install_crds: history.releases.iter().any(is_good),
             no_final_tracking: !helm.wait,
             track_hooks: true,
             new_revision: true,
-            ..plan::Options::default()
+            ..PlanOptions::default()
         },
     }
 }
@@ -297,4 +300,64 @@ fn stop_at(attempt: &StepContext<'_>, timeout: Duration) -> Stop {
         }
     });
     Stop { token, _ended: ended.drop_guard() }
+}
+
+impl StepAction for Helm {
+    fn describe(&self) -> String {
+        format!("{} -> {}", self.chart, self.namespace)
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(install(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
+        Box::pin(async {
+            let storage = Storage::new(cx.cluster().clone(), Driver::Secret, self.namespace.as_str());
+            let known = !storage.revisions(&self.release).await?.is_empty();
+            Ok(known.then(|| format!("release {}@{}", self.release, self.namespace)).into_iter().collect())
+        })
+    }
+
+    fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(delete::release(cx, &self.release, &self.namespace, true))
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, helm: &Helm, request: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
+    let history = storage.history(&helm.release).await?;
+    let namespace = namespace_note(attempt, &helm.namespace, helm.create_namespace, request.earlier).await;
+    let last = history.last().map(|last| {
+        let (chart, version) = (last.chart.name().to_owned(), last.chart.version().to_owned());
+        format!("revision {} {chart}-{version} {}", last.version, last.info.status)
+    });
+    let mut seen = match decide(&history, helm) {
+        Decision::Skip => {
+            return Ok(Seen::new(Verb::Skip, format!("{} (skipIf: installed)", last.unwrap_or_default())));
+        }
+        Decision::Install => Seen::new(Verb::Install, format!("no release yet; {namespace}")),
+        Decision::Upgrade => {
+            Seen::new(Verb::Upgrade, format!("{} → {}", last.unwrap_or_default(), helm.chart))
+        }
+        Decision::Pending(status, _) => {
+            Seen::new(Verb::Upgrade, format!("{} was left {status}; {namespace}", last.unwrap_or_default()))
+        }
+    };
+    if request.show == Show::Differences {
+        seen.diff = Some(crate::diff::of_release(attempt, helm, &history).await);
+    }
+    Ok(seen)
 }

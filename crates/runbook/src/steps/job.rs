@@ -4,12 +4,14 @@ use serde_json::{Map, Value, json};
 use slipway_cluster::{At, Cluster, Propagation, WriteOptions, logs};
 use slipway_manifest::{Gvk, object};
 
-use super::StepOutcome;
+use super::{StepAction, StepFuture, StepOutcome};
 use crate::context::{
     MANAGER, OWNER_LABEL, StepContext, describe, last_warning, passes, pods, shown, state_of,
 };
 use crate::error::{ErrorKind, StepError};
 use crate::model::Job;
+use crate::plan::look::PlanRequest;
+use crate::plan::{Seen, Verb};
 
 /// How many of the last lines a failure shows.
 const TAIL: u32 = 20;
@@ -39,7 +41,7 @@ fn condition<'v>(live: &'v Value, kind: &str) -> Option<&'v Value> {
     conditions.into_iter().flatten().find(|found| found["type"] == kind && found["status"] == "True")
 }
 
-pub(super) async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
     let name = attempt.step.name.as_str();
     if job.create_namespace {
         attempt.ensure_namespace(&job.namespace).await?;
@@ -174,7 +176,7 @@ pub(crate) fn manifest(job: &Job, name: &str, document: &str, deadline: u64) -> 
 }
 
 /// Deletes the job of a step.
-pub(super) async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
+async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
     let at = place(job, &attempt.step.name);
     match attempt.cluster().get(&at).await? {
         None => Ok(StepOutcome::noted("nothing was there")),
@@ -184,4 +186,51 @@ pub(super) async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOut
             Ok(StepOutcome::noted("the job was deleted"))
         }
     }
+}
+
+impl StepAction for Job {
+    fn describe(&self) -> String {
+        self.image.clone()
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
+        Box::pin(async {
+            let at = place(self, &cx.step.name);
+            match cx.cluster().get(&at).await? {
+                Some(live) if is_foreign(&live) => Err(foreign(&at)),
+                Some(_) => Ok(vec![shown(&at)]),
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(undo(cx, self))
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let at = place(own, &attempt.step.name);
+    Ok(match attempt.cluster().get(&at).await? {
+        None => Seen::new(Verb::Run, "first run"),
+        Some(live) if is_foreign(&live) => {
+            Seen::new(Verb::Unknown, format!("{} is not managed by khook: apply would fail", shown(&at)))
+        }
+        Some(live) if own.skip_if_succeeded && is_complete(&live) => {
+            Seen::new(Verb::Skip, "it has succeeded (skipIf: succeeded)")
+        }
+        Some(_) => Seen::new(Verb::Run, format!("replaces {}", shown(&at))),
+    })
 }

@@ -2,12 +2,14 @@
 
 use slipway_cluster::{At, ErrorClass, Patch as Change};
 
-use super::StepOutcome;
+use super::{StepAction, StepFuture, StepOutcome};
 use crate::context::{StepContext, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Patch, PatchType};
+use crate::plan::look::PlanRequest;
+use crate::plan::{Seen, Show, Verb};
 
-pub(super) async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, StepError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
         let message = format!("the cluster serves no type `{}`", patch.kind);
         return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
@@ -45,4 +47,42 @@ fn explain(error: slipway_cluster::Error, patch: &Patch, at: &At) -> StepError {
         }
         _ => failed,
     }
+}
+
+impl StepAction for Patch {
+    fn describe(&self) -> String {
+        format!("{}/{}", self.kind, self.name)
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("a patch cannot be undone")
+    }
+}
+
+async fn plan(
+    attempt: &StepContext<'_>,
+    patch: &Patch,
+    request: &PlanRequest<'_>,
+) -> Result<Seen, StepError> {
+    let Some(kind) = attempt.world.named(&patch.kind).await? else {
+        return Ok(Seen::new(Verb::Unknown, format!("type {} is not served yet", patch.kind)));
+    };
+    let at =
+        At::new(kind.gvk.clone(), kind.namespaced.then_some(patch.namespace.as_str()), patch.name.as_str());
+    let Some(live) = attempt.cluster().get(&at).await? else {
+        return Ok(Seen::new(Verb::Unknown, format!("{} is not there yet", shown(&at))));
+    };
+    let mut seen = Seen::new(Verb::Configure, shown(&at));
+    if request.show == Show::Differences {
+        seen.diff = Some(crate::diff::of_patch(attempt, patch, &at, &live).await);
+    }
+    Ok(seen)
 }

@@ -4,10 +4,12 @@ use serde_json::{Value, json};
 use slipway_cluster::{At, Patch};
 use slipway_manifest::Gvk;
 
-use super::StepOutcome;
+use super::{StepAction, StepFuture, StepOutcome};
 use crate::context::{StepContext, passes, shown};
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Rollout, RolloutVerb, WorkloadKind};
+use crate::plan::look::PlanRequest;
+use crate::plan::{Seen, Verb};
 
 /// The annotation kubectl restarts with.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
@@ -21,7 +23,7 @@ pub(crate) fn place(rollout: &Rollout) -> At {
     At::new(Gvk::new("apps", "v1", kind), Some(&rollout.namespace), rollout.name.as_str())
 }
 
-pub(super) async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, StepError> {
     let at = place(rollout);
     match rollout.what {
         RolloutVerb::Restart => restart(attempt, &at).await,
@@ -158,4 +160,38 @@ pub(crate) fn progress(live: &Value) -> Progress {
             }
         }
     }
+}
+
+impl StepAction for Rollout {
+    fn describe(&self) -> String {
+        let verb = if self.what == RolloutVerb::Restart { "restart" } else { "status of" };
+        format!("{verb} {}", shown(&place(self)))
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("a rollout creates nothing")
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let at = place(own);
+    let live = attempt.cluster().get(&at).await?;
+    Ok(match (own.what, live) {
+        (RolloutVerb::Restart, Some(_)) => Seen::new(Verb::Restart, shown(&at)),
+        (RolloutVerb::Restart, None) => Seen::new(Verb::Unknown, format!("{} is not there yet", shown(&at))),
+        (RolloutVerb::Status, None) => Seen::new(Verb::Wait, format!("{} is not there yet", shown(&at))),
+        (RolloutVerb::Status, Some(live)) => match progress(&live) {
+            Progress::Complete => Seen::new(Verb::NoOp, format!("{} is rolled out", shown(&at))),
+            Progress::Waits(why) => Seen::new(Verb::Wait, why),
+            Progress::Stuck(why) | Progress::Never(why) => Seen::new(Verb::Unknown, why),
+        },
+    })
 }

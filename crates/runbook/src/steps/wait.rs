@@ -4,18 +4,21 @@ use serde_json::Value;
 use slipway_cluster::wait::Condition;
 use slipway_manifest::object;
 
-use super::StepOutcome;
 use super::delete::named;
+use super::{StepAction, StepFuture, StepOutcome};
 use crate::context::{Found, StepContext, describe, passes};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Wait;
+use crate::plan::look::PlanRequest;
+use crate::plan::words::scope;
+use crate::plan::{Seen, Verb};
 
 /// Reads a condition that was checked when the document was read.
 pub(crate) fn condition(text: &str) -> Result<Condition, StepError> {
     Condition::parse(text).map_err(|error| StepError::new(ErrorKind::Internal, error.message).permanent())
 }
 
-pub(super) async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
     let condition = condition(&wait.until)?;
     let mut refreshed = None;
     let mut turn = 0;
@@ -123,4 +126,31 @@ pub(crate) fn judge(condition: &Condition, found: &Found, wait: &Wait) -> Verdic
     } else {
         Verdict::Waits(format!("{what}: {met}/{all} meet {}", wait.until), unmet)
     }
+}
+
+impl StepAction for Wait {
+    fn describe(&self) -> String {
+        format!("{} on {}{}", self.until, named(&self.on), scope(&self.on))
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("a wait creates nothing")
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let condition = condition(&wait.until)?;
+    let found = attempt.select(&wait.on, &mut None).await?;
+    Ok(match judge(&condition, &found, wait) {
+        Verdict::Holds(note) => Seen::new(Verb::NoOp, note),
+        Verdict::Waits(what, _) => Seen::new(Verb::Wait, what),
+    })
 }
