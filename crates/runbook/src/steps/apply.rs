@@ -2,20 +2,25 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipway_cluster::wait::Condition;
 use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
 use slipway_manifest::object;
 use tokio::time::Instant;
 
-use super::{StepAction, StepFuture, StepOutcome};
+use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{MANAGER, StepContext, describe, passes, shown};
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
 use crate::error::StepError;
 use crate::manifests;
-use crate::model::Apply;
+use crate::model::{Action, Apply};
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, sources};
 use crate::plan::{Fate, Objects, Seen, Show, Verb};
+use crate::schema::{LABEL_OR_NONE, described, like, list_of, object, with, word};
+use slipway_problem::Problem;
+use slipway_yaml::Node;
 
 /// How long an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
@@ -301,4 +306,73 @@ async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>
         }
     }
     Ok(found)
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "apply",
+    needed: "at least one of manifests is required",
+    decode: |block, _| decode(block).map(Action::Apply),
+    definition: "ApplyOp",
+    about: "Applies manifests.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Apply> {
+    let manifests = fields::manifests(block);
+    if block.get("manifests").is_none_or(|node| node.as_seq().is_some_and(<[Node]>::is_empty)) {
+        block.missing("E300", Problem::error("at least one of manifests is required"));
+    }
+    let namespace = fields::namespace(block, "E308");
+    let create_namespace = block.bool("createNamespace").unwrap_or(false);
+    if create_namespace && block.get("namespace").is_none() {
+        block.error(
+            block.key("createNamespace"),
+            "createNamespace",
+            "E304",
+            "createNamespace needs namespace",
+        );
+    }
+    let wait_for = block.filled("waitFor").map(|(node, text)| {
+        fields::until(block, node, "waitFor", "E305", text);
+        if text == "delete" {
+            block.error(node, "waitFor", "E306", "waitFor cannot wait for what it applies to be deleted");
+        }
+        text.to_owned()
+    });
+    let skip_if_exists = fields::skip_if(block, "exists", "E307");
+    let server_side = block.bool("serverSide").unwrap_or(false);
+    Some(Apply { manifests: manifests?, namespace, create_namespace, skip_if_exists, server_side, wait_for })
+}
+
+fn schema() -> Value {
+    let schema = object(
+        &["manifests"],
+        vec![
+            (
+                "manifests",
+                with(list_of("ManifestSource", "What is applied, in order."), "minItems", json!(1)),
+            ),
+            ("namespace", like("The namespace of objects that name none.", LABEL_OR_NONE)),
+            ("createNamespace", described("BoolOrRef", "Creates the namespace if it is missing.")),
+            ("skipIf", word(&["exists"], "Writes nothing if everything exists.")),
+            ("serverSide", described("BoolOrRef", "Applies on the server's side.")),
+            (
+                "waitFor",
+                like(
+                    "What every applied object must reach; see `wait.for`.",
+                    "^(condition=[^=]+(=.+)?|jsonpath=.+)?$",
+                ),
+            ),
+        ],
+    );
+    with(schema, "allOf", json!([needs_namespace()]))
+}
+
+/// `createNamespace: true` means nothing without a namespace.
+fn needs_namespace() -> Value {
+    json!({
+        "if": { "properties": { "createNamespace": { "const": true } }, "required": ["createNamespace"] },
+        "then": { "required": ["namespace"] },
+    })
 }

@@ -4,14 +4,19 @@ use serde_json::{Map, Value, json};
 use slipway_cluster::{At, Cluster, Propagation, WriteOptions, logs};
 use slipway_manifest::{Gvk, object};
 
-use super::{StepAction, StepFuture, StepOutcome};
+use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{
     MANAGER, OWNER_LABEL, StepContext, describe, last_warning, passes, pods, shown, state_of,
 };
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
-use crate::model::Job;
+use crate::model::{Action, Job};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Verb};
+use crate::schema::{LABEL_OR_NONE, described, filled, like, object, text, texts, word};
+use slipway_problem::Problem;
+use slipway_yaml::Node;
 
 /// How many of the last lines a failure shows.
 const TAIL: u32 = 20;
@@ -233,4 +238,101 @@ async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Resu
         }
         Some(_) => Seen::new(Verb::Run, format!("replaces {}", shown(&at))),
     })
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "job",
+    needed: "image is required",
+    decode: |block, _| decode(block).map(Action::Job),
+    definition: "JobOp",
+    about: "Runs a container to its end.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Job> {
+    let image = block.filled("image").map(|(_, image)| image.to_owned());
+    if image.is_none() && block.get("image").is_none_or(|node| node.as_str() == Some("")) {
+        block.missing("E400", Problem::error("job.image is required"));
+    }
+    let texts = |list: Vec<(&Node, &str)>| list.into_iter().map(|(_, text)| text.to_owned()).collect();
+    let command = texts(block.strings("command"));
+    let args = texts(block.strings("args"));
+    let mut env = Vec::new();
+    if let Some(node) = block.get("env") {
+        match node.as_map() {
+            None => block.error(node, "env", "E008", format!("env must be a mapping, found {}", node.kind())),
+            Some(entries) => {
+                for (key, value) in entries.iter() {
+                    let name = key.key_text();
+                    let good = |(index, byte): (usize, u8)| {
+                        byte.is_ascii_alphabetic()
+                            || b"-._".contains(&byte)
+                            || (index > 0 && byte.is_ascii_digit())
+                    };
+                    if name.is_empty() || !name.bytes().enumerate().all(good) {
+                        block.error(
+                            key,
+                            "env",
+                            "E401",
+                            format!("`{name}` is no name of an environment variable"),
+                        );
+                    }
+                    match value.as_str() {
+                        Some(text) => env.push((name.into_owned(), text.to_owned())),
+                        None => {
+                            let problem =
+                                Problem::error(format!("env holds strings, found {}", value.kind()));
+                            block.report(
+                                value,
+                                "env",
+                                "E008",
+                                problem.hint(format!("quote it: \"{}\"", value.raw())),
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+    env.sort();
+    let namespace = fields::namespace(block, "E403").unwrap_or_else(|| "default".into());
+    let create_namespace = block.bool("createNamespace").unwrap_or(false);
+    let service_account = block.filled("serviceAccount").map(|(_, text)| text.to_owned());
+    let skip_if_succeeded = fields::skip_if(block, "succeeded", "E402");
+    Some(Job {
+        image: image?,
+        command,
+        args,
+        env,
+        namespace,
+        create_namespace,
+        service_account,
+        skip_if_succeeded,
+    })
+}
+
+fn schema() -> Value {
+    object(
+        &["image"],
+        vec![
+            ("image", filled("The container's image.")),
+            ("command", texts("Replaces the image's entry point.")),
+            ("args", texts("The container's arguments.")),
+            (
+                "env",
+                json!({
+                    "type": "object", "additionalProperties": { "type": "string" },
+                    "propertyNames": { "anyOf": [
+                        { "pattern": "^[A-Za-z._-][A-Za-z0-9._-]*$" }, { "$ref": "#/$defs/Reference" },
+                    ] },
+                    "description": "Environment variables.",
+                }),
+            ),
+            ("namespace", like("The Job's namespace.", LABEL_OR_NONE)),
+            ("createNamespace", described("BoolOrRef", "Creates the namespace if it is missing.")),
+            ("serviceAccount", text("The pod's service account.")),
+            ("skipIf", word(&["succeeded"], "Leaves a Job that succeeded alone.")),
+        ],
+    )
 }

@@ -9,8 +9,10 @@ pub(crate) mod rollout;
 pub(crate) mod wait;
 
 use futures::future::BoxFuture;
+use serde_json::Value;
 
 use crate::context::StepContext;
+use crate::decode::block::Block;
 use crate::error::StepError;
 use crate::model::Action;
 use crate::plan::Seen;
@@ -60,6 +62,25 @@ pub(crate) trait StepAction: Sync {
         false
     }
 }
+
+/// How a type of step is written.
+pub(crate) struct StepType {
+    /// The key of its block.
+    pub(crate) key: &'static str,
+    /// What it cannot do without.
+    pub(crate) needed: &'static str,
+    /// Reads its block; the name is the step's.
+    pub(crate) decode: fn(&Block<'_, '_>, &str) -> Option<Action>,
+    /// The name of its definition in the schema.
+    pub(crate) definition: &'static str,
+    /// What it does, for editors.
+    pub(crate) about: &'static str,
+    pub(crate) schema: fn() -> Value,
+}
+
+/// Every type of step, in the order messages name them.
+pub(crate) const STEP_TYPES: &[StepType] =
+    &[helm::TYPE, apply::TYPE, delete::TYPE, patch::TYPE, wait::TYPE, rollout::TYPE, job::TYPE];
 
 impl Action {
     /// The step's type.

@@ -4,12 +4,16 @@ use serde_json::{Value, json};
 use slipway_cluster::{At, Patch};
 use slipway_manifest::Gvk;
 
-use super::{StepAction, StepFuture, StepOutcome};
+use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{StepContext, passes, shown};
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
-use crate::model::{Rollout, RolloutVerb, WorkloadKind};
+use crate::model::{Action, Rollout, RolloutVerb, WorkloadKind};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Verb};
+use crate::schema::{LABEL, WORKLOAD, like, object, one_of, with};
+use slipway_problem::Problem;
 
 /// The annotation kubectl restarts with.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
@@ -194,4 +198,66 @@ async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> 
             Progress::Stuck(why) | Progress::Never(why) => Seen::new(Verb::Unknown, why),
         },
     })
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "rollout",
+    needed: "exactly one of restart, status and a namespace are required",
+    decode: |block, _| decode(block).map(Action::Rollout),
+    definition: "RolloutOp",
+    about: "Restarts a workload or waits for its rollout.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Rollout> {
+    let (restart, status) = (block.filled("restart"), block.filled("status"));
+    let namespace = fields::namespace(block, "E308");
+    if namespace.is_none() && block.get("namespace").is_none_or(|node| node.as_str() == Some("")) {
+        block.missing("E381", Problem::error("namespace is required"));
+    }
+    let (what, key, (node, text)) = match (restart, status) {
+        (Some(restart), None) => (RolloutVerb::Restart, "restart", restart),
+        (None, Some(status)) => (RolloutVerb::Status, "status", status),
+        (None, None) => {
+            block.missing("E380", Problem::error("expected exactly one of restart, status, got none"));
+            return None;
+        }
+        (Some(_), Some(_)) => {
+            block.exclusive("E380", ["restart", "status"], "restart and status are mutually exclusive");
+            return None;
+        }
+    };
+    let kinds = [
+        ("deployment", WorkloadKind::Deployment),
+        ("daemonset", WorkloadKind::DaemonSet),
+        ("statefulset", WorkloadKind::StatefulSet),
+    ];
+    let found = fields::resource(text).and_then(|(kind, name)| {
+        let kind = kinds.iter().find(|(known, _)| kind.eq_ignore_ascii_case(known))?.1;
+        Some((kind, name?.to_owned()))
+    });
+    let Some((kind, name)) = found else {
+        let problem = Problem::error(format!(
+            "`{text}` must be deployment, daemonset or statefulset, a slash and a name"
+        ));
+        block.report(node, key, "E382", problem.hint("write `deployment/web`"));
+        return None;
+    };
+    Some(Rollout { what, kind, name, namespace: namespace? })
+}
+
+fn schema() -> Value {
+    with(
+        object(
+            &["namespace"],
+            vec![
+                ("restart", like("The workload to restart, such as `deployment/web`.", WORKLOAD)),
+                ("status", like("The workload whose rollout is awaited.", WORKLOAD)),
+                ("namespace", like("The workload's namespace.", LABEL)),
+            ],
+        ),
+        "oneOf",
+        one_of(&["restart", "status"]),
+    )
 }
