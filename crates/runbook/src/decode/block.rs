@@ -10,17 +10,17 @@ use slipway_yaml::{Mapping, Node, Value};
 use crate::diagnostic::{At, Findings};
 
 /// A mapping of the document that is being read.
-pub(super) struct Block<'n, 'f> {
-    pub(super) node: &'n Node,
-    pub(super) at: At<'n>,
-    pub(super) findings: &'f Findings<'f>,
+pub(crate) struct Block<'n, 'f> {
+    pub(crate) node: &'n Node,
+    pub(crate) at: At<'n>,
+    pub(crate) findings: &'f Findings<'f>,
     entries: Option<&'n Mapping>,
     known: RefCell<Vec<&'static str>>,
 }
 
 impl<'n, 'f> Block<'n, 'f> {
     /// Starts reading a node that must be a mapping; null is an empty one.
-    pub(super) fn new(node: &'n Node, at: At<'n>, findings: &'f Findings<'f>) -> Self {
+    pub(crate) fn new(node: &'n Node, at: At<'n>, findings: &'f Findings<'f>) -> Self {
         let entries = node.as_map();
         if entries.is_none() && !node.is_null() {
             let problem = Problem::error(format!("expected a mapping, found {}", node.kind()));
@@ -30,18 +30,18 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// The value of a key, if it is there and not null.
-    pub(super) fn get(&self, key: &'static str) -> Option<&'n Node> {
+    pub(crate) fn get(&self, key: &'static str) -> Option<&'n Node> {
         self.raw(key).filter(|node| !node.is_null())
     }
 
     /// The value of a key, null or not.
-    pub(super) fn raw(&self, key: &'static str) -> Option<&'n Node> {
+    pub(crate) fn raw(&self, key: &'static str) -> Option<&'n Node> {
         self.known.borrow_mut().push(key);
         self.entries?.get(key)
     }
 
     /// The key itself, for findings about its presence.
-    pub(super) fn key(&self, key: &str) -> &'n Node {
+    pub(crate) fn key(&self, key: &str) -> &'n Node {
         self.entries.and_then(|entries| entries.entry(key)).map_or(self.node, |(key, _)| key)
     }
 
@@ -50,17 +50,17 @@ impl<'n, 'f> Block<'n, 'f> {
         self.entries.and_then(|entries| entries.keys().next()).unwrap_or(self.node)
     }
 
-    pub(super) fn error(&self, node: &Node, key: &str, code: &str, message: impl Into<String>) {
+    pub(crate) fn error(&self, node: &Node, key: &str, code: &str, message: impl Into<String>) {
         self.report(node, key, code, Problem::error(message));
     }
 
-    pub(super) fn report(&self, node: &Node, key: &str, code: &str, problem: Problem) {
+    pub(crate) fn report(&self, node: &Node, key: &str, code: &str, problem: Problem) {
         let at = if key.is_empty() { self.at.clone() } else { self.at.field(key) };
         self.findings.add(node, &at, code, problem);
     }
 
     /// Reports that something is not there.
-    pub(super) fn missing(&self, code: &str, problem: Problem) {
+    pub(crate) fn missing(&self, code: &str, problem: Problem) {
         self.report(self.opening(), "", code, problem);
     }
 
@@ -73,7 +73,7 @@ impl<'n, 'f> Block<'n, 'f> {
         self.report(node, key, "E008", problem);
     }
 
-    pub(super) fn string(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
+    pub(crate) fn string(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
         let node = self.get(key)?;
         let text = node.as_str();
         if text.is_none() {
@@ -83,12 +83,12 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// A string that says something.
-    pub(super) fn filled(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
+    pub(crate) fn filled(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
         self.string(key).filter(|(_, text)| !text.is_empty())
     }
 
     /// A name that results, events and the record show: it must not be made of a secret.
-    pub(super) fn public_name(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
+    pub(crate) fn public_name(&self, key: &'static str) -> Option<(&'n Node, &'n str)> {
         let (node, text) = self.string(key)?;
         if self.findings.text().holds_secret(node.span.start..node.span.end) {
             let path = self.at.field(key).path;
@@ -98,7 +98,7 @@ impl<'n, 'f> Block<'n, 'f> {
         Some((node, text))
     }
 
-    pub(super) fn bool(&self, key: &'static str) -> Option<bool> {
+    pub(crate) fn bool(&self, key: &'static str) -> Option<bool> {
         let node = self.get(key)?;
         let value = node.as_bool();
         if value.is_none() {
@@ -107,7 +107,7 @@ impl<'n, 'f> Block<'n, 'f> {
         value
     }
 
-    pub(super) fn retries(&self) -> Option<u32> {
+    pub(crate) fn retries(&self) -> Option<u32> {
         let node = self.get("retries")?;
         match node.as_i64() {
             Some(value) if value < 0 => {
@@ -124,7 +124,7 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// A duration in Go's notation.
-    pub(super) fn duration(&self, key: &'static str) -> Option<(&'n Node, Duration)> {
+    pub(crate) fn duration(&self, key: &'static str) -> Option<(&'n Node, Duration)> {
         let node = self.get(key)?;
         let Some(text) = node.as_str() else {
             let mut problem =
@@ -147,7 +147,7 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// One of some words; anything else is an error of the given code.
-    pub(super) fn word<T: Copy>(
+    pub(crate) fn word<T: Copy>(
         &self,
         key: &'static str,
         code: &str,
@@ -172,7 +172,7 @@ impl<'n, 'f> Block<'n, 'f> {
         found
     }
 
-    pub(super) fn list(&self, key: &'static str) -> Vec<(At<'n>, &'n Node)> {
+    pub(crate) fn list(&self, key: &'static str) -> Vec<(At<'n>, &'n Node)> {
         let Some(node) = self.get(key) else { return Vec::new() };
         match node.as_seq() {
             Some(items) => {
@@ -186,7 +186,7 @@ impl<'n, 'f> Block<'n, 'f> {
         }
     }
 
-    pub(super) fn strings(&self, key: &'static str) -> Vec<(&'n Node, &'n str)> {
+    pub(crate) fn strings(&self, key: &'static str) -> Vec<(&'n Node, &'n str)> {
         let mut all = Vec::new();
         for (at, item) in self.list(key) {
             match item.as_str() {
@@ -204,13 +204,13 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// A mapping inside this one.
-    pub(super) fn block(&self, key: &'static str) -> Option<Block<'n, 'f>> {
+    pub(crate) fn block(&self, key: &'static str) -> Option<Block<'n, 'f>> {
         let node = self.get(key)?;
         Some(Block::new(node, self.at.field(key), self.findings))
     }
 
     /// Reports that more than one of some keys is there, at the later one.
-    pub(super) fn exclusive(&self, code: &str, keys: [&'static str; 2], message: impl Into<String>) -> bool {
+    pub(crate) fn exclusive(&self, code: &str, keys: [&'static str; 2], message: impl Into<String>) -> bool {
         let both = keys.map(|key| self.entries.and_then(|entries| entries.entry(key)).map(|(key, _)| key));
         let [Some(first), Some(second)] = both else { return false };
         let later = if first.span.start > second.span.start { first } else { second };
@@ -219,7 +219,7 @@ impl<'n, 'f> Block<'n, 'f> {
     }
 
     /// Reports every key nobody asked for.
-    pub(super) fn finish(self, renamed: &[(&str, &str)]) {
+    pub(crate) fn finish(self, renamed: &[(&str, &str)]) {
         let known = self.known.into_inner();
         for (key, _) in self.entries.into_iter().flat_map(Mapping::iter) {
             let name = key.key_text();

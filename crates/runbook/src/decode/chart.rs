@@ -7,7 +7,7 @@ use super::block::Block;
 use crate::model::{Auth, ChartSource};
 
 /// Reads `chart`, `repo`, `version` and `auth` of a helm block.
-pub(super) fn read(block: &Block<'_, '_>) -> Option<ChartSource> {
+pub(crate) fn read(block: &Block<'_, '_>) -> Option<ChartSource> {
     let repo = block.filled("repo");
     let version = block.filled("version");
     let auth = auth(block);

@@ -1,9 +1,9 @@
 //! From a tree of nodes to a document, with every rule of the format checked on the way.
 
-mod actions;
-mod block;
-mod chart;
-mod names;
+pub(crate) mod actions;
+pub(crate) mod block;
+pub(crate) mod chart;
+pub(crate) mod names;
 mod when;
 
 use std::time::Duration;
@@ -21,7 +21,6 @@ use crate::variables::Variables;
 const API_VERSION: &str = "khook.io/v1";
 const KIND: &str = "Khook";
 const ON_ERROR: &[(&str, OnError)] = &[("fail", OnError::Fail), ("continue", OnError::Continue)];
-const ACTIONS: [&str; 7] = ["helm", "apply", "delete", "patch", "wait", "rollout", "job"];
 
 /// Settings a step has unless it says otherwise.
 #[derive(Clone, Copy)]
@@ -277,6 +276,6 @@ fn check_needs(block: &Block<'_, '_>, steps: &[Needs<'_>], named: &[(&str, &Node
 }
 
 /// A node as JSON.
-fn json(node: &Node) -> Json {
+pub(crate) fn json(node: &Node) -> Json {
     node.to_json()
 }

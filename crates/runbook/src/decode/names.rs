@@ -11,7 +11,7 @@ fn is_label(name: &str) -> bool {
 }
 
 /// What is wrong with a step's name, if anything, and its code.
-pub(super) fn step(name: &str) -> Option<(&'static str, Problem)> {
+pub(crate) fn step(name: &str) -> Option<(&'static str, Problem)> {
     if !is_label(name) {
         let message =
             format!("name `{name}` must match lower-case letters, digits and `-`, with none at the ends");
@@ -22,7 +22,7 @@ pub(super) fn step(name: &str) -> Option<(&'static str, Problem)> {
 }
 
 /// What is wrong with a name that must be a DNS label.
-pub(super) fn label(what: &str, name: &str) -> Option<Problem> {
+pub(crate) fn label(what: &str, name: &str) -> Option<Problem> {
     if is_label(name) && name.len() <= 63 {
         return None;
     }
@@ -32,7 +32,7 @@ pub(super) fn label(what: &str, name: &str) -> Option<Problem> {
 }
 
 /// What is wrong with a name that must be a DNS subdomain.
-pub(super) fn subdomain(what: &str, name: &str) -> Option<Problem> {
+pub(crate) fn subdomain(what: &str, name: &str) -> Option<Problem> {
     if name.len() <= 253 && name.split('.').all(is_label) {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn subdomain(what: &str, name: &str) -> Option<Problem> {
 }
 
 /// What is wrong with a Helm release's name.
-pub(super) fn release(name: &str) -> Option<Problem> {
+pub(crate) fn release(name: &str) -> Option<Problem> {
     if name.len() <= 53 && name.split('.').all(is_label) {
         return None;
     }

@@ -12,15 +12,15 @@ use crate::model::{Action, Document, ManifestSource};
 use crate::run;
 
 /// What steps bring that others may need: kinds and namespaces.
-pub(super) struct Earlier {
-    pub(super) kinds: BTreeSet<Gvk>,
-    pub(super) namespaces: BTreeSet<String>,
+pub(crate) struct Earlier {
+    pub(crate) kinds: BTreeSet<Gvk>,
+    pub(crate) namespaces: BTreeSet<String>,
     /// Charts may bring anything.
-    pub(super) charts: bool,
+    pub(crate) charts: bool,
 }
 
 impl Earlier {
-    pub(super) fn of(document: &Document, base: &Path) -> Self {
+    pub(crate) fn of(document: &Document, base: &Path) -> Self {
         let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
         for step in document.steps.iter().filter(|step| run::skipped_by_when(step).is_none()) {
             match &step.action {

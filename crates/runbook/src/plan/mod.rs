@@ -1,10 +1,10 @@
 //! What each step would do now, and why. Only reads; with a difference asked for, dry runs too.
 
-mod earlier;
-mod look;
+pub(crate) mod earlier;
+pub(crate) mod look;
 mod status;
 mod teardown;
-mod words;
+pub(crate) mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,7 @@ impl Objects {
         self.0.get(&fate).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn add(&mut self, fate: Fate, object: String) {
+    pub(crate) fn add(&mut self, fate: Fate, object: String) {
         self.0.entry(fate).or_default().push(object);
     }
 
@@ -111,7 +111,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn new(action: Verb, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(action: Verb, detail: impl Into<String>) -> Self {
         Self { action, detail: detail.into(), objects: Objects::default(), diff: None }
     }
 }
@@ -267,7 +267,7 @@ fn outline(document: &Document) -> Result<Plan, RunError> {
             kind: step.action.kind().to_owned(),
             level,
             needs: step.needs.clone(),
-            summary: words::summary(&step.action),
+            summary: step.action.as_step().describe(),
             seen: left.map(|left| Seen::new(Verb::Skip, left.reason)),
             when,
             resumed: false,

@@ -10,7 +10,7 @@ use slipway_graph::{
 use super::Command;
 use crate::context::{SharedContext, StepContext};
 use crate::error::StepError;
-use crate::model::{Action, Delete, OnError, Step};
+use crate::model::{OnError, Step};
 use crate::steps;
 
 /// Carries out, or undoes, the steps the kernel hands it.
@@ -48,7 +48,7 @@ impl<'g> Worker<'g, &'g Step> for StepExecutor<'_> {
     fn policy(&self, node: NodeRef<'g, &'g Step>, default: &NodePolicy) -> NodePolicy {
         let step = node.value();
         // A release keeps its own time: it records how it ended and may roll back.
-        let keeps_time = matches!(&step.action, Action::Helm(_) | Action::Delete(Delete::Release { .. }));
+        let keeps_time = step.action.as_step().keeps_time();
         let on = ErrorClasses::TRANSIENT.with(ErrorClass::Timeout);
         NodePolicy {
             timeout: (!keeps_time).then_some(step.timeout),

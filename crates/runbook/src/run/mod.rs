@@ -25,9 +25,9 @@ pub use self::report::{RunReport, StateReport, StepReport};
 use self::report::{milliseconds, reports};
 use crate::context::{RunContext, SharedContext};
 use crate::error::StepError;
+use crate::hash;
 use crate::model::{Document, Step};
 use crate::state::{Record, RunState, StateError, StepStatus, Store};
-use crate::{hash, steps};
 
 /// Why a step that is proven done is left out; part of the format.
 pub const RESUMED: &str = "unchanged since it succeeded in a previous run (state record)";
@@ -159,7 +159,7 @@ pub async fn destroy(
     let mut skipped: HashMap<String, SkippedStep> = HashMap::new();
     for step in &document.steps {
         let irreversible =
-            || Some(SkippedStep::new(SkipCode::NotReversible, steps::irreversible(&step.action)?));
+            || Some(SkippedStep::new(SkipCode::NotReversible, step.action.as_step().irreversible()?));
         if let Some(why) = skipped_by_when(step).or_else(irreversible) {
             skipped.insert(step.name.clone(), why);
         }

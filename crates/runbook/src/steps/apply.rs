@@ -2,22 +2,30 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipway_cluster::wait::Condition;
 use slipway_cluster::{At, ErrorClass, Patch, Propagation, WriteOptions};
 use slipway_manifest::object;
 use tokio::time::Instant;
 
-use super::StepOutcome;
+use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{MANAGER, StepContext, describe, passes, shown};
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
 use crate::error::StepError;
 use crate::manifests;
-use crate::model::Apply;
+use crate::model::{Action, Apply};
+use crate::plan::look::PlanRequest;
+use crate::plan::words::{listed, sources};
+use crate::plan::{Fate, Objects, Seen, Show, Verb};
+use crate::schema::{LABEL_OR_NONE, described, like, list_of, object, with, word};
+use slipway_problem::Problem;
+use slipway_yaml::Node;
 
 /// How long an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
 
-pub(super) async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
@@ -177,7 +185,7 @@ fn placeholder(at: &At) -> Value {
 }
 
 /// Deletes what was applied, last first; what is not there, or of a kind that is gone, is fine.
-pub(super) async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
+async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
@@ -207,4 +215,164 @@ pub(super) async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<Ste
     } else {
         format!("{deleted} object{} deleted", if deleted == 1 { "" } else { "s" })
     }))
+}
+
+impl StepAction for Apply {
+    fn describe(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} -> {namespace}", sources(self.manifests.len())),
+            None => sources(self.manifests.len()),
+        }
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
+        Box::pin(present(cx, self))
+    }
+
+    fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(undo(cx, self))
+    }
+}
+
+async fn plan(
+    attempt: &StepContext<'_>,
+    apply: &Apply,
+    request: &PlanRequest<'_>,
+) -> Result<Seen, StepError> {
+    let place = attempt.world.place;
+    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let namespace = apply.namespace.as_deref().unwrap_or("default");
+    let mut told = Objects::default();
+    let mut pairs: Vec<(&Value, Option<At>, Option<Value>)> = Vec::new();
+    let mut missing = None;
+    for object in &objects {
+        let gvk = object::gvk(object);
+        let Some(kind) = attempt.cluster().kind(&gvk).await? else {
+            let comes = request.earlier.kinds.contains(&gvk) || request.earlier.charts;
+            let note = if comes { "may arrive in an earlier step" } else { "no step brings it" };
+            missing.get_or_insert(format!("kind {} not served yet ({note})", gvk.kind));
+            let name = object::name(object).unwrap_or_default();
+            told.add(Fate::Unresolved, format!("{}/{name}", gvk.kind.to_lowercase()));
+            pairs.push((object, None, None));
+            continue;
+        };
+        let at = At::of(object, namespace, &kind);
+        let live = attempt.cluster().get(&at).await?;
+        told.add(if live.is_some() { Fate::Update } else { Fate::Create }, shown(&at));
+        pairs.push((object, Some(at), live));
+    }
+    let (created, updated) = (told.of(Fate::Create), told.of(Fate::Update));
+    let all_exist = created.is_empty() && told.of(Fate::Unresolved).is_empty();
+    let mut seen = if apply.skip_if_exists && all_exist {
+        return Ok(Seen::new(Verb::Skip, format!("all {} objects exist (skipIf: exists)", objects.len())));
+    } else if let Some(missing) = missing {
+        Seen::new(Verb::Unknown, missing)
+    } else if updated.is_empty() {
+        Seen::new(Verb::Create, listed(created))
+    } else if created.is_empty() {
+        Seen::new(Verb::Configure, listed(updated))
+    } else {
+        Seen::new(Verb::Configure, format!("{}; creates {}", listed(updated), listed(created)))
+    };
+    if request.show == Show::Differences {
+        seen.diff = Some(crate::diff::of_objects(attempt, apply, &pairs).await);
+    }
+    seen.objects = told;
+    Ok(seen)
+}
+
+/// Which of the objects are there, last first.
+async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>, StepError> {
+    let place = attempt.world.place;
+    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let mut found = Vec::new();
+    for object in objects.iter().rev() {
+        let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { continue };
+        let at = At::of(object, apply.namespace.as_deref().unwrap_or("default"), &kind);
+        if attempt.cluster().get(&at).await?.is_some() {
+            found.push(shown(&at));
+        }
+    }
+    Ok(found)
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "apply",
+    needed: "at least one of manifests is required",
+    decode: |block, _| decode(block).map(Action::Apply),
+    definition: "ApplyOp",
+    about: "Applies manifests.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Apply> {
+    let manifests = fields::manifests(block);
+    if block.get("manifests").is_none_or(|node| node.as_seq().is_some_and(<[Node]>::is_empty)) {
+        block.missing("E300", Problem::error("at least one of manifests is required"));
+    }
+    let namespace = fields::namespace(block, "E308");
+    let create_namespace = block.bool("createNamespace").unwrap_or(false);
+    if create_namespace && block.get("namespace").is_none() {
+        block.error(
+            block.key("createNamespace"),
+            "createNamespace",
+            "E304",
+            "createNamespace needs namespace",
+        );
+    }
+    let wait_for = block.filled("waitFor").map(|(node, text)| {
+        fields::until(block, node, "waitFor", "E305", text);
+        if text == "delete" {
+            block.error(node, "waitFor", "E306", "waitFor cannot wait for what it applies to be deleted");
+        }
+        text.to_owned()
+    });
+    let skip_if_exists = fields::skip_if(block, "exists", "E307");
+    let server_side = block.bool("serverSide").unwrap_or(false);
+    Some(Apply { manifests: manifests?, namespace, create_namespace, skip_if_exists, server_side, wait_for })
+}
+
+fn schema() -> Value {
+    let schema = object(
+        &["manifests"],
+        vec![
+            (
+                "manifests",
+                with(list_of("ManifestSource", "What is applied, in order."), "minItems", json!(1)),
+            ),
+            ("namespace", like("The namespace of objects that name none.", LABEL_OR_NONE)),
+            ("createNamespace", described("BoolOrRef", "Creates the namespace if it is missing.")),
+            ("skipIf", word(&["exists"], "Writes nothing if everything exists.")),
+            ("serverSide", described("BoolOrRef", "Applies on the server's side.")),
+            (
+                "waitFor",
+                like(
+                    "What every applied object must reach; see `wait.for`.",
+                    "^(condition=[^=]+(=.+)?|jsonpath=.+)?$",
+                ),
+            ),
+        ],
+    );
+    with(schema, "allOf", json!([needs_namespace()]))
+}
+
+/// `createNamespace: true` means nothing without a namespace.
+fn needs_namespace() -> Value {
+    json!({
+        "if": { "properties": { "createNamespace": { "const": true } }, "required": ["createNamespace"] },
+        "then": { "required": ["namespace"] },
+    })
 }

@@ -2,24 +2,31 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use slipway_cluster::helm::{Driver, Status, Storage};
 use slipway_cluster::{At, Propagation};
 use slipway_manifest::object;
 use slipway_release::decide::Kept;
-use slipway_release::{Content, Plan, Request, apply as engine, plan};
+use slipway_release::plan::Options as PlanOptions;
+use slipway_release::{Content, Plan, Request, apply as engine};
 
-use super::{StepOutcome, helm};
-use crate::context::{Found, StepContext, shown};
+use super::{StepAction, StepFuture, StepOutcome, StepType, helm};
+use crate::context::{Found, StepContext, describe, shown};
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
+use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
 use crate::manifests;
-use crate::model::{Delete, ManifestSource, Selection};
+use crate::model::{Action, Delete, ManifestSource, Selection};
+use crate::plan::look::PlanRequest;
+use crate::plan::words::{listed, scope, sources};
+use crate::plan::{Fate, Seen, Verb};
+use crate::schema::{
+    RESOURCE, SUBDOMAIN, at_most, described, like, list_of, object, one_of, one_scope, selection, with,
+};
+use slipway_problem::Problem;
 
-/// Whether it deletes a release, which ends in its own way when stopped.
-pub(super) fn is_release(delete: &Delete) -> bool {
-    matches!(delete, Delete::Release { .. })
-}
-
-pub(super) async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, StepError> {
     match delete {
         Delete::Manifests { manifests, namespace, ignore_not_found } => {
             by_manifests(attempt, manifests, namespace.as_deref(), *ignore_not_found).await
@@ -145,7 +152,7 @@ pub(super) async fn remove(
         name: name.to_owned(),
         namespace: namespace.to_owned(),
         content: Content::Nothing,
-        options: plan::Options::default(),
+        options: PlanOptions::default(),
     };
     let options = engine::Options {
         timeout: Some(helm::given(attempt, timeout)),
@@ -172,4 +179,154 @@ async fn forget(storage: &Storage, name: &str) -> Result<(), StepError> {
         storage.delete(name, revision.revision).await?;
     }
     Ok(())
+}
+
+impl StepAction for Delete {
+    fn describe(&self) -> String {
+        match self {
+            Self::Manifests { manifests, .. } => sources(manifests.len()),
+            Self::Resource { selection, .. } => format!("{}{}", named(selection), scope(selection)),
+            Self::Release { release, namespace, .. } => format!("release {release}@{namespace}"),
+        }
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("a delete cannot be undone")
+    }
+
+    fn keeps_time(&self) -> bool {
+        matches!(self, Self::Release { .. })
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let names = match delete {
+        Delete::Manifests { manifests: sources, namespace, .. } => {
+            let place = attempt.world.place;
+            let mut found = Vec::new();
+            for object in manifests::load(sources, place.base, place.remote).await? {
+                let Some(kind) = attempt.cluster().kind(&object::gvk(&object)).await? else { continue };
+                let at = At::of(&object, namespace.as_deref().unwrap_or("default"), &kind);
+                if attempt.cluster().get(&at).await?.is_some() {
+                    found.push(shown(&at));
+                }
+            }
+            found
+        }
+        Delete::Resource { selection, .. } => match attempt.select(selection, &mut None).await? {
+            Found::NoKind => {
+                return Ok(Seen::new(Verb::Unknown, format!("type {} is not served", selection.kind)));
+            }
+            Found::Objects(_, objects) => objects.iter().map(describe).collect(),
+        },
+        Delete::Release { release, namespace, .. } => {
+            let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace.as_str());
+            let known = !storage.revisions(release).await?.is_empty();
+            known.then(|| format!("release {release}@{namespace}")).into_iter().collect()
+        }
+    };
+    let ignore = match delete {
+        Delete::Manifests { ignore_not_found, .. }
+        | Delete::Resource { ignore_not_found, .. }
+        | Delete::Release { ignore_not_found, .. } => *ignore_not_found,
+    };
+    let mut seen = match &names[..] {
+        [] if ignore => Seen::new(Verb::NoOp, "nothing is there"),
+        [] => Seen::new(Verb::Unknown, "nothing is there, which fails with ignoreNotFound: false"),
+        [one] => Seen::new(Verb::Delete, one.as_str()),
+        several => Seen::new(Verb::Delete, format!("{} objects: {}", several.len(), listed(several))),
+    };
+    for name in names {
+        seen.objects.add(Fate::Delete, name);
+    }
+    Ok(seen)
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "delete",
+    needed: "exactly one of manifests, resource, release is required",
+    decode: |block, _| decode(block).map(Action::Delete),
+    definition: "DeleteOp",
+    about: "Removes objects or a release.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Delete> {
+    let by_manifests =
+        block.get("manifests").filter(|node| node.as_seq().is_none_or(|items| !items.is_empty()));
+    let resource = block.filled("resource");
+    let release = block.filled("release");
+    let ignore_not_found = block.bool("ignoreNotFound").unwrap_or(true);
+    let forms = usize::from(by_manifests.is_some())
+        + usize::from(resource.is_some())
+        + usize::from(release.is_some());
+    let selection = ["selector", "fieldSelector", "allNamespaces"];
+    if forms != 1 {
+        for key in selection.into_iter().chain(["namespace"]) {
+            block.raw(key);
+        }
+        let problem = Problem::error(format!(
+            "expected exactly one of manifests, resource, release, got {}",
+            fields::count(forms)
+        ));
+        block.missing("E320", problem);
+        return None;
+    }
+    if resource.is_none() {
+        for key in selection {
+            if block.get(key).is_some() {
+                block.error(block.key(key), key, "E321", format!("{key} goes only with resource"));
+            }
+        }
+    }
+    if let Some((node, text)) = resource {
+        let codes = ["E325", "E322", "E323", "E324", "E326"];
+        let selection = fields::selected(block, node, "resource", text, codes)?;
+        if selection.name.is_none() && selection.selector.is_none() && selection.field_selector.is_none() {
+            let place = match (&selection.namespace, selection.all_namespaces) {
+                (_, true) => "all namespaces".to_owned(),
+                (namespace, false) => format!("namespace {}", namespace.as_deref().unwrap_or("default")),
+            };
+            let problem = Problem::warning(format!("this removes every {} in {place}", selection.kind));
+            block.report(node, "resource", "W003", problem.hint("name one, or give a selector"));
+        }
+        return Some(Delete::Resource { selection, ignore_not_found });
+    }
+    let namespace = fields::namespace(block, "E308");
+    if let Some((node, text)) = release {
+        if let Some(problem) = names::release(text) {
+            block.report(node, "release", "E213", problem);
+        }
+        let namespace = namespace.unwrap_or_else(|| "default".into());
+        return Some(Delete::Release { release: text.to_owned(), namespace, ignore_not_found });
+    }
+    Some(Delete::Manifests { manifests: fields::manifests(block)?, namespace, ignore_not_found })
+}
+
+fn schema() -> Value {
+    let mut properties = vec![
+        ("manifests", with(list_of("ManifestSource", "Deletes what these define."), "minItems", json!(1))),
+        ("resource", like("A type (`pods`) or a type and a name (`daemonset/aws-node`).", RESOURCE)),
+        ("release", at_most(53, like("A Helm release to uninstall.", SUBDOMAIN))),
+        ("ignoreNotFound", described("BoolOrRef", "Whether absence is success.")),
+    ];
+    properties.extend(selection());
+    let schema = with(object(&[], properties), "oneOf", one_of(&["manifests", "resource", "release"]));
+    let selects = |keys: &[&str]| json!({ "anyOf": one_of(keys) });
+    let mut rules = one_scope("resource");
+    if let Some(rules) = rules.as_array_mut() {
+        rules.push(json!({
+            "if": selects(&["selector", "fieldSelector", "allNamespaces"]), "then": { "required": ["resource"] },
+        }));
+    }
+    with(schema, "allOf", rules)
 }

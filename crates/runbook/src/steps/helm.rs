@@ -3,21 +3,34 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
+use slipway_release::plan::Options as PlanOptions;
 use slipway_release::source::Backing;
-use slipway_release::{Content, Failure, Plan, Request, Source, apply as engine, plan};
+use slipway_release::{Content, Failure, Plan, Request, Source, apply as engine};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{StepOutcome, delete};
+use super::{StepAction, StepFuture, StepOutcome, StepType, delete};
 use crate::context::{RunContext, StepContext};
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
+use crate::decode::chart;
+use crate::decode::json;
+use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
 use crate::events::step_events;
 use crate::files;
-use crate::model::{ChartSource, Helm, ValuesSource};
+use crate::model::{Action, ChartSource, Helm, ValuesSource};
+use crate::plan::look::{PlanRequest, namespace_note};
+use crate::plan::{Seen, Show, Verb};
 use crate::remote::shown;
+use crate::schema::{
+    ADDRESS_OR_NONE, CHART, LABEL_OR_NONE, SUBDOMAIN_OR_NONE, at_most, described, like, list_of, object,
+    one_of, text, with, word,
+};
+use slipway_problem::Problem;
 
 /// How many revisions are kept.
 const HISTORY: u32 = 10;
@@ -55,7 +68,7 @@ fn is_good(release: &Release) -> bool {
     matches!(release.info.status, Status::Deployed | Status::Superseded)
 }
 
-pub(super) async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
+async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
     let history = within(attempt, async { Ok(storage.history(&helm.release).await?) }).await?;
     match decide(&history, helm) {
@@ -168,12 +181,12 @@ pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Reque
         name: helm.release.clone(),
         namespace: helm.namespace.clone(),
         content,
-        options: plan::Options {
+        options: PlanOptions {
             no_install_crds: history.releases.iter().any(is_good),
             no_final_tracking: !helm.wait,
             track_hooks: true,
             new_revision: true,
-            ..plan::Options::default()
+            ..PlanOptions::default()
         },
     }
 }
@@ -303,4 +316,183 @@ fn stop_at(attempt: &StepContext<'_>, timeout: Duration) -> Stop {
         }
     });
     Stop { token, _ended: ended.drop_guard() }
+}
+
+impl StepAction for Helm {
+    fn describe(&self) -> String {
+        format!("{} -> {}", self.chart, self.namespace)
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(install(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
+        Box::pin(async {
+            let storage = Storage::new(cx.cluster().clone(), Driver::Secret, self.namespace.as_str());
+            let known = !storage.revisions(&self.release).await?.is_empty();
+            Ok(known.then(|| format!("release {}@{}", self.release, self.namespace)).into_iter().collect())
+        })
+    }
+
+    fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(delete::release(cx, &self.release, &self.namespace, true))
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, helm: &Helm, request: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
+    let history = storage.history(&helm.release).await?;
+    let namespace = namespace_note(attempt, &helm.namespace, helm.create_namespace, request.earlier).await;
+    let last = history.last().map(|last| {
+        let (chart, version) = (last.chart.name().to_owned(), last.chart.version().to_owned());
+        format!("revision {} {chart}-{version} {}", last.version, last.info.status)
+    });
+    let mut seen = match decide(&history, helm) {
+        Decision::Skip => {
+            return Ok(Seen::new(Verb::Skip, format!("{} (skipIf: installed)", last.unwrap_or_default())));
+        }
+        Decision::Install => Seen::new(Verb::Install, format!("no release yet; {namespace}")),
+        Decision::Upgrade => {
+            Seen::new(Verb::Upgrade, format!("{} → {}", last.unwrap_or_default(), helm.chart))
+        }
+        Decision::Pending(status, _) => {
+            Seen::new(Verb::Upgrade, format!("{} was left {status}; {namespace}", last.unwrap_or_default()))
+        }
+    };
+    if request.show == Show::Differences {
+        seen.diff = Some(crate::diff::of_release(attempt, helm, &history).await);
+    }
+    Ok(seen)
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "helm",
+    needed: "chart is required",
+    decode: |block, step| decode(block, step).map(Action::Helm),
+    definition: "HelmOp",
+    about: "Installs or upgrades a chart.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>, step: &str) -> Option<Helm> {
+    let chart = chart::read(block);
+    let release = block.filled("release");
+    let effective = release.map_or(step, |(_, release)| release);
+    if let Some(problem) = names::release(effective)
+        && !effective.is_empty()
+    {
+        match release {
+            Some((node, _)) => block.report(node, "release", "E213", problem),
+            None => block.missing("E213", problem.hint("set release:")),
+        }
+    }
+    let namespace = fields::namespace(block, "E214");
+    let skip_if_installed = fields::skip_if(block, "installed", "E215");
+    let values = match block.get("values") {
+        None => Some(serde_json::Map::new()),
+        Some(node) => match json(node) {
+            Value::Object(values) => Some(values),
+            _ => {
+                block.error(
+                    node,
+                    "values",
+                    "E008",
+                    format!("values must be a mapping, found {}", node.kind()),
+                );
+                None
+            }
+        },
+    };
+    let mut values_from = Vec::new();
+    for (at, node) in block.list("valuesFrom") {
+        let source = Block::new(node, at, block.findings);
+        let (file, url) = (source.filled("file"), source.filled("url"));
+        match (file, url) {
+            (Some((_, file)), None) => values_from.push(ValuesSource::File(file.to_owned())),
+            (None, Some((place, url))) => {
+                if !fields::is_http(url) {
+                    source.error(place, "url", "E212", "url must be an HTTP(S) URL");
+                }
+                values_from.push(ValuesSource::Url(url.to_owned()));
+            }
+            _ => source.missing("E211", Problem::error("expected exactly one of file, url")),
+        }
+        source.finish(&[]);
+    }
+    let atomic = block.bool("atomic").unwrap_or(false);
+    let (create_namespace, wait) = (block.bool("createNamespace"), block.bool("wait"));
+    Some(Helm {
+        chart: chart?,
+        release: effective.to_owned(),
+        namespace: namespace.unwrap_or_else(|| "default".into()),
+        create_namespace: create_namespace.unwrap_or(false),
+        atomic,
+        wait: wait.unwrap_or(false) || atomic,
+        skip_if_installed,
+        values: values?,
+        values_from,
+    })
+}
+
+fn schema() -> Value {
+    let schema = object(
+        &["chart"],
+        vec![
+            (
+                "chart",
+                like("A name in `repo`, `oci://…`, or a path starting with `./`, `../` or `/`.", CHART),
+            ),
+            ("repo", like("The URL of the repository of a chart given by its name.", ADDRESS_OR_NONE)),
+            ("version", text("The chart's version.")),
+            ("auth", described("HelmAuth", "Credentials for the repository or registry.")),
+            ("release", at_most(53, like("The release's name; the step's unless told.", SUBDOMAIN_OR_NONE))),
+            ("namespace", like("The release's namespace.", LABEL_OR_NONE)),
+            ("createNamespace", described("BoolOrRef", "Creates the namespace if it is missing.")),
+            ("atomic", described("BoolOrRef", "Undoes a release that fails; implies `wait`.")),
+            ("wait", described("BoolOrRef", "Waits until everything is ready.")),
+            ("skipIf", word(&["installed"], "Leaves an installed release alone.")),
+            ("values", json!({ "type": "object", "description": "Values of the chart." })),
+            ("valuesFrom", list_of("ValuesSource", "Values read from elsewhere; later ones win.")),
+        ],
+    );
+    let starts =
+        |pattern: &str| json!({ "properties": { "chart": { "pattern": pattern } }, "required": ["chart"] });
+    let forbid = |keys: &[&str]| json!({ "not": { "anyOf": one_of(keys) } });
+    with(
+        schema,
+        "allOf",
+        json!([
+            { "if": starts("^oci://"), "then": forbid(&["repo"]) },
+            { "if": starts("^(\\./|\\.\\./|/)"), "then": forbid(&["repo", "version", "auth"]) },
+            { "if": starts("^[A-Za-z0-9._-]+(:[^:]+)?$"), "then": {
+                "required": ["repo"], "properties": { "repo": { "minLength": 1 } },
+            } },
+            // A version stands in one place only, and so do credentials.
+            {
+                "if": starts("^([A-Za-z0-9._-]+:[^:]+|oci://[^/]+/(.*/)?[^/]*[:@][^/]*)$"),
+                "then": { "not": { "properties": { "version": { "minLength": 1 } }, "required": ["version"] } },
+            },
+            {
+                "if": { "anyOf": [
+                    starts("^oci://[^/]*@"),
+                    { "properties": { "repo": { "pattern": "^https?://[^/?#]*@" } }, "required": ["repo"] },
+                ] },
+                "then": forbid(&["auth"]),
+            },
+        ]),
+    )
 }

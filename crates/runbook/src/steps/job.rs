@@ -4,12 +4,19 @@ use serde_json::{Map, Value, json};
 use slipway_cluster::{At, Cluster, Propagation, WriteOptions, logs};
 use slipway_manifest::{Gvk, object};
 
-use super::StepOutcome;
+use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{
     MANAGER, OWNER_LABEL, StepContext, describe, last_warning, passes, pods, shown, state_of,
 };
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
-use crate::model::Job;
+use crate::model::{Action, Job};
+use crate::plan::look::PlanRequest;
+use crate::plan::{Seen, Verb};
+use crate::schema::{LABEL_OR_NONE, described, filled, like, object, text, texts, word};
+use slipway_problem::Problem;
+use slipway_yaml::Node;
 
 /// How many of the last lines a failure shows.
 const TAIL: u32 = 20;
@@ -39,7 +46,7 @@ fn condition<'v>(live: &'v Value, kind: &str) -> Option<&'v Value> {
     conditions.into_iter().flatten().find(|found| found["type"] == kind && found["status"] == "True")
 }
 
-pub(super) async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
     let name = attempt.step.name.as_str();
     if job.create_namespace {
         attempt.ensure_namespace(&job.namespace).await?;
@@ -174,7 +181,7 @@ pub(crate) fn manifest(job: &Job, name: &str, document: &str, deadline: u64) -> 
 }
 
 /// Deletes the job of a step.
-pub(super) async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
+async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepError> {
     let at = place(job, &attempt.step.name);
     match attempt.cluster().get(&at).await? {
         None => Ok(StepOutcome::noted("nothing was there")),
@@ -184,4 +191,148 @@ pub(super) async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOut
             Ok(StepOutcome::noted("the job was deleted"))
         }
     }
+}
+
+impl StepAction for Job {
+    fn describe(&self) -> String {
+        self.image.clone()
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
+        Box::pin(async {
+            let at = place(self, &cx.step.name);
+            match cx.cluster().get(&at).await? {
+                Some(live) if is_foreign(&live) => Err(foreign(&at)),
+                Some(_) => Ok(vec![shown(&at)]),
+                None => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(undo(cx, self))
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let at = place(own, &attempt.step.name);
+    Ok(match attempt.cluster().get(&at).await? {
+        None => Seen::new(Verb::Run, "first run"),
+        Some(live) if is_foreign(&live) => {
+            Seen::new(Verb::Unknown, format!("{} is not managed by khook: apply would fail", shown(&at)))
+        }
+        Some(live) if own.skip_if_succeeded && is_complete(&live) => {
+            Seen::new(Verb::Skip, "it has succeeded (skipIf: succeeded)")
+        }
+        Some(_) => Seen::new(Verb::Run, format!("replaces {}", shown(&at))),
+    })
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "job",
+    needed: "image is required",
+    decode: |block, _| decode(block).map(Action::Job),
+    definition: "JobOp",
+    about: "Runs a container to its end.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Job> {
+    let image = block.filled("image").map(|(_, image)| image.to_owned());
+    if image.is_none() && block.get("image").is_none_or(|node| node.as_str() == Some("")) {
+        block.missing("E400", Problem::error("job.image is required"));
+    }
+    let texts = |list: Vec<(&Node, &str)>| list.into_iter().map(|(_, text)| text.to_owned()).collect();
+    let command = texts(block.strings("command"));
+    let args = texts(block.strings("args"));
+    let mut env = Vec::new();
+    if let Some(node) = block.get("env") {
+        match node.as_map() {
+            None => block.error(node, "env", "E008", format!("env must be a mapping, found {}", node.kind())),
+            Some(entries) => {
+                for (key, value) in entries.iter() {
+                    let name = key.key_text();
+                    let good = |(index, byte): (usize, u8)| {
+                        byte.is_ascii_alphabetic()
+                            || b"-._".contains(&byte)
+                            || (index > 0 && byte.is_ascii_digit())
+                    };
+                    if name.is_empty() || !name.bytes().enumerate().all(good) {
+                        block.error(
+                            key,
+                            "env",
+                            "E401",
+                            format!("`{name}` is no name of an environment variable"),
+                        );
+                    }
+                    match value.as_str() {
+                        Some(text) => env.push((name.into_owned(), text.to_owned())),
+                        None => {
+                            let problem =
+                                Problem::error(format!("env holds strings, found {}", value.kind()));
+                            block.report(
+                                value,
+                                "env",
+                                "E008",
+                                problem.hint(format!("quote it: \"{}\"", value.raw())),
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+    env.sort();
+    let namespace = fields::namespace(block, "E403").unwrap_or_else(|| "default".into());
+    let create_namespace = block.bool("createNamespace").unwrap_or(false);
+    let service_account = block.filled("serviceAccount").map(|(_, text)| text.to_owned());
+    let skip_if_succeeded = fields::skip_if(block, "succeeded", "E402");
+    Some(Job {
+        image: image?,
+        command,
+        args,
+        env,
+        namespace,
+        create_namespace,
+        service_account,
+        skip_if_succeeded,
+    })
+}
+
+fn schema() -> Value {
+    object(
+        &["image"],
+        vec![
+            ("image", filled("The container's image.")),
+            ("command", texts("Replaces the image's entry point.")),
+            ("args", texts("The container's arguments.")),
+            (
+                "env",
+                json!({
+                    "type": "object", "additionalProperties": { "type": "string" },
+                    "propertyNames": { "anyOf": [
+                        { "pattern": "^[A-Za-z._-][A-Za-z0-9._-]*$" }, { "$ref": "#/$defs/Reference" },
+                    ] },
+                    "description": "Environment variables.",
+                }),
+            ),
+            ("namespace", like("The Job's namespace.", LABEL_OR_NONE)),
+            ("createNamespace", described("BoolOrRef", "Creates the namespace if it is missing.")),
+            ("serviceAccount", text("The pod's service account.")),
+            ("skipIf", word(&["succeeded"], "Leaves a Job that succeeded alone.")),
+        ],
+    )
 }

@@ -8,9 +8,15 @@ pub(crate) mod patch;
 pub(crate) mod rollout;
 pub(crate) mod wait;
 
+use futures::future::BoxFuture;
+use serde_json::Value;
+
 use crate::context::StepContext;
+use crate::decode::block::Block;
 use crate::error::StepError;
 use crate::model::Action;
+use crate::plan::Seen;
+use crate::plan::look::PlanRequest;
 
 /// A step that went well, and what is worth saying about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,50 +30,89 @@ impl StepOutcome {
     }
 }
 
-/// Makes one attempt at a step.
-pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
-    match &attempt.step.action {
-        // A release ends in its own way: it must not be left pending.
-        Action::Helm(helm) => Box::pin(helm::install(attempt, helm)).await,
-        Action::Delete(delete) if delete::is_release(delete) => Box::pin(delete::run(attempt, delete)).await,
-        action => {
-            let work = async {
-                match action {
-                    Action::Apply(apply) => Box::pin(apply::run(attempt, apply)).await,
-                    Action::Delete(delete) => Box::pin(delete::run(attempt, delete)).await,
-                    Action::Patch(patch) => Box::pin(patch::run(attempt, patch)).await,
-                    Action::Wait(wait) => Box::pin(wait::run(attempt, wait)).await,
-                    Action::Rollout(rollout) => Box::pin(rollout::run(attempt, rollout)).await,
-                    Action::Job(job) => Box::pin(job::run(attempt, job)).await,
-                    Action::Helm(_) => Ok(StepOutcome::default()),
-                }
-            };
-            stoppable(attempt, work).await
+/// The answer of a step, in time.
+pub(crate) type StepFuture<'a, T> = BoxFuture<'a, Result<T, StepError>>;
+
+/// One type of step. Each has a file of its own under `steps`.
+pub(crate) trait StepAction: Sync {
+    /// Says what the step is about, in a few words; never a credential.
+    fn describe(&self) -> String;
+
+    /// Says what it would do to what is there now. Only reads; dry runs where differences are asked for.
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen>;
+
+    /// Makes one attempt.
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome>;
+
+    /// Why there is nothing to undo, if that is so.
+    fn irreversible(&self) -> Option<&'static str>;
+
+    /// Names what of it is there to be taken away.
+    fn plan_undo<'a>(&'a self, _: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Makes one attempt at taking away what it made.
+    fn undo<'a>(&'a self, _: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(std::future::ready(Ok(StepOutcome::default())))
+    }
+
+    /// Whether it ends in its own way when its time is over: a release must not be left pending.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+}
+
+/// How a type of step is written.
+pub(crate) struct StepType {
+    /// The key of its block.
+    pub(crate) key: &'static str,
+    /// What it cannot do without.
+    pub(crate) needed: &'static str,
+    /// Reads its block; the name is the step's.
+    pub(crate) decode: fn(&Block<'_, '_>, &str) -> Option<Action>,
+    /// The name of its definition in the schema.
+    pub(crate) definition: &'static str,
+    /// What it does, for editors.
+    pub(crate) about: &'static str,
+    pub(crate) schema: fn() -> Value,
+}
+
+/// Every type of step, in the order messages name them.
+pub(crate) const STEP_TYPES: &[StepType] =
+    &[helm::TYPE, apply::TYPE, delete::TYPE, patch::TYPE, wait::TYPE, rollout::TYPE, job::TYPE];
+
+impl Action {
+    /// The step's type.
+    pub(crate) fn as_step(&self) -> &dyn StepAction {
+        match self {
+            Self::Helm(helm) => helm,
+            Self::Apply(apply) => apply,
+            Self::Delete(delete) => delete,
+            Self::Patch(patch) => patch,
+            Self::Wait(wait) => wait,
+            Self::Rollout(rollout) => rollout,
+            Self::Job(job) => job,
         }
     }
+}
+
+/// Makes one attempt at a step.
+pub(crate) async fn perform(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
+    let action = attempt.step.action.as_step();
+    if action.keeps_time() {
+        return action.perform(attempt).await;
+    }
+    stoppable(attempt, action.perform(attempt)).await
 }
 
 /// Makes one attempt at undoing a step.
 pub(crate) async fn undo(attempt: &StepContext<'_>) -> Result<StepOutcome, StepError> {
-    match &attempt.step.action {
-        Action::Helm(helm) => Box::pin(delete::release(attempt, &helm.release, &helm.namespace, true)).await,
-        Action::Apply(apply) => stoppable(attempt, apply::undo(attempt, apply)).await,
-        Action::Job(job) => stoppable(attempt, job::undo(attempt, job)).await,
-        Action::Delete(_) | Action::Patch(_) | Action::Wait(_) | Action::Rollout(_) => {
-            Ok(StepOutcome::default())
-        }
+    let action = attempt.step.action.as_step();
+    if action.keeps_time() {
+        return action.undo(attempt).await;
     }
-}
-
-/// Why a kind of step leaves nothing to undo, if that is so.
-pub(crate) fn irreversible(action: &Action) -> Option<&'static str> {
-    match action {
-        Action::Helm(_) | Action::Apply(_) | Action::Job(_) => None,
-        Action::Delete(_) => Some("a delete cannot be undone"),
-        Action::Patch(_) => Some("a patch cannot be undone"),
-        Action::Wait(_) => Some("a wait creates nothing"),
-        Action::Rollout(_) => Some("a rollout creates nothing"),
-    }
+    stoppable(attempt, action.undo(attempt)).await
 }
 
 /// Drops the work when it is told to stop and says what it was waiting for.

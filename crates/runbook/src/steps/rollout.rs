@@ -4,10 +4,16 @@ use serde_json::{Value, json};
 use slipway_cluster::{At, Patch};
 use slipway_manifest::Gvk;
 
-use super::StepOutcome;
+use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{StepContext, passes, shown};
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
-use crate::model::{Rollout, RolloutVerb, WorkloadKind};
+use crate::model::{Action, Rollout, RolloutVerb, WorkloadKind};
+use crate::plan::look::PlanRequest;
+use crate::plan::{Seen, Verb};
+use crate::schema::{LABEL, WORKLOAD, like, object, one_of, with};
+use slipway_problem::Problem;
 
 /// The annotation kubectl restarts with.
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
@@ -21,7 +27,7 @@ pub(crate) fn place(rollout: &Rollout) -> At {
     At::new(Gvk::new("apps", "v1", kind), Some(&rollout.namespace), rollout.name.as_str())
 }
 
-pub(super) async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, rollout: &Rollout) -> Result<StepOutcome, StepError> {
     let at = place(rollout);
     match rollout.what {
         RolloutVerb::Restart => restart(attempt, &at).await,
@@ -158,4 +164,100 @@ pub(crate) fn progress(live: &Value) -> Progress {
             }
         }
     }
+}
+
+impl StepAction for Rollout {
+    fn describe(&self) -> String {
+        let verb = if self.what == RolloutVerb::Restart { "restart" } else { "status of" };
+        format!("{verb} {}", shown(&place(self)))
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("a rollout creates nothing")
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let at = place(own);
+    let live = attempt.cluster().get(&at).await?;
+    Ok(match (own.what, live) {
+        (RolloutVerb::Restart, Some(_)) => Seen::new(Verb::Restart, shown(&at)),
+        (RolloutVerb::Restart, None) => Seen::new(Verb::Unknown, format!("{} is not there yet", shown(&at))),
+        (RolloutVerb::Status, None) => Seen::new(Verb::Wait, format!("{} is not there yet", shown(&at))),
+        (RolloutVerb::Status, Some(live)) => match progress(&live) {
+            Progress::Complete => Seen::new(Verb::NoOp, format!("{} is rolled out", shown(&at))),
+            Progress::Waits(why) => Seen::new(Verb::Wait, why),
+            Progress::Stuck(why) | Progress::Never(why) => Seen::new(Verb::Unknown, why),
+        },
+    })
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "rollout",
+    needed: "exactly one of restart, status and a namespace are required",
+    decode: |block, _| decode(block).map(Action::Rollout),
+    definition: "RolloutOp",
+    about: "Restarts a workload or waits for its rollout.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Rollout> {
+    let (restart, status) = (block.filled("restart"), block.filled("status"));
+    let namespace = fields::namespace(block, "E308");
+    if namespace.is_none() && block.get("namespace").is_none_or(|node| node.as_str() == Some("")) {
+        block.missing("E381", Problem::error("namespace is required"));
+    }
+    let (what, key, (node, text)) = match (restart, status) {
+        (Some(restart), None) => (RolloutVerb::Restart, "restart", restart),
+        (None, Some(status)) => (RolloutVerb::Status, "status", status),
+        (None, None) => {
+            block.missing("E380", Problem::error("expected exactly one of restart, status, got none"));
+            return None;
+        }
+        (Some(_), Some(_)) => {
+            block.exclusive("E380", ["restart", "status"], "restart and status are mutually exclusive");
+            return None;
+        }
+    };
+    let kinds = [
+        ("deployment", WorkloadKind::Deployment),
+        ("daemonset", WorkloadKind::DaemonSet),
+        ("statefulset", WorkloadKind::StatefulSet),
+    ];
+    let found = fields::resource(text).and_then(|(kind, name)| {
+        let kind = kinds.iter().find(|(known, _)| kind.eq_ignore_ascii_case(known))?.1;
+        Some((kind, name?.to_owned()))
+    });
+    let Some((kind, name)) = found else {
+        let problem = Problem::error(format!(
+            "`{text}` must be deployment, daemonset or statefulset, a slash and a name"
+        ));
+        block.report(node, key, "E382", problem.hint("write `deployment/web`"));
+        return None;
+    };
+    Some(Rollout { what, kind, name, namespace: namespace? })
+}
+
+fn schema() -> Value {
+    with(
+        object(
+            &["namespace"],
+            vec![
+                ("restart", like("The workload to restart, such as `deployment/web`.", WORKLOAD)),
+                ("status", like("The workload whose rollout is awaited.", WORKLOAD)),
+                ("namespace", like("The workload's namespace.", LABEL)),
+            ],
+        ),
+        "oneOf",
+        one_of(&["restart", "status"]),
+    )
 }

@@ -4,18 +4,25 @@ use serde_json::Value;
 use slipway_cluster::wait::Condition;
 use slipway_manifest::object;
 
-use super::StepOutcome;
 use super::delete::named;
+use super::{StepAction, StepFuture, StepOutcome, StepType};
 use crate::context::{Found, StepContext, describe, passes};
+use crate::decode::actions as fields;
+use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
-use crate::model::Wait;
+use crate::model::{Action, Wait};
+use crate::plan::look::PlanRequest;
+use crate::plan::words::scope;
+use crate::plan::{Seen, Verb};
+use crate::schema::{RESOURCE, UNTIL, like, object, one_scope, selection, with};
+use slipway_problem::Problem;
 
 /// Reads a condition that was checked when the document was read.
 pub(crate) fn condition(text: &str) -> Result<Condition, StepError> {
     Condition::parse(text).map_err(|error| StepError::new(ErrorKind::Internal, error.message).permanent())
 }
 
-pub(super) async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
+async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
     let condition = condition(&wait.until)?;
     let mut refreshed = None;
     let mut turn = 0;
@@ -123,4 +130,88 @@ pub(crate) fn judge(condition: &Condition, found: &Found, wait: &Wait) -> Verdic
     } else {
         Verdict::Waits(format!("{what}: {met}/{all} meet {}", wait.until), unmet)
     }
+}
+
+impl StepAction for Wait {
+    fn describe(&self) -> String {
+        format!("{} on {}{}", self.until, named(&self.on), scope(&self.on))
+    }
+
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+        Box::pin(plan(cx, self, request))
+    }
+
+    fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
+        Box::pin(run(cx, self))
+    }
+
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("a wait creates nothing")
+    }
+}
+
+async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+    let condition = condition(&wait.until)?;
+    let found = attempt.select(&wait.on, &mut None).await?;
+    Ok(match judge(&condition, &found, wait) {
+        Verdict::Holds(note) => Seen::new(Verb::NoOp, note),
+        Verdict::Waits(what, _) => Seen::new(Verb::Wait, what),
+    })
+}
+
+/// How it is written.
+pub(super) const TYPE: StepType = StepType {
+    key: "wait",
+    needed: "for and on are required",
+    decode: |block, _| decode(block).map(Action::Wait),
+    definition: "WaitOp",
+    about: "Waits until something holds.",
+    schema,
+};
+
+fn decode(block: &Block<'_, '_>) -> Option<Wait> {
+    let until = block.filled("for").map(|(node, text)| {
+        fields::until(block, node, "for", "E361", text);
+        text.to_owned()
+    });
+    if until.is_none() && block.get("for").is_none_or(|node| node.as_str() == Some("")) {
+        block.missing("E009", Problem::error("for is required"));
+    }
+    let Some((node, text)) = block.filled("on") else {
+        for key in ["namespace", "allNamespaces", "selector", "fieldSelector"] {
+            block.raw(key);
+        }
+        if block.get("on").is_none_or(|node| node.as_str() == Some("")) {
+            block.missing("E360", Problem::error("on is required"));
+        }
+        return None;
+    };
+    let on = fields::selected(block, node, "on", text, ["E365", "E362", "E363", "E364", "E366"])?;
+    if until.as_deref() == Some("condition=Ready")
+        && on.name.is_none()
+        && matches!(on.kind.to_ascii_lowercase().as_str(), "pod" | "pods" | "po")
+        && !on.field_selector.as_deref().is_some_and(|selector| selector.contains("status.phase"))
+    {
+        let problem =
+            Problem::warning("completed pods are never Ready, so one finished Job makes this wait for ever");
+        block.report(node, "on", "W007", problem.hint("add `fieldSelector: status.phase!=Succeeded`"));
+    }
+    Some(Wait { until: until?, on })
+}
+
+fn schema() -> Value {
+    with(
+        object(
+            &["for", "on"],
+            [
+                ("for", like("`condition=NAME[=VALUE]`, `jsonpath=EXPR[=VALUE]` or `delete`.", UNTIL)),
+                ("on", like("A type (`pods`) or a type and a name (`deployment/web`).", RESOURCE)),
+            ]
+            .into_iter()
+            .chain(selection())
+            .collect(),
+        ),
+        "allOf",
+        one_scope("on"),
+    )
 }
