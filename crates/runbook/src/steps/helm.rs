@@ -271,7 +271,8 @@ pub(super) async fn apply_release(
     options: &engine::Options,
     see: impl Fn(&Plan),
 ) -> Result<Result<engine::Report, Failure>, StepError> {
-    let stop = stop_at(attempt, options.timeout.as_ref().map_or(attempt.step.timeout, engine::Timeout::duration));
+    let stop =
+        stop_at(attempt, options.timeout.as_ref().map_or(attempt.step.timeout, engine::Timeout::duration));
     let events = step_events(attempt.world.place.events, &attempt.step.name);
     let planned = AtomicBool::new(false);
     let check = |plan: &Plan| {

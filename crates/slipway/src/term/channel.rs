@@ -210,7 +210,9 @@ mod tests {
         }
     }
 
-    fn gate() -> (Channel, mpsc::Sender<io::Result<()>>, Arc<Mutex<Vec<u8>>>) {
+    type Permits = mpsc::Sender<io::Result<()>>;
+
+    fn gate() -> (Channel, Permits, Arc<Mutex<Vec<u8>>>) {
         let (permits, receiver) = mpsc::channel();
         let taken = Arc::new(Mutex::new(Vec::new()));
         let channel = Channel::new(Gate { permits: receiver, taken: Arc::clone(&taken) });

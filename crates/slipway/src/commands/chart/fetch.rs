@@ -168,7 +168,7 @@ pub fn search(Search::Repo(args): &Search, session: &Session) -> anyhow::Result<
         match home.cached_index(&repository.name) {
             Ok(index) => indexes.push((repository.name, index)),
             Err(_) => {
-                say!("WARNING: Repo {:?} is corrupt or missing. Try 'slipway repo update'.", repository.name)
+                say!("WARNING: Repo {:?} is corrupt or missing. Try 'slipway repo update'.", repository.name);
             }
         }
     }

@@ -106,7 +106,7 @@ pub fn store(root: &Path) -> anyhow::Result<Store> {
 /// The name of this machine, as runs record it.
 pub fn host() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = kernel.or_else(|| crate::config::host_name()).unwrap_or_default();
+    let name = kernel.or_else(crate::config::host_name).unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
