@@ -270,7 +270,7 @@ fn refuses_what_doubles_with_every_line() {
         copies.replace("  - ", "    - ")
     );
     let mut replacements = String::from("resources: [c.yaml]\nreplacements:\n");
-    for number in 0..12 {
+    for number in 0..24 {
         replacements.push_str(&format!(
             "- source: {{kind: ConfigMap, fieldPath: list}}\n  targets:\n  - select: {{kind: ConfigMap}}\n    options: {{create: true}}\n    fieldPaths: [list.0.{number}]\n"
         ));

@@ -257,8 +257,9 @@ async fn run(
             RunEvent::RunFinished { summary, stopped, duration } => {
                 let mut told = **summary;
                 let resumed = work.skipped.values().filter(|why| why.code == SkipCode::Resumed).count();
-                told.skipped += told.resumed.saturating_sub(resumed);
-                told.resumed = resumed.min(told.resumed);
+                let known = told.skipped + told.resumed;
+                told.resumed = resumed.min(known);
+                told.skipped = known - told.resumed;
                 let told: RunEvent<'_, StepError> =
                     RunEvent::RunFinished { summary: &told, stopped: *stopped, duration: *duration };
                 place.events.observe(&title, &told);

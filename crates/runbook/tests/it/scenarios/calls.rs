@@ -231,8 +231,8 @@ async fn helm_stores_a_revision_before_it_applies_and_marks_it_after() {
             format!("POST {SECRETS}?fieldManager=helm"),
             format!("PATCH {MAPS}/one?fieldManager=helm&force=true apply-patch+yaml"),
             format!("DELETE {MAPS}/two Foreground"),
-            format!("PUT {SECRETS}/v1?fieldManager=helm"),
             format!("PUT {SECRETS}/v2?fieldManager=helm"),
+            format!("PUT {SECRETS}/v1?fieldManager=helm"),
         ],
         "{upgraded:#?}"
     );
@@ -240,7 +240,7 @@ async fn helm_stores_a_revision_before_it_applies_and_marks_it_after() {
     let again = of_the_release(calls(&world, step).await);
     let made: Vec<String> = writes(&again).iter().map(|line| release(line)).collect();
     let put = |revision: &str| format!("PUT {SECRETS}/{revision}?fieldManager=helm");
-    assert_eq!(made, [format!("POST {SECRETS}?fieldManager=helm"), put("v2"), put("v3")], "{again:#?}");
+    assert_eq!(made, [format!("POST {SECRETS}?fieldManager=helm"), put("v3"), put("v2")], "{again:#?}");
     let deleted =
         of_the_release(calls(&world, "  - {name: d, timeout: 60s, delete: {release: app}}\n").await);
     let made: Vec<String> = writes(&deleted).iter().map(|line| release(line)).collect();

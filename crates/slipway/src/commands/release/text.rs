@@ -139,6 +139,7 @@ mod tests {
     use slipway_release::stage::Stage;
 
     use super::*;
+    use crate::term::escape::{Colors, Controls, settle};
 
     #[test]
     fn plans_show_stages_and_hooks() {
@@ -176,7 +177,7 @@ mod tests {
             warnings: Vec::new(),
             summary: vec![("create".into(), 3)],
         };
-        let text = anstream::adapter::strip_str(&view_text(&view)).to_string();
+        let text = settle(&view_text(&view), Colors::Drop, Controls::Show);
         let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
         assert_eq!(
             lines,
