@@ -7,6 +7,7 @@ const ORDER: &[&str] = &[
     "graph",
     "event",
     "yaml",
+    "journal",
     "gotmpl",
     "manifest",
     "cel", // kernel
