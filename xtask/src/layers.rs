@@ -8,6 +8,7 @@ const ORDER: &[&str] = &[
     "event",
     "go",
     "yaml",
+    "journal",
     "gotmpl",
     "manifest",
     "cel", // kernel

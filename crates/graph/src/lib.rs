@@ -24,7 +24,7 @@ pub use export::{Direction, Drawing, EdgeStyle};
 pub use fingerprint::Fingerprint;
 pub use graph::{Graph, NodeRef};
 pub use id::Id;
-pub use journal::{FileJournal, Journal, JournalError, MemoryJournal, NoJournal, Record, TornLine};
+pub use journal::{Journal, JournalError, MemoryJournal, NoJournal, Record};
 pub use order::{CriticalPath, Edges};
 pub use run::{
     Backoff, Classify, Context, Done, ErrorClass, ErrorClasses, Failure, NodePolicy, NodeReport, OnFailure,

@@ -98,14 +98,7 @@ pub(crate) fn root_file(root: &Path) -> Option<StackFile> {
     }
 }
 
-/// Says what the system says, without the number.
-pub(crate) fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((said, _)) => said.to_lowercase(),
-        None => text,
-    }
-}
+pub(crate) use slipway_journal::describe_io as plain;
 
 fn walk(tree: &mut Tree, problems: &mut Problems) -> Vec<Found> {
     let mut found = Vec::new();

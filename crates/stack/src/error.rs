@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use slipway_journal::RecordError;
 use slipway_problem::{Problem, Problems};
 
 use crate::resume::Drift;
@@ -80,5 +81,15 @@ impl From<Problems> for Error {
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         Self::Invalid(problem.into())
+    }
+}
+
+impl From<RecordError> for Error {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Io { doing, path, source } => Self::Io { doing, path, source },
+            RecordError::Damaged(problem) => (*problem).into(),
+            RecordError::Unwritable(reason) => Self::Unwritable(reason),
+        }
     }
 }

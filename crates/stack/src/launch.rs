@@ -15,7 +15,7 @@ use crate::inherit::Profile;
 use crate::model::StackFile;
 use crate::pin;
 use crate::plan::{Command, FailMode, Plan};
-use crate::record::{Holder, Meta, NodeState, Store, Stored, Takeover};
+use crate::record::{Holder, Meta, NodeStatus, Store, Stored, Takeover};
 use crate::resume::{self, Resume};
 use crate::run::{self, Finished, From, OnEvent, RunOptions, Session};
 use crate::select::Selector;
@@ -222,8 +222,8 @@ fn fit(plan: &mut Plan, launch: &Launch) {
 fn remaining(stored: &Stored) -> Plan {
     let mut plan = stored.plan.clone();
     let state = |id: &String| stored.summary.nodes.get(id).map(|node| node.status);
-    plan.nodes.retain(|node| state(&node.id) != Some(NodeState::Succeeded));
-    plan.order.retain(|id| state(id) != Some(NodeState::Succeeded));
+    plan.nodes.retain(|node| state(&node.id) != Some(NodeStatus::Succeeded));
+    plan.order.retain(|id| state(id) != Some(NodeStatus::Succeeded));
     plan
 }
 

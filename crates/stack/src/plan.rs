@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_graph::{Drawing, EdgeStyle, Graph};
+use slipway_journal::{RunEvent, Summary};
 use slipway_problem::Problems;
 
 use crate::digest;
@@ -253,6 +254,11 @@ impl Plan {
             object.remove("runId");
         }
         digest::json(&value)
+    }
+
+    /// The state of its run after `events`.
+    pub fn summary(&self, events: &[RunEvent]) -> Summary {
+        Summary::new(RUN_FORMAT, &self.run_id, self.nodes.iter().map(|node| node.id.as_str())).replay(events)
     }
 
     /// The graph to run: needs first, or for a deletion what needs them first.

@@ -12,7 +12,7 @@ use crate::digest::Digests;
 use crate::error::Error;
 use crate::paths;
 use crate::plan::{Command, Node, Plan, Tool};
-use crate::record::{NodeState, RunState, Store, Stored};
+use crate::record::{NodeStatus, RunStatus, Store, Stored};
 use crate::run::From;
 use crate::sources::{Source, SourceKind};
 
@@ -84,7 +84,7 @@ pub fn drift(root: &Path, home: Option<&Path>, stored: &Stored) -> Drift {
             continue;
         }
         let state = stored.summary.nodes.get(&node.id).map(|node| node.status).unwrap_or_default();
-        if state == NodeState::Succeeded {
+        if state == NodeStatus::Succeeded {
             drift.done.push(node.id.clone());
         } else {
             drift.nodes.push((node.id.clone(), changed));
@@ -159,11 +159,11 @@ pub fn find(
     let nothing = || Problem::error("nothing to resume").code("ST053");
     let mut runs = store.runs_of(stack, profile);
     let Some(newest) = runs.next().transpose()? else { return Err(nothing().into()) };
-    if newest.summary.status != RunState::Succeeded {
+    if newest.summary.status != RunStatus::Succeeded {
         return Ok(newest.plan.run_id);
     }
     // An older run that failed was made up for, or is meant on purpose: then it is named.
-    let failed = runs.flatten().find(|run| run.summary.status != RunState::Succeeded);
+    let failed = runs.flatten().find(|run| run.summary.status != RunStatus::Succeeded);
     let problem = match failed {
         Some(run) => nothing().hint(format!(
             "the most recent run, {}, succeeded; `--run-id {}` goes on with an earlier one",
@@ -199,7 +199,7 @@ pub fn prepare(
     }
     // Left running without an end is failed as well: nobody knows how far it got.
     let again =
-        |state: NodeState| matches!(state, NodeState::Failed | NodeState::Running | NodeState::Retrying);
+        |state: NodeStatus| matches!(state, NodeStatus::Failed | NodeStatus::Running | NodeStatus::Retrying);
     let state = |id: &str| stored.summary.nodes.get(id).map(|node| node.status).unwrap_or_default();
     let mut only: BTreeSet<String> =
         stored.plan.nodes.iter().map(|node| node.id.clone()).filter(|id| again(state(id))).collect();
@@ -207,7 +207,7 @@ pub fn prepare(
         let graph = stored.plan.graph()?;
         let waiting = graph.descendants(&only);
         let waiting: Vec<String> = waiting.iter().map(|node| node.id().to_string()).collect();
-        only.extend(waiting.into_iter().filter(|id| state(id) != NodeState::Succeeded));
+        only.extend(waiting.into_iter().filter(|id| state(id) != NodeStatus::Succeeded));
     }
     let from = (!only.is_empty()).then_some(From::Failed { only, drift });
     Ok((stored, from))
@@ -230,7 +230,7 @@ pub fn carry_over(plan: &mut Plan, old: &Stored) {
         .nodes
         .iter()
         .filter(|node| {
-            let done = old.summary.nodes.get(&node.id).is_some_and(|old| old.status == NodeState::Succeeded);
+            let done = old.summary.nodes.get(&node.id).is_some_and(|old| old.status == NodeStatus::Succeeded);
             let same = old
                 .plan
                 .node(&node.id)

@@ -19,7 +19,7 @@ use crate::deploy::{At, Attempt, Class, Deploy, Live, NodeError};
 use crate::duration;
 use crate::error::Error;
 use crate::plan::{Command, ExternalNeed, FailMode, NeedsPolicy, Node};
-use crate::record::{EventType, Lock, Log, NodeState, RunEvent, RunState, Store, Stored, Summary};
+use crate::record::{EventType, Lock, Log, NodeStatus, RunEvent, RunStatus, Store, Stored, Summary};
 use crate::resume::Drift;
 use crate::voice;
 
@@ -153,7 +153,7 @@ pub async fn run<D: Deploy>(
                 let inner = recorder.lock();
                 let nodes = inner.summary.nodes.iter();
                 let done: Vec<String> = nodes
-                    .filter(|(_, node)| node.status == NodeState::Succeeded)
+                    .filter(|(_, node)| node.status == NodeStatus::Succeeded)
                     .map(|(id, _)| id.clone())
                     .collect();
                 plan.nodes.iter().map(|node| &node.id).filter(|id| done.contains(id)).collect()
@@ -213,7 +213,7 @@ pub async fn run<D: Deploy>(
     };
     let journal = RecordedJournal {
         recorder: &recorder,
-        history: records(&history, &plan.carried_over),
+        history: slipway_journal::records(&history, &plan.carried_over),
         failures: &failures,
     };
     let title = format!("{} {} ({})", plan.command, plan.stack_name, plan.run_id);
@@ -259,9 +259,9 @@ pub async fn run<D: Deploy>(
     let status = {
         let inner = recorder.lock();
         match inner.summary.totals {
-            totals if totals.succeeded == totals.planned => RunState::Succeeded,
-            _ if canceled => RunState::Canceled,
-            _ => RunState::Failed,
+            totals if totals.succeeded == totals.planned => RunStatus::Succeeded,
+            _ if canceled => RunStatus::Canceled,
+            _ => RunStatus::Failed,
         }
     };
     let totals = serde_json::to_value(recorder.lock().summary.totals).unwrap_or_default();
@@ -280,7 +280,7 @@ pub async fn run<D: Deploy>(
         unwritable.get_or_insert(crate::discover::plain(&error));
     }
     Ok(Finished {
-        success: summary.status == RunState::Succeeded && unwritable.is_none(),
+        success: summary.status == RunStatus::Succeeded && unwritable.is_none(),
         summary,
         canceled,
         unwritable,
@@ -318,31 +318,6 @@ fn opening(
         .field("host", options.host.clone())
 }
 
-/// What earlier invocations did, as the kernel wants to know it.
-fn records(history: &[RunEvent], carried_over: &[String]) -> Vec<Record> {
-    let mut records: Vec<Record> = carried_over
-        .iter()
-        .map(|id| Record::Succeeded { id: id.as_str().into(), attempt: 0, output: Value::Null })
-        .collect();
-    for event in history {
-        let Some(id) = event.node_id.as_deref() else { continue };
-        let (id, attempt) = (id.into(), event.attempt);
-        records.push(match event.kind {
-            EventType::NodeRunning => Record::Started { id, attempt },
-            EventType::NodeSucceeded => Record::Succeeded { id, attempt, output: Value::Null },
-            EventType::NodeFailed => Record::Failed {
-                id,
-                attempt,
-                class: slipway_graph::ErrorClass::Permanent,
-                error: String::new(),
-            },
-            EventType::NodeCanceled => Record::Cancelled { id, attempt },
-            _ => continue,
-        });
-    }
-    records
-}
-
 /// Writes what happens and keeps count.
 struct Recorder<'a> {
     inner: Mutex<Recorded>,
@@ -369,6 +344,7 @@ impl Recorder<'_> {
         let written = match inner.log.append(events) {
             Ok(written) => written,
             Err(error) => {
+                let error = Error::from(error);
                 if let Error::Unwritable(reason) = &error {
                     inner.failure.get_or_insert(reason.clone());
                 }
@@ -391,15 +367,15 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    fn state(&self, id: &str) -> NodeState {
-        self.lock().summary.nodes.get(id).map(|node| node.status).unwrap_or_default()
+    fn state(&self, id: &str) -> NodeStatus {
+        self.lock().summary.status_of(id)
     }
 
     /// Records what the journal does not: queues, retries, and nodes that never ran.
     fn observe(&self, event: &KernelEvent<'_, NodeError>) {
         let event = match event {
             // One that starts at once was queued by the record of its start.
-            KernelEvent::NodeReady { id } if self.state(id) == NodeState::Planned => {
+            KernelEvent::NodeReady { id } if self.state(id) == NodeStatus::Planned => {
                 RunEvent::new(EventType::NodeQueued, Some(id), 0)
             }
             KernelEvent::NodeRetrying { id, attempt, delay, .. } => {
@@ -413,7 +389,7 @@ impl Recorder<'_> {
                 Outcome::NotStarted => RunEvent::new(EventType::NodeSkipped, Some(id), *attempts)
                     .message("the run stopped before its turn"),
                 // A retry that was given up because the run stops.
-                Outcome::Failed(failure) if self.state(id) != NodeState::Failed => {
+                Outcome::Failed(failure) if self.state(id) != NodeStatus::Failed => {
                     let error = failure
                         .error()
                         .cloned()
@@ -484,7 +460,7 @@ impl Journal for RecordedJournal<'_> {
         let mut events = Vec::with_capacity(records.len());
         for record in records {
             if let Record::Started { id, .. } = record
-                && self.recorder.state(id) == NodeState::Planned
+                && self.recorder.state(id) == NodeStatus::Planned
             {
                 events.push(RunEvent::new(EventType::NodeQueued, Some(id), 0));
             }

@@ -1,7 +1,5 @@
 //! What makes a run resumable: a durable record before and after everything it does.
 
-mod file;
-mod line;
 mod memory;
 
 use std::io;
@@ -15,7 +13,6 @@ use slipway_problem::Problem;
 use crate::run::ErrorClass;
 use crate::{Fingerprint, Id};
 
-pub use file::{FileJournal, TornLine};
 pub use memory::{MemoryJournal, NoJournal};
 
 /// One line of a journal: that an attempt at a node started, or how it ended.

@@ -1,7 +1,6 @@
 //! The tests of the graph kernel, in one binary.
 
 mod build;
-mod crash;
 mod dags;
 mod export;
 mod journal;

@@ -7,10 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use slipway_graph::{
-    Backoff, Done, ErrorClass, FileJournal, Graph, Journal, MemoryJournal, NodePolicy, Outcome, Policy,
-    Record, Retry, Run,
+    Backoff, Done, ErrorClass, Graph, Journal, MemoryJournal, NodePolicy, Outcome, Policy, Record, Retry, Run,
 };
-use tempfile::TempDir;
 
 use crate::dags::{Dag, dags, graph, name, parse};
 use crate::run::{Oops, virtual_time};
@@ -99,26 +97,6 @@ proptest! {
             let (effects, again) = virtual_time(finish(&graph, &mut resumed));
             prop_assert_eq!(&again, &outputs);
             prop_assert!(effects.is_empty());
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
-
-    #[test]
-    fn from_any_byte(dag in dags(8), cuts in prop::collection::vec(0.0..=1.0f64, 6)) {
-        let graph = graph(&dag);
-        let directory = TempDir::new().expect("a directory");
-        let path = directory.path().join("run.jsonl");
-        let (_, outputs) = virtual_time(async { finish(&graph, FileJournal::open(&path).expect("new")).await });
-        let bytes = std::fs::read(&path).expect("written");
-        for cut in cuts {
-            std::fs::write(&path, &bytes[..(bytes.len() as f64 * cut) as usize]).expect("written");
-            let (_, records) = FileJournal::read(&path).expect("readable");
-            let (effects, again) = virtual_time(async { finish(&graph, FileJournal::open(&path).expect("free")).await });
-            prop_assert_eq!(&again, &outputs);
-            check(&dag, &records, &effects)?;
         }
     }
 }

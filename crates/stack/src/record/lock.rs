@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use slipway_journal::files;
 
-use super::files;
 use crate::error::Error;
 
 /// How long a silent holder is believed to live.

@@ -1,7 +1,6 @@
 //! Where runs are kept: `.slipway/stack` under the root of the stack.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,32 +9,21 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_event::{Clock, RunId};
+use slipway_journal::{
+    DirectoryStore, Disk, Log, Replayed, RunEvent, RunStatus, Summary, Totals, files, log,
+};
 use slipway_problem::{Location, Problem, Problems};
 
-use super::event::RunEvent;
-use super::files;
 use super::lock::{Lock, Takeover};
-use super::log::{self, Disk, FileDisk, Log, Replayed};
-use super::summary::{NodeState, RunState, Summary};
 use crate::error::Error;
 use crate::git::Head;
 use crate::plan::{Command, Plan, RUN_FORMAT};
 
-/// How long a directory without a plan is left alone; somebody may be writing it.
-const SWEEP_AFTER: i64 = 24 * 3600;
-
 /// The runs of a stack.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Store {
-    /// `.slipway/stack`.
-    directory: PathBuf,
-    clock: Arc<dyn Clock>,
-}
-
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Store").field(&self.directory).finish()
-    }
+    /// In `.slipway/stack`.
+    runs: DirectoryStore,
 }
 
 /// Who ran it, where, and from which commit.
@@ -75,14 +63,14 @@ pub struct Listed {
     pub stack_name: String,
     pub profile: Option<String>,
     pub command: Command,
-    pub status: RunState,
+    pub status: RunStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    pub totals: super::summary::Totals,
+    pub totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,7 +97,7 @@ pub struct LastRun {
     pub api_version: String,
     pub run_id: String,
     pub command: Command,
-    pub status: RunState,
+    pub status: RunStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,27 +110,16 @@ pub struct LastRun {
 impl Store {
     /// The runs of the stack whose root is `root`.
     pub fn new(root: &Path, clock: Arc<dyn Clock>) -> Self {
-        Self { directory: root.join(".slipway/stack"), clock }
+        Self { runs: DirectoryStore::new(root.join(".slipway/stack"), clock) }
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
-    fn runs_directory(&self) -> PathBuf {
-        self.directory.join("runs")
+        self.runs.clock()
     }
 
     /// Where a run is kept.
     pub fn run_path(&self, run_id: &str) -> PathBuf {
-        self.runs_directory().join(run_id)
-    }
-
-    fn prepare(&self) -> Result<(), Error> {
-        files::directories(&self.directory).map_err(Error::io("create", &self.directory))?;
-        files::directories(&self.runs_directory()).map_err(Error::io("create", self.runs_directory()))?;
-        let above = self.directory.parent().unwrap_or(&self.directory);
-        files::ignore(above).map_err(Error::io("write", above))
+        self.runs.run_path(run_id)
     }
 
     /// Takes the lock of a stack and profile.
@@ -153,78 +130,30 @@ impl Store {
         owner: &str,
         takeover: Takeover,
     ) -> Result<Lock, Error> {
-        self.prepare()?;
-        let path = self.directory.join("locks").join(format!("{stack}.{}.lock", profile.unwrap_or("-")));
-        Lock::acquire(&path, (stack, profile), owner, self.clock.now(), takeover)
+        self.runs.prepare()?;
+        let path =
+            self.runs.directory().join("locks").join(format!("{stack}.{}.lock", profile.unwrap_or("-")));
+        Lock::acquire(&path, (stack, profile), owner, self.clock().now(), takeover)
     }
 
     /// Starts a run: the plan is named, hashed and on disk when it returns.
     pub fn create(&self, plan: &mut Plan, meta: &Meta) -> Result<Stored, Error> {
-        self.prepare()?;
-        self.sweep();
-        let path = loop {
-            plan.run_id = RunId::generate(&*self.clock).to_string();
-            let path = self.run_path(&plan.run_id);
-            match files::directory(&path) {
-                Ok(()) => break path,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::io("create", path)(error)),
-            }
-        };
+        plan.run_id = self.runs.create_run()?.to_string();
+        let path = self.run_path(&plan.run_id);
         plan.api_version = RUN_FORMAT.to_owned();
-        plan.created_at = Some(self.clock.now());
+        plan.created_at = Some(self.clock().now());
         plan.plan_hash = plan.hash();
         let file = path.join("meta.json");
         files::replace(&file, &text(meta)).map_err(Error::io("write", &file))?;
-        let file = path.join("plan.json");
-        files::create(&file, &text(plan)).map_err(Error::io("write", &file))?;
-        files::sync_directory(&path).map_err(Error::io("write", &path))?;
-        Ok(Stored { path, summary: Summary::new(plan), plan: plan.clone(), events: Vec::new() })
-    }
-
-    /// Removes what crashed runs left before they had a plan.
-    fn sweep(&self) {
-        for name in self.names() {
-            let path = self.run_path(&name);
-            if path.join("plan.json").exists() {
-                continue;
-            }
-            let age =
-                fs::metadata(&path).and_then(|metadata| metadata.modified()).ok().and_then(|modified| {
-                    let modified = Timestamp::try_from(modified).ok()?;
-                    Some(self.clock.now().duration_since(modified).as_secs())
-                });
-            if age.is_some_and(|age| age > SWEEP_AFTER) {
-                // What cannot be swept stays; it does no harm.
-                let _ = fs::remove_dir_all(&path);
-            }
-        }
-    }
-
-    /// The names of run directories, newest first.
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.runs_directory());
-        let names =
-            entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut names: Vec<_> = names
-            .filter(|name| name.parse::<RunId>().is_ok())
-            .map(|name| {
-                // Ids count seconds; of runs of one second the one planned last is the newest.
-                let second = name.split('_').next().unwrap_or_default().to_owned();
-                let planned =
-                    fs::metadata(self.run_path(&name).join("plan.json")).and_then(|about| about.modified());
-                (second, planned.ok(), name)
-            })
-            .collect();
-        names.sort_unstable_by(|a, b| b.cmp(a));
-        names.into_iter().map(|(_, _, name)| name).collect()
+        self.runs.write_plan(&plan.run_id, &text(plan))?;
+        Ok(Stored { path, summary: plan.summary(&[]), plan: plan.clone(), events: Vec::new() })
     }
 
     /// Reads a run's plan and checks it against its hash.
     pub fn plan(&self, run_id: &str) -> Result<Plan, Error> {
         let plan = self.read_plan(run_id)?;
         if plan.hash() != plan.plan_hash || plan.run_id != run_id {
-            let at = Location::file(self.run_path(run_id).join("plan.json").to_string_lossy());
+            let at = Location::file(self.runs.plan_path(run_id).to_string_lossy());
             let problem = Problem::error("plan.json does not match its planHash").code("ST056").at(at);
             let hint = "it was changed after the run began; restore it from a copy, or start a new run";
             return Err(problem.hint(hint).into());
@@ -237,14 +166,10 @@ impl Store {
         if run_id.parse::<RunId>().is_err() {
             return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
         }
-        let path = self.run_path(run_id).join("plan.json");
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
-            }
-            Err(error) => return Err(Error::io("read", path)(error)),
+        let Some(text) = self.runs.read_plan(run_id)? else {
+            return Err(Error::invalid("ST053", format!("there is no run \"{run_id}\"")));
         };
+        let path = self.runs.plan_path(run_id);
         serde_json::from_slice(&text).map_err(|error| {
             let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
             let at = Location::new(path.to_string_lossy(), place(error.line()), place(error.column()));
@@ -263,7 +188,7 @@ impl Store {
     /// Everything that is wrong with the plans of runs, newest first.
     pub fn damaged(&self) -> Problems {
         let mut problems = Problems::new();
-        for name in self.names().iter().filter(|name| self.is_planned(name)) {
+        for name in self.runs.names().iter().filter(|name| self.runs.is_planned(name)) {
             if let Err(Error::Invalid(found)) = self.plan(name) {
                 found.into_iter().for_each(|problem| problems.push(problem));
             }
@@ -271,22 +196,17 @@ impl Store {
         problems
     }
 
-    /// Whether a run came as far as to have a plan.
-    fn is_planned(&self, run_id: &str) -> bool {
-        self.run_path(run_id).join("plan.json").exists()
-    }
-
     /// The id of the newest run.
     pub fn newest(&self) -> Option<String> {
-        self.names().into_iter().find(|name| self.is_planned(name))
+        self.runs.names().into_iter().find(|name| self.runs.is_planned(name))
     }
 
     /// Reads a run as far as it can be read: up to the line of its log that is damaged, and what is wrong there.
     pub fn inspect(&self, run_id: &str) -> Result<(Stored, Option<Problem>), Error> {
         let plan = self.plan(run_id)?;
         let path = self.run_path(run_id);
-        let (Replayed { events, .. }, damage) = log::inspect(&path.join("events.jsonl"))?;
-        let summary = Summary::rebuild(&plan, &events);
+        let (Replayed { events, .. }, damage) = log::inspect(&self.runs.log_path(run_id))?;
+        let summary = plan.summary(&events);
         Ok((Stored { path, plan, events, summary }, damage))
     }
 
@@ -294,8 +214,8 @@ impl Store {
     pub fn open(&self, run_id: &str) -> Result<Stored, Error> {
         let plan = self.plan(run_id)?;
         let path = self.run_path(run_id);
-        let Replayed { events, .. } = log::read(&path.join("events.jsonl"))?;
-        let summary = Summary::rebuild(&plan, &events);
+        let Replayed { events, .. } = log::read(&self.runs.log_path(run_id))?;
+        let summary = plan.summary(&events);
         Ok(Stored { path, plan, events, summary })
     }
 
@@ -303,22 +223,20 @@ impl Store {
     pub fn reopen(&self, run_id: &str) -> Result<Stored, Error> {
         let plan = self.plan(run_id)?;
         let path = self.run_path(run_id);
-        let Replayed { events, .. } = log::repair(&path.join("events.jsonl"), &*self.clock)?;
-        let summary = Summary::rebuild(&plan, &events);
+        let Replayed { events, .. } = log::repair(&self.runs.log_path(run_id), &**self.clock())?;
+        let summary = plan.summary(&events);
         Ok(Stored { path, plan, events, summary })
     }
 
     /// Opens the log of a run for writing.
     pub fn log(&self, stored: &Stored) -> Result<Log, Error> {
-        let path = stored.path.join("events.jsonl");
-        let disk = FileDisk::open(&path).map_err(|error| Error::Unwritable(error.to_string()))?;
-        Ok(self.log_on(stored, Box::new(disk)))
+        Ok(self.runs.open_log(&stored.plan.run_id, &stored.events)?)
     }
 
     /// Writes the log of a run to another disk.
     pub fn log_on(&self, stored: &Stored, disk: Box<dyn Disk>) -> Log {
-        let path = stored.path.join("events.jsonl");
-        Log::new(&path, &stored.plan.run_id, Arc::clone(&self.clock), disk, &stored.events)
+        let path = self.runs.log_path(&stored.plan.run_id);
+        Log::new(&path, &stored.plan.run_id, Arc::clone(self.clock()), disk, &stored.events)
     }
 
     /// The runs of a stack and profile, newest first. One that cannot be read is an error where it may be one of
@@ -328,7 +246,7 @@ impl Store {
         stack: &'s str,
         profile: Option<&'s str>,
     ) -> impl Iterator<Item = Result<Stored, Error>> + 's {
-        self.names().into_iter().filter(|name| self.is_planned(name)).filter_map(move |name| {
+        self.runs.names().into_iter().filter(|name| self.runs.is_planned(name)).filter_map(move |name| {
             let other = |plan: &Plan| plan.stack_name != stack || plan.profile.as_deref() != profile;
             if self.read_plan(&name).is_ok_and(|plan| other(&plan)) {
                 return None;
@@ -340,15 +258,15 @@ impl Store {
     /// The newest runs first. A run that ended without saying so and is not `alive` was interrupted.
     pub fn list(&self, limit: usize, alive: impl Fn(&str, u64) -> bool) -> Vec<Listed> {
         let mut listed = Vec::new();
-        for name in self.names() {
+        for name in self.runs.names() {
             if listed.len() == limit {
                 break;
             }
             let path = self.run_path(&name);
             let Ok(plan) = self.plan(&name) else { continue };
-            let (summary, events, problem) = match log::read(&path.join("events.jsonl")) {
-                Ok(replayed) => (Summary::rebuild(&plan, &replayed.events), replayed.events, None),
-                Err(error) => (Summary::new(&plan), Vec::new(), Some(error.to_string())),
+            let (summary, events, problem) = match log::read(&self.runs.log_path(&name)) {
+                Ok(replayed) => (plan.summary(&replayed.events), replayed.events, None),
+                Err(error) => (plan.summary(&[]), Vec::new(), Some(error.to_string())),
             };
             let (pid, host) = starter(&events);
             listed.push(Listed {
@@ -377,18 +295,15 @@ impl Store {
         let mut removed = Vec::new();
         for (position, run) in self.list(usize::MAX, alive).into_iter().enumerate() {
             let last = seen.insert((run.stack_name.clone(), run.profile.clone()));
-            let open = matches!(run.status, RunState::Running | RunState::Interrupted);
-            let age = run.updated_at.map(|at| self.clock.now().duration_since(at).as_secs());
+            let open = matches!(run.status, RunStatus::Running | RunStatus::Interrupted);
+            let age = run.updated_at.map(|at| self.clock().now().duration_since(at).as_secs());
             let old = prune.older_than.is_none_or(|limit| {
                 age.and_then(|age| u64::try_from(age).ok()).is_some_and(|age| age > limit.as_secs())
             });
             if last || open || position < prune.keep || !old || run.problem.is_some() {
                 continue;
             }
-            let path = self.run_path(&run.run_id);
-            // Without its plan it is no run any more, wherever this is interrupted.
-            fs::remove_file(path.join("plan.json")).map_err(Error::io("remove", &path))?;
-            fs::remove_dir_all(&path).map_err(Error::io("remove", &path))?;
+            self.runs.remove(&run.run_id)?;
             removed.push(run.run_id);
         }
         Ok(removed)
@@ -401,7 +316,8 @@ impl Store {
 
     /// Writes `last-run.json` of the stack and profile.
     pub(crate) fn write_last_run(&self, plan: &Plan, summary: &Summary) -> io::Result<()> {
-        let directory = self.directory.join(&plan.stack_name).join(plan.profile.as_deref().unwrap_or("-"));
+        let directory =
+            self.runs.directory().join(&plan.stack_name).join(plan.profile.as_deref().unwrap_or("-"));
         files::directories(&directory)?;
         let node = |id: &String| summary.nodes.get(id).cloned().unwrap_or_default();
         let last = LastRun {
@@ -437,25 +353,29 @@ fn starter(events: &[RunEvent]) -> (Option<u64>, Option<String>) {
 }
 
 /// A run that says it is running but whose process is gone was interrupted.
-pub(crate) fn settled(summary: &Summary, events: &[RunEvent], alive: impl Fn(&str, u64) -> bool) -> RunState {
-    if summary.status != RunState::Running {
+pub(crate) fn settled(
+    summary: &Summary,
+    events: &[RunEvent],
+    alive: impl Fn(&str, u64) -> bool,
+) -> RunStatus {
+    if summary.status != RunStatus::Running {
         return summary.status;
     }
     match starter(events) {
-        (Some(pid), Some(host)) if alive(&host, pid) => RunState::Running,
-        _ => RunState::Interrupted,
+        (Some(pid), Some(host)) if alive(&host, pid) => RunStatus::Running,
+        _ => RunStatus::Interrupted,
     }
 }
 
 impl Stored {
     /// Where the run stands, if its process is only running while `alive`.
-    pub fn state(&self, alive: impl Fn(&str, u64) -> bool) -> RunState {
+    pub fn state(&self, alive: impl Fn(&str, u64) -> bool) -> RunStatus {
         settled(&self.summary, &self.events, alive)
     }
 
     /// How many nodes are not done.
     pub fn left(&self) -> usize {
-        self.summary.nodes.values().filter(|node| node.status != NodeState::Succeeded).count()
+        self.summary.remaining()
     }
 }
 

@@ -18,7 +18,7 @@ use slipway_sandbox::Sandbox;
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
-use slipway_stack::record::{EventType, RunEvent, RunState, Store, Stored};
+use slipway_stack::record::{EventType, RunEvent, RunStatus, Store, Stored};
 use slipway_stack::resume::Resume;
 use slipway_stack::{Class, Error, FailMode, Git, NodeError};
 use tokio::sync::Notify;
@@ -294,7 +294,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
         let stored = world.last();
         check(&stored, round);
         assert!(failed && deaths > 0, "round {round}: {deaths} deaths");
-        assert_eq!(stored.summary.status, RunState::Succeeded);
+        assert_eq!(stored.summary.status, RunStatus::Succeeded);
         assert_eq!(stored.summary.totals.succeeded, 30);
         assert_eq!(world.objects().await, expected, "round {round}");
         for node in &stored.plan.nodes {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use slipway_event::{Events, SystemClock};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
-use slipway_stack::record::{EventType, RunState, Store};
+use slipway_stack::record::{EventType, RunStatus, Store};
 use slipway_stack::resume::Resume;
 use slipway_stack::{
     Applied, At, Attempt, Command, Deploy, Git, Live, Node, NodeError, Preview, Request, Verdict,
@@ -129,12 +129,12 @@ fn killed_anywhere_a_run_goes_on() {
         check(&place);
         let listed = store(place.path()).list(9, |_, _| false);
         assert!(listed.len() <= 1, "a new run was started");
-        if listed.first().is_some_and(|run| run.status == RunState::Succeeded) {
+        if listed.first().is_some_and(|run| run.status == RunStatus::Succeeded) {
             break;
         }
     }
     let listed = store(place.path()).list(9, |_, _| false);
-    assert_eq!(listed[0].status, RunState::Succeeded);
+    assert_eq!(listed[0].status, RunStatus::Succeeded);
     assert_eq!(listed[0].totals.succeeded, 30);
     assert!(kills > 0);
 }

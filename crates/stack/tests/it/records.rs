@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use slipway_stack::record::{Disk, EventType, Meta, RunState, Summary, Takeover};
+use slipway_stack::record::{Disk, EventType, Meta, RunStatus, Summary, Takeover};
 use slipway_stack::resume::{self, Resume};
 use slipway_stack::{Class, Command, Error, FailMode, Request, compile};
 use tokio_util::sync::CancellationToken;
@@ -241,7 +241,7 @@ fn s31_only_what_failed_runs_again() {
     let rerun = |include_dependents| Resume { rerun_failed: true, include_dependents, ..Resume::default() };
     assert_eq!(resumed(&place, &run, &rerun(false)).unwrap().1, ["apply b"]);
     let left = stored(&place, &run).summary;
-    assert_eq!((left.status, left.totals.succeeded, left.totals.failed), (RunState::Failed, 2, 0));
+    assert_eq!((left.status, left.totals.succeeded, left.totals.failed), (RunStatus::Failed, 2, 0));
     let run = failed(&place);
     assert_eq!(resumed(&place, &run, &rerun(true)).unwrap().1, ["apply b", "apply x", "apply y"]);
 }
@@ -319,7 +319,7 @@ fn s37_the_summary_can_be_rebuilt() {
     let stored = stored(&place, &run);
     let path = stored.path.join("summary.json");
     let on_disk: Summary = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let rebuilt = serde_json::to_value(Summary::rebuild(&stored.plan, &stored.events)).unwrap();
+    let rebuilt = serde_json::to_value(stored.plan.summary(&stored.events)).unwrap();
     assert_eq!(serde_json::to_value(on_disk).unwrap(), rebuilt);
 }
 
@@ -419,10 +419,10 @@ fn runs_without_an_end_were_interrupted() {
     let cut: String = text.split_inclusive('\n').take(3).collect();
     fs::write(log(&place, &run), cut).unwrap();
     let store = store(&place);
-    assert_eq!(store.list(1, |_, _| false)[0].status, RunState::Interrupted);
-    assert_eq!(store.list(1, |_, _| true)[0].status, RunState::Running);
+    assert_eq!(store.list(1, |_, _| false)[0].status, RunStatus::Interrupted);
+    assert_eq!(store.list(1, |_, _| true)[0].status, RunStatus::Running);
     fs::write(log(&place, &run), "").unwrap();
-    assert_eq!(store.list(1, |_, _| true)[0].status, RunState::Interrupted, "a plan and nothing else");
+    assert_eq!(store.list(1, |_, _| true)[0].status, RunStatus::Interrupted, "a plan and nothing else");
     assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
 }
 
@@ -607,7 +607,7 @@ fn damaged_snapshots_do_not_matter() {
     assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
     let text = fs::read(place.path().join(format!(".slipway/stack/runs/{run}/summary.json"))).unwrap();
     let summary: Summary = serde_json::from_slice(&text).unwrap();
-    assert_eq!(summary.status, RunState::Succeeded, "it is written anew");
+    assert_eq!(summary.status, RunStatus::Succeeded, "it is written anew");
 }
 
 #[test]
@@ -638,7 +638,7 @@ fn a_run_that_is_told_twice_to_stop_records_its_end() {
     let read = stored(&place, &run);
     assert_eq!(story(&read.events).last().unwrap(), "RUN_INTERRUPTED");
     assert_eq!(read.events.last().unwrap().fields["signal"], "SIGINT");
-    assert_eq!(read.summary.status, RunState::Interrupted);
+    assert_eq!(read.summary.status, RunStatus::Interrupted);
     assert_eq!(resumed(&place, &run, &Resume::default()).unwrap().0, "a=succeeded b=succeeded");
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use slipway_stack::record::RunState;
+use slipway_stack::record::RunStatus;
 use slipway_stack::resume::Resume;
 use slipway_stack::{Class, Command, FailMode, Git, Live, NeedsPolicy, Request, Selector, compile};
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ fn s21_fail_fast_lets_running_work_finish() {
     assert!(!finished.success);
     assert_eq!(fake.calls(), ["apply b", "apply c"]);
     let stored = stored(&place, &run);
-    assert_eq!(stored.summary.status, RunState::Failed);
+    assert_eq!(stored.summary.status, RunStatus::Failed);
     assert_eq!(stored.summary.nodes["default/default/x"].note.as_deref(), Some("needs b (failed)"));
     let totals = stored.summary.totals;
     assert_eq!(totals.planned, totals.succeeded + totals.failed + totals.skipped + totals.blocked);
@@ -217,7 +217,7 @@ fn s38_a_cancelled_run_stops_its_work_and_can_be_resumed() {
     let (finished, run) = start_on(&place, place.compile().plan, &fake, &How::default(), None, token);
     assert!(finished.canceled && !finished.success);
     assert_eq!(states(&finished), "a=canceled b=blocked c=skipped");
-    assert_eq!(stored(&place, &run).summary.status, RunState::Canceled);
+    assert_eq!(stored(&place, &run).summary.status, RunStatus::Canceled);
     let fake = Fake::default();
     let finished =
         go_on(&place, &run, Command::Apply, &Resume::default(), &fake, &How::default()).unwrap().unwrap();

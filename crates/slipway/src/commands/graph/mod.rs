@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use slipway_event::{Event, Events};
-use slipway_graph::{
-    FileJournal, Graph, JournalError, NodePolicy, OnFailure, Policy, Run, Running, Schedule,
-};
+use slipway_graph::{Graph, JournalError, NodePolicy, OnFailure, Policy, Run, Running, Schedule};
+use slipway_journal::FileJournal;
 use slipway_problem::Problem;
 
 use crate::exit::{Exit, UsageError};

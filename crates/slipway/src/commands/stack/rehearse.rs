@@ -14,7 +14,7 @@ use slipway_release::{Request, apply as engine, plan};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
-use slipway_stack::record::{NodeState, Store};
+use slipway_stack::record::{NodeStatus, Store};
 use slipway_stack::{Class, FailMode, Git, NodeError, Plan, compile, pin};
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ pub async fn rehearse(
     let mut problems = rehearse::located(foresight.problems);
     for id in &plan.order {
         let Some(node) = finished.summary.nodes.get(id) else { continue };
-        if !matches!(node.status, NodeState::Failed | NodeState::Canceled) {
+        if !matches!(node.status, NodeStatus::Failed | NodeStatus::Canceled) {
             continue;
         }
         let why = node.last_error.as_deref().unwrap_or("it was stopped");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::json;
 use slipway_event::SystemClock;
-use slipway_stack::record::{Prune, RunState, Store, Stored};
+use slipway_stack::record::{Prune, RunStatus, Store, Stored};
 use slipway_stack::{Error, duration};
 
 use super::flags::RootFlags;
@@ -192,10 +192,10 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
                 return Ok(Exit::Done);
             }
             let state = stored.state(alive);
-            if state != RunState::Running {
+            if state != RunStatus::Running {
                 return Ok(match state {
-                    RunState::Succeeded => Exit::Done,
-                    RunState::Canceled => Exit::Interrupted,
+                    RunStatus::Succeeded => Exit::Done,
+                    RunStatus::Canceled => Exit::Interrupted,
                     _ => Exit::Failed,
                 });
             }
@@ -235,7 +235,7 @@ fn show_tail(store: &Store, run_id: &str, tail: usize, session: &Session) -> any
 }
 
 /// One row a release, in the order of execution, and what it comes to.
-fn table(stored: &Stored, state: RunState) -> String {
+fn table(stored: &Stored, state: RunStatus) -> String {
     let mut table = Table::new(&["id", "result", "duration", "chart", "notes"]);
     for id in &stored.plan.order {
         let (Some(node), Some(planned)) = (stored.summary.nodes.get(id), stored.plan.node(id)) else {

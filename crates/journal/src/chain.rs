@@ -12,7 +12,7 @@ const END: &[u8] = b"\"}";
 
 /// The checksum of the last sealed line, which the next one continues.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Chain(Vec<u8>);
+pub(crate) struct Chain(Vec<u8>);
 
 impl Chain {
     fn next(&self, body: &[u8]) -> Vec<u8> {
@@ -23,7 +23,7 @@ impl Chain {
     }
 
     /// Adds the checksum and the line break to an object; `line` is its text.
-    pub(super) fn seal(&mut self, line: &mut Vec<u8>) {
+    pub(crate) fn seal(&mut self, line: &mut Vec<u8>) {
         line.pop();
         self.0 = self.next(line);
         line.extend_from_slice(FIELD);
@@ -33,7 +33,7 @@ impl Chain {
     }
 
     /// Checks a line without its line break; gives whether it is what was written.
-    pub(super) fn check(&mut self, line: &[u8]) -> bool {
+    pub(crate) fn check(&mut self, line: &[u8]) -> bool {
         let Some((body, sum)) = split(line) else { return true };
         let expected = self.next(body);
         let same = expected == sum;

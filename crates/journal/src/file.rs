@@ -4,17 +4,17 @@
 //! a checksum. A line counts once its line break is written. A crash can only damage the end: an unfinished or
 //! unreadable last line is cut off when the journal is opened, anything unreadable before it is an error.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use slipway_graph::{Fingerprint, Id, Journal, JournalError, Record};
 use slipway_problem::{Location, Problem};
 
-use super::line::Chain;
-use super::{Journal, JournalError, Record};
-use crate::{Fingerprint, Id};
+use crate::chain::Chain;
+use crate::files;
 
 const FORMAT: u64 = 1;
 /// How every journal begins; what begins otherwise is somebody else's file and is never cut.
@@ -78,11 +78,8 @@ impl FileJournal {
             let path = path.clone();
             move |source| JournalError::Io { path, doing, source: Arc::new(source) }
         };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).map_err(failed("open"))?;
+        let opened = files::private().read(true).create(true).truncate(false).open(&path);
+        let file = opened.map_err(failed("open"))?;
         keep_private(&file).map_err(failed("protect"))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -99,7 +96,7 @@ impl FileJournal {
             file.set_len(end as u64).and_then(|()| file.sync_all()).map_err(failed("repair"))?;
         }
         if bytes.is_empty() {
-            sync_directory(&path).map_err(failed("create"))?;
+            files::sync_directory(&path).map_err(failed("create"))?;
         }
         let inner = Inner { file, end: end as u64, chain, graph, records };
         Ok(Self { path, inner: Arc::new(Mutex::new(inner)), torn })
@@ -338,14 +335,5 @@ fn keep_private(file: &File) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn keep_private(_: &File) -> io::Result<()> {
-    Ok(())
-}
-
-/// Makes the name of a new file survive a crash.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
-    }
     Ok(())
 }

@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use serde_json::json;
-use slipway_graph::{Done, FileJournal, JournalError, Run};
+use slipway_graph::{Done, JournalError, Run};
+use slipway_journal::FileJournal;
 use tempfile::TempDir;
 
-use crate::dags::parse;
-use crate::run::virtual_time;
+use crate::support::{parse, virtual_time};
 
-const JOURNAL: &str = "SLIPWAY_GRAPH_TEST_JOURNAL";
+const JOURNAL: &str = "SLIPWAY_JOURNAL_TEST_FILE";
 const PLAN: &str = "a:\nb: a\nc: b\nd: c";
 
 /// Not a test by itself: the process that the test below kills.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use slipway_event::Clock;
 use slipway_problem::{Location, Problem};
 
-use super::event::RunEvent;
-use super::files;
-use crate::error::Error;
+use crate::error::{RecordError, describe_io};
+use crate::event::RunEvent;
+use crate::files;
 
 /// Where the bytes of a log go.
 pub trait Disk: Send {
@@ -55,19 +55,19 @@ pub struct Replayed {
 }
 
 /// Reads a log. Whatever is wrong with its last line is torn off; anything wrong before it is an error.
-pub(crate) fn read(path: &Path) -> Result<Replayed, Error> {
+pub fn read(path: &Path) -> Result<Replayed, RecordError> {
     match inspect(path)? {
         (replayed, None) => Ok(replayed),
-        (_, Some(damage)) => Err(damage.into()),
+        (_, Some(damage)) => Err(RecordError::Damaged(Box::new(damage))),
     }
 }
 
 /// Reads a log as far as it can be trusted; gives also what is wrong with the line that ends it early.
-pub(crate) fn inspect(path: &Path) -> Result<(Replayed, Option<Problem>), Error> {
+pub fn inspect(path: &Path) -> Result<(Replayed, Option<Problem>), RecordError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(source) => return Err(Error::Io { doing: "read", path: path.to_owned(), source }),
+        Err(source) => return Err(RecordError::Io { doing: "read", path: path.to_owned(), source }),
     };
     let mut replayed = Replayed::default();
     let mut rest = bytes.as_slice();
@@ -104,7 +104,7 @@ pub(crate) fn inspect(path: &Path) -> Result<(Replayed, Option<Problem>), Error>
 }
 
 /// Reads a log to go on with it: torn bytes are put aside and cut off.
-pub(crate) fn repair(path: &Path, clock: &dyn Clock) -> Result<Replayed, Error> {
+pub fn repair(path: &Path, clock: &dyn Clock) -> Result<Replayed, RecordError> {
     let replayed = read(path)?;
     if !replayed.torn.is_empty() {
         let stamp = clock.now().strftime("%Y-%m-%dT%H-%M-%SZ");
@@ -114,12 +114,12 @@ pub(crate) fn repair(path: &Path, clock: &dyn Clock) -> Result<Replayed, Error> 
             number += 1;
             aside = path.with_file_name(format!("events.torn-{stamp}-{number}"));
         }
-        files::create(&aside, &replayed.torn).map_err(Error::io("write", aside))?;
+        files::create(&aside, &replayed.torn).map_err(RecordError::io("write", aside))?;
         let cut = files::private().open(path).and_then(|file| {
             file.set_len(replayed.end)?;
             file.sync_all()
         });
-        cut.map_err(Error::io("repair", path))?;
+        cut.map_err(RecordError::io("repair", path))?;
     }
     Ok(replayed)
 }
@@ -143,7 +143,7 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    pub(crate) fn new(
+    pub fn new(
         path: &Path,
         run_id: &str,
         clock: Arc<dyn Clock>,
@@ -163,9 +163,9 @@ impl Log {
     }
 
     /// Appends events; those that mark a boundary are on disk when it returns. Gives them as written.
-    pub(crate) fn append(&mut self, events: Vec<RunEvent>) -> Result<Vec<RunEvent>, Error> {
+    pub fn append(&mut self, events: Vec<RunEvent>) -> Result<Vec<RunEvent>, RecordError> {
         if let Some(failure) = &self.failure {
-            return Err(Error::Unwritable(failure.clone()));
+            return Err(RecordError::Unwritable(failure.clone()));
         }
         let mut lines = Vec::new();
         let mut written = Vec::with_capacity(events.len());
@@ -190,9 +190,9 @@ impl Log {
             done = self.disk.sync();
         }
         if let Err(error) = done {
-            let failure = crate::discover::plain(&error);
+            let failure = describe_io(&error);
             self.failure = Some(failure.clone());
-            return Err(Error::Unwritable(failure));
+            return Err(RecordError::Unwritable(failure));
         }
         Ok(written)
     }

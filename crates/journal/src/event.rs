@@ -69,7 +69,7 @@ pub struct ErrorRecord {
 const LONGEST: usize = 16 << 10;
 
 impl RunEvent {
-    pub(crate) fn new(kind: EventType, node: Option<&str>, attempt: u32) -> Self {
+    pub fn new(kind: EventType, node: Option<&str>, attempt: u32) -> Self {
         Self {
             seq: 0,
             ts: Timestamp::UNIX_EPOCH,
@@ -85,24 +85,24 @@ impl RunEvent {
         }
     }
 
-    pub(crate) fn message(mut self, message: impl Into<String>) -> Self {
+    pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(cut(message.into()));
         self
     }
 
-    pub(crate) fn error(mut self, mut error: ErrorRecord) -> Self {
+    pub fn error(mut self, mut error: ErrorRecord) -> Self {
         error.message = cut(error.message);
         self.error = Some(error);
         self
     }
 
-    pub(crate) fn field(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn field(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(key.to_owned(), value.into());
         self
     }
 
     /// Whether it must be on disk before anything else happens.
-    pub(crate) fn is_boundary(&self) -> bool {
+    pub fn is_boundary(&self) -> bool {
         !matches!(
             self.kind,
             // A node that never started is planned whether its line survives or not.
@@ -115,13 +115,13 @@ impl RunEvent {
         )
     }
 
-    pub(crate) fn seal(&mut self) {
+    pub fn seal(&mut self) {
         self.digest = None;
         self.digest = Some(self.computed());
     }
 
     /// Whether it is what was written; lines without a digest are trusted.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         let Some(digest) = &self.digest else { return true };
         let mut bare = self.clone();
         bare.digest = None;

@@ -7,14 +7,14 @@ use std::path::Path;
 use rand::RngExt as _;
 
 /// Replaces a file: after a crash it holds the old content or the new one.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let written = temporary(path, content)?;
     fs::rename(&written, path).inspect_err(|_| drop(fs::remove_file(&written)))?;
     sync_directory(path)
 }
 
 /// Creates a file that must not exist.
-pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     let written = temporary(path, content)?;
     // A link, unlike a rename, refuses to replace what is there.
     let linked = fs::hard_link(&written, path);
@@ -34,7 +34,7 @@ fn temporary(path: &Path, content: &[u8]) -> io::Result<std::path::PathBuf> {
 }
 
 /// Opens for writing; a new file is its owner's alone.
-pub(crate) fn private() -> OpenOptions {
+pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
@@ -43,7 +43,7 @@ pub(crate) fn private() -> OpenOptions {
 }
 
 /// Creates a directory and those above it, for the owner alone. One that others may open is closed to them.
-pub(crate) fn directories(path: &Path) -> io::Result<()> {
+pub fn directories(path: &Path) -> io::Result<()> {
     builder().recursive(true).create(path)?;
     close(path)
 }
@@ -69,7 +69,7 @@ fn close(_: &Path) -> io::Result<()> {
 }
 
 /// Creates a directory that must not exist.
-pub(crate) fn directory(path: &Path) -> io::Result<()> {
+pub fn directory(path: &Path) -> io::Result<()> {
     builder().create(path)
 }
 
@@ -81,17 +81,16 @@ fn builder() -> DirBuilder {
 }
 
 /// Makes a name survive a crash.
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    if cfg!(unix)
-        && let Some(parent) = path.parent()
-    {
-        File::open(parent)?.sync_all()?;
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
 }
 
 /// Keeps what lies in a directory of ours out of everybody's repository.
-pub(crate) fn ignore(directory: &Path) -> io::Result<()> {
+pub fn ignore(directory: &Path) -> io::Result<()> {
     let path = directory.join(".gitignore");
     if path.exists() { Ok(()) } else { replace(&path, b"*\n") }
 }

@@ -6,13 +6,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::event::{EventType, RunEvent};
-use crate::plan::{Plan, RUN_FORMAT};
+use crate::event::{EventType, RunEvent};
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum RunState {
+pub enum RunStatus {
     #[default]
     Running,
     Succeeded,
@@ -24,7 +23,7 @@ pub enum RunState {
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum NodeState {
+pub enum NodeStatus {
     #[default]
     Planned,
     Queued,
@@ -37,7 +36,7 @@ pub enum NodeState {
     Canceled,
 }
 
-impl NodeState {
+impl NodeStatus {
     /// Whether nothing more will come of it in this run.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Blocked | Self::Skipped | Self::Canceled)
@@ -53,7 +52,7 @@ macro_rules! shown_in_lower_case {
         }
     )*};
 }
-shown_in_lower_case!(RunState, NodeState);
+shown_in_lower_case!(RunStatus, NodeStatus);
 
 /// How many nodes stand where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +70,7 @@ pub struct Totals {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
-    pub status: NodeState,
+    pub status: NodeStatus,
     pub attempt: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error_class: Option<String>,
@@ -96,7 +95,7 @@ pub struct NodeSummary {
 pub struct Summary {
     pub api_version: String,
     pub run_id: String,
-    pub status: RunState,
+    pub status: RunStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,24 +107,29 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Where a run stands before anything happened.
-    pub fn new(plan: &Plan) -> Self {
-        let nodes = plan.nodes.iter().map(|node| (node.id.clone(), NodeSummary::default())).collect();
-        let mut summary = Self {
-            api_version: RUN_FORMAT.to_owned(),
-            run_id: plan.run_id.clone(),
-            nodes,
-            ..Self::default()
-        };
+    /// Starts the summary of a run in which nothing happened yet; `format` names the form of its files.
+    pub fn new<'n>(format: &str, run_id: &str, nodes: impl IntoIterator<Item = &'n str>) -> Self {
+        let nodes = nodes.into_iter().map(|id| (id.to_owned(), NodeSummary::default())).collect();
+        let mut summary =
+            Self { api_version: format.to_owned(), run_id: run_id.to_owned(), nodes, ..Self::default() };
         summary.count();
         summary
     }
 
-    /// Where a run stands after its events.
-    pub fn rebuild(plan: &Plan, events: &[RunEvent]) -> Self {
-        let mut summary = Self::new(plan);
-        events.iter().for_each(|event| summary.take(event));
-        summary
+    /// Takes note of all events of a log.
+    pub fn replay(mut self, events: &[RunEvent]) -> Self {
+        events.iter().for_each(|event| self.take(event));
+        self
+    }
+
+    /// The status of a node; one nobody knows is planned.
+    pub fn status_of(&self, id: &str) -> NodeStatus {
+        self.nodes.get(id).map(|node| node.status).unwrap_or_default()
+    }
+
+    /// How many nodes are not done.
+    pub fn remaining(&self) -> usize {
+        self.nodes.values().filter(|node| node.status != NodeStatus::Succeeded).count()
     }
 
     /// Takes note of an event.
@@ -134,13 +138,13 @@ impl Summary {
         match event.kind {
             EventType::RunStarted => {
                 self.started_at.get_or_insert(event.ts);
-                self.status = RunState::Running;
+                self.status = RunStatus::Running;
             }
             EventType::RunResumed => {
                 self.started_at.get_or_insert(event.ts);
-                self.status = RunState::Running;
+                self.status = RunStatus::Running;
                 self.ended_at = None;
-                for node in self.nodes.values_mut().filter(|node| node.status != NodeState::Succeeded) {
+                for node in self.nodes.values_mut().filter(|node| node.status != NodeStatus::Succeeded) {
                     // What was left running is not running now.
                     let attempt = node.attempt;
                     *node = NodeSummary { attempt, ..NodeSummary::default() };
@@ -149,9 +153,9 @@ impl Summary {
             EventType::RunCompleted => {
                 self.ended_at = Some(event.ts);
                 let status = event.fields.get("status").cloned().unwrap_or_default();
-                self.status = serde_json::from_value(status).unwrap_or(RunState::Failed);
+                self.status = serde_json::from_value(status).unwrap_or(RunStatus::Failed);
             }
-            EventType::RunInterrupted => self.status = RunState::Interrupted,
+            EventType::RunInterrupted => self.status = RunStatus::Interrupted,
             _ => {}
         }
         if let Some(node) = event.node_id.as_ref().and_then(|id| self.nodes.get_mut(id)) {
@@ -161,15 +165,15 @@ impl Summary {
     }
 
     fn count(&mut self) {
-        let of = |state: NodeState| self.nodes.values().filter(|node| node.status == state).count();
+        let of = |state: NodeStatus| self.nodes.values().filter(|node| node.status == state).count();
         self.totals = Totals {
             planned: self.nodes.len(),
-            succeeded: of(NodeState::Succeeded),
-            failed: of(NodeState::Failed),
-            skipped: of(NodeState::Skipped),
-            running: of(NodeState::Running) + of(NodeState::Retrying),
-            blocked: of(NodeState::Blocked),
-            canceled: of(NodeState::Canceled),
+            succeeded: of(NodeStatus::Succeeded),
+            failed: of(NodeStatus::Failed),
+            skipped: of(NodeStatus::Skipped),
+            running: of(NodeStatus::Running) + of(NodeStatus::Retrying),
+            blocked: of(NodeStatus::Blocked),
+            canceled: of(NodeStatus::Canceled),
         };
     }
 }
@@ -181,14 +185,14 @@ impl NodeSummary {
             _ => event.attempt,
         });
         let state = match event.kind {
-            EventType::NodeQueued => NodeState::Queued,
-            EventType::NodeRunning => NodeState::Running,
-            EventType::NodeFailed => NodeState::Failed,
-            EventType::NodeRetryScheduled => NodeState::Retrying,
-            EventType::NodeSucceeded => NodeState::Succeeded,
-            EventType::NodeBlocked => NodeState::Blocked,
-            EventType::NodeSkipped => NodeState::Skipped,
-            EventType::NodeCanceled => NodeState::Canceled,
+            EventType::NodeQueued => NodeStatus::Queued,
+            EventType::NodeRunning => NodeStatus::Running,
+            EventType::NodeFailed => NodeStatus::Failed,
+            EventType::NodeRetryScheduled => NodeStatus::Retrying,
+            EventType::NodeSucceeded => NodeStatus::Succeeded,
+            EventType::NodeBlocked => NodeStatus::Blocked,
+            EventType::NodeSkipped => NodeStatus::Skipped,
+            EventType::NodeCanceled => NodeStatus::Canceled,
             EventType::NodeRecovered => {
                 self.note.clone_from(&event.message);
                 return;
@@ -196,7 +200,7 @@ impl NodeSummary {
             _ => return,
         };
         self.status = state;
-        if state == NodeState::Running {
+        if state == NodeStatus::Running {
             self.started.get_or_insert(event.ts);
         }
         if let Some(error) = &event.error {
@@ -210,7 +214,7 @@ impl NodeSummary {
                 self.note.clone_from(&event.message);
             }
         }
-        if state == NodeState::Succeeded {
+        if state == NodeStatus::Succeeded {
             self.last_error = None;
             self.last_error_class = None;
             self.changed = event.fields.get("changed").and_then(Value::as_bool);

@@ -1,0 +1,5 @@
+//! The tests of durable records, in one binary.
+
+mod crash;
+mod file;
+mod support;
