@@ -5,7 +5,7 @@ use std::time::Duration;
 use slipway_cluster::Cluster;
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
 use slipway_stack::launch::{Ended, Launch};
-use slipway_stack::record::{EventType, NodeState, NodeSummary};
+use slipway_stack::record::{EventType, NodeStatus, NodeSummary};
 use slipway_stack::run::RunOptions;
 use tokio::time::Instant;
 use tower::Layer;
@@ -56,7 +56,7 @@ fn sustained_trouble_has_its_class_and_keeps_the_timeout() {
                 let faults = FaultLayer::new(1);
                 faults.add(Rule::new(fault.clone()).path_contains(part));
                 let (node, elapsed) = run(&world, &faults, 1).await;
-                assert_eq!(node.status, NodeState::Failed);
+                assert_eq!(node.status, NodeStatus::Failed);
                 let told = node.last_error.unwrap_or_default();
                 assert_eq!(node.last_error_class.as_deref(), Some(class), "{part} {fault:?}: {told}");
                 assert!(told.contains(says), "{part} {fault:?}: {told}");
@@ -78,7 +78,7 @@ fn retries_outlast_trouble_that_passes() {
             let faults = FaultLayer::new(1);
             faults.add(Rule::new(fault.clone()).times(times));
             let (node, elapsed) = run(&world, &faults, 3).await;
-            assert_eq!(node.status, NodeState::Succeeded, "{fault:?}: {:?}", node.last_error);
+            assert_eq!(node.status, NodeStatus::Succeeded, "{fault:?}: {:?}", node.last_error);
             assert!(node.attempt > 1, "{fault:?}");
             assert!(elapsed <= Duration::from_secs(3 * 14 + 60), "{fault:?}: {elapsed:?}");
             let events = world.last().events;
@@ -107,7 +107,7 @@ fn half_of_all_requests_may_fail() {
             }
             let (node, elapsed) = run(&world, &faults, 1).await;
             assert!(elapsed <= Duration::from_secs(14), "{seed}: {elapsed:?}");
-            if node.status != NodeState::Succeeded {
+            if node.status != NodeStatus::Succeeded {
                 let class = node.last_error_class.unwrap_or_default();
                 let known = ["RATE_LIMIT", "SERVER_5XX", "TRANSPORT"].contains(&class.as_str());
                 assert!(known, "{seed}: {class}: {:?}", node.last_error);
