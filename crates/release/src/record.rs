@@ -11,7 +11,7 @@ use slipway_problem::{Problem, Problems};
 
 use crate::resource::settings::{self, HOOK_EVENTS, Reading};
 use crate::resource::transform::Document;
-use crate::resource::{Moment, Origin, Resource, Scope, Stored, is_webhook_configuration, normalise};
+use crate::resource::{DeployType, Origin, Resource, Scope, Stored, is_webhook_configuration, normalise};
 use crate::source::Rendered;
 
 /// What a revision begins with.
@@ -20,7 +20,7 @@ pub struct Heading<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
     pub revision: u32,
-    pub moment: Moment,
+    pub moment: DeployType,
     pub now: Timestamp,
     pub first_deployed: Option<Time>,
 }
@@ -47,8 +47,8 @@ pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<
     }
     let now = Time::from(heading.now);
     let status = match heading.moment {
-        Moment::Upgrade => Status::PendingUpgrade,
-        Moment::Rollback => Status::PendingRollback,
+        DeployType::Upgrade => Status::PendingUpgrade,
+        DeployType::Rollback => Status::PendingRollback,
         _ => Status::PendingInstall,
     };
     Release {

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +28,7 @@ use crate::failure::Failure;
 use crate::plan::{self, Content, Options, Plan, Request};
 use crate::record;
 use crate::resource::transform::Document;
-use crate::resource::{Moment, Origin, Stored};
+use crate::resource::{DeployType, Origin, Stored};
 
 const FORMAT: &str = "slipway.plan/v1";
 
@@ -51,7 +52,7 @@ struct File {
 #[serde(rename_all = "camelCase")]
 struct Inside {
     release: Release,
-    moment: Moment,
+    moment: DeployType,
     aside: Vec<(String, Value)>,
     options: Options,
     state: Vec<State>,
@@ -125,34 +126,19 @@ fn signature(file: &File, key: &str) -> Result<Hmac<Sha256>, Problem> {
 
 fn seal(file: &File, key: Option<&str>) -> Result<String, Problem> {
     Ok(match key {
-        Some(key) => hex(&signature(file, key)?.finalize().into_bytes()),
-        None => hex(&Sha256::digest(sealed(file))),
+        Some(key) => HEXLOWER.encode(&signature(file, key)?.finalize().into_bytes()),
+        None => HEXLOWER.encode(&Sha256::digest(sealed(file))),
     })
 }
 
-/// Whether a file is as it was written, by somebody with the key if there is one. Takes as long for a seal
+/// Tells whether a file is as it was written, by somebody with the key if there is one. Takes as long for a seal
 /// that is nearly right as for one that is not.
 fn is_sealed(file: &File, key: Option<&str>) -> Result<bool, Problem> {
-    let Some(found) = unhex(&file.seal) else { return Ok(false) };
+    let Ok(found) = HEXLOWER.decode(file.seal.as_bytes()) else { return Ok(false) };
     Ok(match key {
         Some(key) => signature(file, key)?.verify_slice(&found).is_ok(),
         None => Sha256::digest(sealed(file)).as_slice() == found,
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2).map(|pair| match pair {
-        [high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-            let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
-            Some(digit(*high) << 4 | digit(*low))
-        }
-        _ => None,
-    });
-    pairs.collect()
 }
 
 fn bad_key(error: &slipway_chart::Error) -> Problem {
@@ -184,7 +170,7 @@ fn secrets(plan: &Plan, text: &str, known: &Redactor) -> Problems {
 ///
 /// `cluster` is the [`identity`] of the one the plan is for: the file is refused on another.
 pub fn save(plan: &Plan, cluster: &str, key: Option<&str>, known: &Redactor) -> Result<Vec<u8>, Failure> {
-    if matches!(plan.moment, Moment::Delete | Moment::Test) {
+    if matches!(plan.moment, DeployType::Delete | DeployType::Test) {
         return Err(Problem::error("only a plan that makes a revision can be saved").into());
     }
     let aside = plan.aside.iter().map(|document| (document.origin.path.to_string(), document.object.clone()));

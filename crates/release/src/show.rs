@@ -8,7 +8,7 @@ use slipway_manifest::object;
 use crate::decide::Decision;
 use crate::ops::Act;
 use crate::plan::{Plan, Remaining};
-use crate::resource::{Moment, Resource, Stored, human, is_crd};
+use crate::resource::{DeployType, Resource, Stored, human, is_crd};
 use crate::stage::Stage;
 
 /// How a plan is shown.
@@ -74,7 +74,7 @@ pub struct Change {
 pub struct View {
     pub release: String,
     pub namespace: String,
-    pub moment: Moment,
+    pub moment: DeployType,
     pub revision: u32,
     /// Whether anything is done at all.
     pub empty: bool,
@@ -168,13 +168,13 @@ fn changes(plan: &Plan, options: &Options) -> Vec<Change> {
     all
 }
 
-fn word(moment: Moment) -> &'static str {
+fn word(moment: DeployType) -> &'static str {
     match moment {
-        Moment::Install => "install",
-        Moment::Upgrade => "upgrade",
-        Moment::Rollback => "rollback",
-        Moment::Delete => "delete",
-        Moment::Test => "test",
+        DeployType::Install => "install",
+        DeployType::Upgrade => "upgrade",
+        DeployType::Rollback => "rollback",
+        DeployType::Delete => "delete",
+        DeployType::Test => "test",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Carrying a plan out: the only code that writes.
 
-mod crew;
+mod executor;
 mod rights;
 mod run;
 mod timeout;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::{Cause, Failure};
 use crate::owners::MANAGER;
 use crate::plan::{self, Content, Plan, Remaining, Request};
-use crate::resource::Moment;
+use crate::resource::DeployType;
 use crate::wait::Waiter;
 use run::{End, execute};
 use undo::{Undo, undo_after};
@@ -143,20 +143,20 @@ pub async fn apply_checked(
             let problem = Problem::error(format!("namespace `{}` does not exist", request.namespace));
             return Err(problem.hint("create it, or leave out --no-create-namespace").into());
         }
-        let plan = look(cluster, request, events).await.map_err(late("it was planned"))?;
+        let plan = plan_release(cluster, request, events).await.map_err(late("it was planned"))?;
         create_namespace(cluster, &request.namespace).await.map_err(late("its namespace was created"))?;
         // What was found out about a namespace with nothing in it holds for the new one.
         early.plan = Some(plan);
     } else if deploys {
         // Looking needs no lock, and where there is nothing to do nothing is written, not even a lock.
-        let plan = look(cluster, request, events).await.map_err(late("it was planned"))?;
+        let plan = plan_release(cluster, request, events).await.map_err(late("it was planned"))?;
         if is_idle(&plan) {
             check(&plan)?;
             return Ok(skipped(&plan, cluster.calls().since(&early.before).to_string()));
         }
         early.plan = Some(plan);
     } else if matches!(request.content, Content::Nothing) {
-        early.plan = Some(look(cluster, request, events).await.map_err(late("it was planned"))?);
+        early.plan = Some(plan_release(cluster, request, events).await.map_err(late("it was planned"))?);
     }
     let held = take_lock(cluster, request, options, events, &cancel).await?;
     let result = Box::pin(locked(cluster, request, early, options, events, &cancel, &held, check)).await;
@@ -216,7 +216,7 @@ fn is_troubled(cause: Cause) -> bool {
 }
 
 /// Plans, and asks whether the run may be recorded if there is anything to do; everything is told at once.
-async fn look(cluster: &Cluster, request: &Request, events: &Events) -> Result<Plan, Failure> {
+async fn plan_release(cluster: &Cluster, request: &Request, events: &Events) -> Result<Plan, Failure> {
     let planned = plan::plan(cluster, request, events).await;
     let problems = match &planned {
         Ok(plan) if is_idle(plan) => return planned,
@@ -237,7 +237,7 @@ async fn look(cluster: &Cluster, request: &Request, events: &Events) -> Result<P
 
 /// Whether a plan leaves everything as it is, the history too.
 fn is_idle(plan: &Plan) -> bool {
-    plan.moment != Moment::Test && plan.is_empty() && unsettled(plan).next().is_none()
+    plan.moment != DeployType::Test && plan.is_empty() && unsettled(plan).next().is_none()
 }
 
 async fn namespace_exists(cluster: &Cluster, name: &str) -> Result<bool, Failure> {
@@ -312,15 +312,15 @@ async fn locked(
         namespace: plan.namespace.clone(),
         revision: plan.release.version,
         notes: plan.release.info.notes.clone(),
-        kept: if plan.moment == Moment::Delete { plan.remaining.clone() } else { Vec::new() },
+        kept: if plan.moment == DeployType::Delete { plan.remaining.clone() } else { Vec::new() },
         ..Report::default()
     };
     let storage = Storage::new(cluster.clone(), plan.options.driver, &plan.namespace);
-    let deploys = matches!(plan.moment, Moment::Install | Moment::Upgrade | Moment::Rollback);
+    let deploys = matches!(plan.moment, DeployType::Install | DeployType::Upgrade | DeployType::Rollback);
     if deploys {
         settle(&storage, &plan).await?;
     }
-    if plan.is_empty() && plan.moment != Moment::Test {
+    if plan.is_empty() && plan.moment != DeployType::Test {
         return Ok(skipped(&plan, cluster.calls().since(&before).to_string()));
     }
     if deploys {

@@ -8,12 +8,12 @@ use slipway_event::Events;
 use slipway_graph::{NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason};
 use tokio_util::sync::CancellationToken;
 
-use super::crew::{Crew, OpError};
+use super::executor::{OpError, OperationExecutor};
 use super::{CLOSING, Options, Report, is_troubled};
 use crate::failure::Cause;
 use crate::ops::{self, Act, Category, Op, Parts};
 use crate::plan::Plan;
-use crate::resource::Moment;
+use crate::resource::DeployType;
 
 /// How much later than everything it runs the graph stops by itself.
 const BACKSTOP: Duration = Duration::from_secs(1);
@@ -37,12 +37,12 @@ pub(super) async fn execute(
     let lost = held.lost();
     let stop = CancellationToken::new();
     let title = match plan.moment {
-        Moment::Delete => format!("delete {}", plan.name),
-        Moment::Rollback => format!("rollback {}", plan.name),
-        Moment::Test => format!("test {}", plan.name),
+        DeployType::Delete => format!("delete {}", plan.name),
+        DeployType::Rollback => format!("rollback {}", plan.name),
+        DeployType::Test => format!("test {}", plan.name),
         _ => format!("apply {}", plan.name),
     };
-    let crew = Crew::new(cluster, plan, options, events, held);
+    let executor = OperationExecutor::new(cluster, plan, options, events, held);
     let policy = Policy {
         concurrency: std::num::NonZeroUsize::new(options.parallelism),
         on_cancel: Running::Stop,
@@ -52,7 +52,7 @@ pub(super) async fn execute(
         node: NodePolicy { on_failure: OnFailure::FailFast(Running::Stop), ..NodePolicy::default() },
         ..Policy::default()
     };
-    let run = Run::new(&plan.graph, &crew)
+    let run = Run::new(&plan.graph, &executor)
         .policy(policy)
         .cancel(stop.clone())
         .observe(|event| observe(events, &title, &event))
@@ -89,8 +89,8 @@ pub(super) async fn execute(
     report.canceled_operations = dropped;
     if ended.is_success() {
         report.status = match plan.moment {
-            Moment::Delete => "uninstalled",
-            Moment::Test => "tested",
+            DeployType::Delete => "uninstalled",
+            DeployType::Test => "tested",
             _ => "deployed",
         }
         .to_owned();
@@ -129,8 +129,8 @@ pub(super) async fn execute(
     let message = format!("release {} failed: {}", plan.name, reasons.join("; "));
     // Whoever failed because the cluster does not answer does not wait long to tell it so.
     let closing = if is_troubled(cause) { CLOSING } else { options.grace };
-    let crew = crew.until(Deadline::after(closing));
-    let repaired = after_failure(&crew, &ended, &message, closing, lost.is_cancelled(), events).await;
+    let executor = executor.until(Deadline::after(closing));
+    let repaired = after_failure(&executor, &ended, &message, closing, lost.is_cancelled(), events).await;
     let message = match repaired {
         Ok(()) => message,
         Err(more) => format!("{message}; {more}"),
@@ -164,14 +164,14 @@ fn observe<E: std::fmt::Display>(events: &Events, title: &str, event: &RunEvent<
 /// Records that the revision failed and removes what asked to be removed when it fails: a graph of its own,
 /// under a deadline of its own, that nothing but the deadline stops.
 async fn after_failure(
-    crew: &Crew<'_>,
+    executor: &OperationExecutor<'_>,
     ended: &slipway_graph::Report<OpError>,
     message: &str,
     patience: Duration,
     lost: bool,
     events: &Events,
 ) -> Result<(), String> {
-    let plan = crew.plan;
+    let plan = executor.plan;
     let outcome = |id: &str| ended.node(id).map(|node| &node.outcome);
     let is_done = |wanted: fn(&Act) -> bool| {
         let mut nodes = plan.graph.nodes().filter(|node| wanted(&node.value().act));
@@ -196,15 +196,18 @@ async fn after_failure(
     let parts = Parts { items: &plan.items, release_namespace: &plan.namespace, ..Parts::default() };
     let revision = recorded.then_some(plan.release.version);
     let graph = ops::after_failure(&parts, revision, &unready).map_err(|problems| problems.to_string())?;
-    crew.fail_with(message);
+    executor.fail_with(message);
     let policy = Policy {
         timeout: Some(patience),
         node: NodePolicy { on_failure: OnFailure::Continue, ..NodePolicy::default() },
         ..Policy::default()
     };
     let title = format!("clean up after {}", plan.name);
-    let run =
-        Run::new(&graph, crew).policy(policy).observe(|event| observe(events, &title, &event)).run().await;
+    let run = Run::new(&graph, executor)
+        .policy(policy)
+        .observe(|event| observe(events, &title, &event))
+        .run()
+        .await;
     let ended = run.map_err(|error| error.to_string())?;
     if ended.is_success() {
         return Ok(());

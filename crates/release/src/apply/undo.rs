@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Early, Options, Report, locked};
 use crate::failure::Failure;
 use crate::plan::{self, Content, Plan, Request};
-use crate::resource::Moment;
+use crate::resource::DeployType;
 
 /// How a failed run is undone.
 pub(super) enum Undo {
@@ -22,7 +22,7 @@ pub(super) enum Undo {
 impl Undo {
     /// How a run is undone, if that was asked for.
     pub(super) fn of(plan: &Plan, options: &Options) -> Option<Undo> {
-        if !options.auto_rollback || !matches!(plan.moment, Moment::Install | Moment::Upgrade) {
+        if !options.auto_rollback || !matches!(plan.moment, DeployType::Install | DeployType::Upgrade) {
             return None;
         }
         let is_good =
@@ -31,7 +31,7 @@ impl Undo {
         let was_deleted =
             || plan.history.releases.iter().any(|release| release.info.status == Status::Uninstalled);
         Some(match target {
-            Some(target) if plan.moment == Moment::Upgrade => Undo::Rollback(target),
+            Some(target) if plan.moment == DeployType::Upgrade => Undo::Rollback(target),
             _ => Undo::Delete { keep_history: was_deleted() },
         })
     }

@@ -44,7 +44,7 @@ pub struct Removed {
 
 /// Something outside of the release that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Awaited {
+pub struct ExternalDependency {
     pub gvk: slipway_manifest::Gvk,
     /// Empty for the release's own.
     pub namespace: String,
@@ -154,7 +154,7 @@ pub struct Parts<'a> {
     pub items: &'a [Deployed],
     pub removals: &'a [Removed],
     /// What each item waits for outside of the release.
-    pub awaited: &'a [Awaited],
+    pub awaited: &'a [ExternalDependency],
     pub item_awaits: &'a [Vec<usize>],
     pub records: Records,
     pub release_namespace: &'a str,

@@ -14,11 +14,11 @@ use super::scopes::{Namespaces, Scopes};
 use super::{Plan, Request, Situation};
 use crate::decide::Decision;
 use crate::failure::Failure;
-use crate::ops::{self, Awaited, Deployed, Parts, Visit};
+use crate::ops::{self, Deployed, ExternalDependency, Parts, Visit};
 use crate::record;
 use crate::resource::settings::Reading;
 use crate::resource::transform::Extra;
-use crate::resource::{ExternalTarget, Moment, Ownership, Resource, Scope, Stored};
+use crate::resource::{DeployType, ExternalTarget, Ownership, Resource, Scope, Stored};
 use crate::stage::Stage;
 
 /// An object of the release and the stages it is deployed in now.
@@ -78,12 +78,12 @@ pub(super) async fn compile(
         look.deployables(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings).await?;
     let live_uids: HashSet<String> = facts.iter().filter_map(|fact| uid(fact.live.as_ref()?)).collect();
     let deployed: HashSet<ObjectId> = items.iter().map(|item| item.resource.id.clone()).collect();
-    let in_release = if moment == Moment::Delete { HashSet::new() } else { in_release };
+    let in_release = if moment == DeployType::Delete { HashSet::new() } else { in_release };
     let (removals, doomed, remaining) = match prune {
         Some(stage) => look.removals(&deployed, &in_release, &live_uids, stage, &mut problems).await?,
         None => Default::default(),
     };
-    let deploys = matches!(moment, Moment::Install | Moment::Upgrade | Moment::Rollback);
+    let deploys = matches!(moment, DeployType::Install | DeployType::Upgrade | DeployType::Rollback);
     if deploys && intent.reason.is_none() && removals.is_empty() && items.iter().all(is_settled) {
         // Hooks go with a deploy, and this is none.
         let all = items.into_iter().zip(facts);
@@ -167,9 +167,9 @@ async fn externals(
     cluster: &Cluster,
     items: &[Deployed],
     problems: &mut Problems,
-) -> Result<(Vec<Awaited>, Vec<Vec<usize>>), Failure> {
-    let mut known: BTreeMap<Awaited, usize> = BTreeMap::new();
-    let mut awaited: Vec<Awaited> = Vec::new();
+) -> Result<(Vec<ExternalDependency>, Vec<Vec<usize>>), Failure> {
+    let mut known: BTreeMap<ExternalDependency, usize> = BTreeMap::new();
+    let mut awaited: Vec<ExternalDependency> = Vec::new();
     let mut awaits = Vec::with_capacity(items.len());
     for item in items {
         let mut own = Vec::new();
@@ -191,7 +191,7 @@ async fn externals(
                 continue;
             };
             let namespace = external.namespace.clone().unwrap_or_else(|| item.resource.id.namespace.clone());
-            let found = Awaited { gvk, namespace, name: external.name.clone() };
+            let found = ExternalDependency { gvk, namespace, name: external.name.clone() };
             let next = awaited.len();
             let index = *known.entry(found.clone()).or_insert(next);
             if index == next {

@@ -14,13 +14,13 @@ use crate::ops::Records;
 use crate::record::{self, Heading};
 use crate::resource::settings::Reading;
 use crate::resource::transform::{Document, transform};
-use crate::resource::{Moment, Stored};
+use crate::resource::{DeployType, Stored};
 use crate::source::{RenderRequest, Rendered};
 use crate::stage::Stage;
 
 /// What is to come about.
 pub(super) struct Intent {
-    pub(super) moment: Moment,
+    pub(super) moment: DeployType,
     /// The revision to be written, pending; of a delete or a test, the one it is about.
     pub(super) release: Release,
     pub(super) documents: Vec<Document>,
@@ -45,7 +45,8 @@ pub(super) async fn deploy(
     request: &Request,
     situation: &Situation,
 ) -> Result<Intent, Failure> {
-    let Made { release, documents, warnings, problems, moment } = make(cluster, request, situation).await?;
+    let RenderedRelease { release, documents, warnings, problems, moment } =
+        render_release(cluster, request, situation).await?;
     let history = &situation.history;
     let supersede = history.releases.iter().filter(|old| old.info.status == Status::Deployed);
     let records = Records {
@@ -92,7 +93,7 @@ pub(super) fn delete(request: &Request, situation: &Situation) -> Result<Intent,
     let previous = previous_documents(history);
     let documents = if options.no_hooks { Vec::new() } else { previous.clone() };
     Ok(Intent {
-        moment: Moment::Delete,
+        moment: DeployType::Delete,
         release: last.clone(),
         documents,
         reading: Reading::Lenient,
@@ -114,7 +115,7 @@ pub(super) fn test(request: &Request, situation: &Situation) -> Result<Intent, F
     };
     let (documents, warnings) = record::documents(last);
     Ok(Intent {
-        moment: Moment::Test,
+        moment: DeployType::Test,
         release: last.clone(),
         documents,
         reading: Reading::Lenient,
@@ -128,16 +129,20 @@ pub(super) fn test(request: &Request, situation: &Situation) -> Result<Intent, F
     })
 }
 
-/// What the content of a request becomes: a record and its documents.
-struct Made {
+/// The content of a request as a record with its documents.
+struct RenderedRelease {
     release: Release,
     documents: Vec<Document>,
     warnings: Problems,
     problems: Problems,
-    moment: Moment,
+    moment: DeployType,
 }
 
-async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Result<Made, Failure> {
+async fn render_release(
+    cluster: &Cluster,
+    request: &Request,
+    situation: &Situation,
+) -> Result<RenderedRelease, Failure> {
     let Request { name, namespace, options, .. } = request;
     let first_deployed = situation.history.releases.first().map(|first| first.info.first_deployed.clone());
     let mut heading = Heading {
@@ -155,7 +160,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
                 name: name.clone(),
                 namespace: namespace.clone(),
                 revision: situation.revision.into(),
-                is_upgrade: situation.moment == Moment::Upgrade,
+                is_upgrade: situation.moment == DeployType::Upgrade,
                 values: (**values).clone(),
                 capabilities,
                 skip_crds: options.no_install_crds,
@@ -171,7 +176,13 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
             documents.extend(aside.iter().cloned());
             let mut release = (**release).clone();
             release.version = situation.revision;
-            return Ok(Made { release, documents, warnings, problems: Problems::new(), moment: *moment });
+            return Ok(RenderedRelease {
+                release,
+                documents,
+                warnings,
+                problems: Problems::new(),
+                moment: *moment,
+            });
         }
         Content::Revision(wanted) => {
             let target = rollback_target(&situation.history, *wanted, name)?;
@@ -179,7 +190,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
             if options.no_hooks {
                 documents.retain(|document| document.stored != Stored::Hook);
             }
-            heading.moment = Moment::Rollback;
+            heading.moment = DeployType::Rollback;
             let rendered = Rendered {
                 notes: target.info.notes.clone(),
                 chart: target.chart.clone(),
@@ -192,8 +203,8 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
             release.labels.extend(options.release_labels.clone());
             release.info.annotations = target.info.annotations.clone();
             annotate(&mut release, &options.info_annotations);
-            let (moment, problems) = (Moment::Rollback, Problems::new());
-            return Ok(Made { release, documents, warnings, problems, moment });
+            let (moment, problems) = (DeployType::Rollback, Problems::new());
+            return Ok(RenderedRelease { release, documents, warnings, problems, moment });
         }
         Content::Nothing | Content::Tests => Rendered::default(),
     };
@@ -210,7 +221,7 @@ async fn make(cluster: &Cluster, request: &Request, situation: &Situation) -> Re
     annotate(&mut release, &options.info_annotations);
     // What is deployed is exactly what is stored.
     let problems = errors.into_iter().collect();
-    Ok(Made { release, documents, warnings, problems, moment: situation.moment })
+    Ok(RenderedRelease { release, documents, warnings, problems, moment: situation.moment })
 }
 
 fn annotate(release: &mut Release, annotations: &BTreeMap<String, String>) {

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::ops::{self, Deployed};
 use crate::owners::{self, MANAGER, Repair};
 use crate::resource::transform::Document;
-use crate::resource::{DeletePolicy, Moment, Ownership, Resource};
+use crate::resource::{DeletePolicy, DeployType, Ownership, Resource};
 
 /// How many requests of an analysis are under way at once.
 const CONCURRENCY: usize = 64;
@@ -43,7 +43,7 @@ pub(super) struct Look<'a> {
     pub(super) namespaces: &'a Namespaces,
     pub(super) previous: &'a [Document],
     pub(super) request: &'a Request,
-    pub(super) moment: Moment,
+    pub(super) moment: DeployType,
 }
 
 pub(super) fn uid(live: &Value) -> Option<String> {
@@ -282,7 +282,7 @@ impl Look<'_> {
         problems: &mut Problems,
         warnings: &mut Problems,
     ) {
-        let deploys = !matches!(self.moment, Moment::Delete | Moment::Test);
+        let deploys = !matches!(self.moment, DeployType::Delete | DeployType::Test);
         let checked = resource.settings.ownership == Ownership::Release && deploys;
         if !checked || self.request.options.force_adoption {
             return;

@@ -27,14 +27,14 @@ use slipway_problem::{Problem, Problems};
 
 use crate::decide::Decision;
 use crate::failure::Failure;
-use crate::ops::{Awaited, Category, Deployed, Op, Removed};
-use crate::resource::Moment;
+use crate::ops::{Category, Deployed, ExternalDependency, Op, Removed};
+use crate::resource::DeployType;
 use crate::resource::transform::Document;
 use crate::source::{self, RenderRequest, Rendered, Source};
 
 pub use intent::capabilities;
 pub use look::Facts;
-pub use removals::{Doomed, Remaining};
+pub use removals::{PlannedDeletion, Remaining};
 pub use request::{Content, Options, PruneOrder, Request};
 pub use situation::{Situation, rollback_target, situation};
 
@@ -43,15 +43,15 @@ pub use situation::{Situation, rollback_target, situation};
 pub struct Plan {
     pub name: String,
     pub namespace: String,
-    pub moment: Moment,
+    pub moment: DeployType,
     /// The revision to be written, pending; of a delete, the last one.
     pub release: Release,
     pub history: Arc<History>,
     pub items: Vec<Deployed>,
     pub facts: Vec<Facts>,
     pub removals: Vec<Removed>,
-    pub doomed: Vec<Doomed>,
-    pub awaited: Vec<Awaited>,
+    pub doomed: Vec<PlannedDeletion>,
+    pub awaited: Vec<ExternalDependency>,
     pub remaining: Vec<Remaining>,
     pub graph: Graph<Op>,
     pub warnings: Problems,

@@ -18,9 +18,9 @@ use crate::resource::transform::Document;
 use crate::resource::{Ownership, Resource, is_crd, is_namespace, is_webhook_configuration};
 use crate::stage::Stage;
 
-/// What was found out about an object to delete.
+/// The deletion of an object the release no longer has, with what was found out about it.
 #[derive(Clone, Debug)]
-pub struct Doomed {
+pub struct PlannedDeletion {
     pub at: At,
     pub live: Value,
     /// Still in the release, but not deployed at this moment.
@@ -44,7 +44,7 @@ impl Look<'_> {
         live_uids: &HashSet<String>,
         stage: Stage,
         problems: &mut Problems,
-    ) -> Result<(Vec<Removed>, Vec<Doomed>, Vec<Remaining>), Failure> {
+    ) -> Result<(Vec<Removed>, Vec<PlannedDeletion>, Vec<Remaining>), Failure> {
         let (name, namespace, scopes) = (&self.request.name, &self.request.namespace, self.scopes);
         // Of thousands most are still there: only what is not is looked at closely.
         let is_deployed = |document: &Document| {
@@ -100,7 +100,7 @@ impl Look<'_> {
             };
             let excluded = in_release.contains(&resource.id);
             removals.push(Removed { resource, stage });
-            doomed.push(Doomed { at, live, excluded });
+            doomed.push(PlannedDeletion { at, live, excluded });
         }
         self.try_deleting(&removals, &doomed, problems).await?;
         Ok((removals, doomed, remaining))
@@ -110,7 +110,7 @@ impl Look<'_> {
     async fn try_deleting(
         &self,
         removals: &[Removed],
-        doomed: &[Doomed],
+        doomed: &[PlannedDeletion],
         problems: &mut Problems,
     ) -> Result<(), Failure> {
         let mut tried = BTreeSet::new();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, Release};
 
-use crate::resource::Moment;
+use crate::resource::DeployType;
 use crate::resource::transform::{Document, Extra};
 use crate::source::{Backing, Rendered, Source};
 
@@ -71,7 +71,7 @@ pub enum Content {
     /// A stored revision; none is the last one that was good.
     Revision(Option<u32>),
     /// A record made before at a moment, with what is kept aside of it: for saved plans.
-    Record(Box<Release>, Moment, Vec<Document>),
+    Record(Box<Release>, DeployType, Vec<Document>),
     /// Nothing: the release goes away.
     Nothing,
     /// The tests of the last revision.

@@ -9,13 +9,13 @@ use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
 use crate::failure::Failure;
 use crate::record;
 use crate::resource::transform::Document;
-use crate::resource::{Moment, Scope};
+use crate::resource::{DeployType, Scope};
 
 /// Where a release stands.
 #[derive(Debug)]
 pub struct Situation {
     pub history: Arc<History>,
-    pub moment: Moment,
+    pub moment: DeployType,
     pub revision: u32,
     pub previous_failed: bool,
 }
@@ -36,7 +36,7 @@ pub async fn situation(
     let since = deleted.map_or(0, |position| position + 1);
     let is_good = |release: &Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
     let moment =
-        if history.releases[since..].iter().any(is_good) { Moment::Upgrade } else { Moment::Install };
+        if history.releases[since..].iter().any(is_good) { DeployType::Upgrade } else { DeployType::Install };
     let previous_failed = history.last().is_some_and(|last| {
         let status = last.info.status;
         status.is_pending() || matches!(status, Status::Failed | Status::Unknown | Status::Uninstalling)

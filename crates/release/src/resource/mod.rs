@@ -12,7 +12,7 @@ use slipway_manifest::{Gvk, ObjectId};
 
 pub use origin::Origin;
 pub use settings::{
-    DeletePolicy, External, ExternalTarget, FailMode, Moment, Need, NeedState, Ownership, Propagation,
+    DeletePolicy, DeployType, External, ExternalTarget, FailMode, Need, NeedState, Ownership, Propagation,
     Selector, Settings, Tracking,
 };
 
@@ -59,7 +59,7 @@ impl Resource {
     }
 
     /// The stages it takes part in at a moment, in order.
-    pub fn stages(&self, moment: Moment) -> Vec<Stage> {
+    pub fn stages(&self, moment: DeployType) -> Vec<Stage> {
         let mut stages: Vec<Stage> = self
             .settings
             .deploy_on

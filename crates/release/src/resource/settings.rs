@@ -16,7 +16,7 @@ use crate::stage::Stage;
 /// What is being done to the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Moment {
+pub enum DeployType {
     Install,
     Upgrade,
     Rollback,
@@ -173,7 +173,7 @@ pub struct Tracking {
 /// Everything annotations say about one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    pub deploy_on: Vec<(Moment, Stage)>,
+    pub deploy_on: Vec<(DeployType, Stage)>,
     /// `None` when a dependency written by hand takes its place, or when it comes last.
     pub weight: Option<i64>,
     /// A webhook configuration without a place of its own: deployed once the rest of its stage is ready, for
@@ -203,21 +203,21 @@ impl Settings {
     }
 }
 
-const DEPLOY_ON: [(&str, Moment, Stage); 14] = [
-    ("pre-install", Moment::Install, Stage::PreInstall),
-    ("install", Moment::Install, Stage::Install),
-    ("post-install", Moment::Install, Stage::PostInstall),
-    ("pre-upgrade", Moment::Upgrade, Stage::PreInstall),
-    ("upgrade", Moment::Upgrade, Stage::Install),
-    ("post-upgrade", Moment::Upgrade, Stage::PostInstall),
-    ("pre-rollback", Moment::Rollback, Stage::PreInstall),
-    ("rollback", Moment::Rollback, Stage::Install),
-    ("post-rollback", Moment::Rollback, Stage::PostInstall),
-    ("pre-delete", Moment::Delete, Stage::PreInstall),
-    ("delete", Moment::Delete, Stage::Install),
-    ("post-delete", Moment::Delete, Stage::PostInstall),
-    ("test", Moment::Test, Stage::Install),
-    ("test-success", Moment::Test, Stage::Install),
+const DEPLOY_ON: [(&str, DeployType, Stage); 14] = [
+    ("pre-install", DeployType::Install, Stage::PreInstall),
+    ("install", DeployType::Install, Stage::Install),
+    ("post-install", DeployType::Install, Stage::PostInstall),
+    ("pre-upgrade", DeployType::Upgrade, Stage::PreInstall),
+    ("upgrade", DeployType::Upgrade, Stage::Install),
+    ("post-upgrade", DeployType::Upgrade, Stage::PostInstall),
+    ("pre-rollback", DeployType::Rollback, Stage::PreInstall),
+    ("rollback", DeployType::Rollback, Stage::Install),
+    ("post-rollback", DeployType::Rollback, Stage::PostInstall),
+    ("pre-delete", DeployType::Delete, Stage::PreInstall),
+    ("delete", DeployType::Delete, Stage::Install),
+    ("post-delete", DeployType::Delete, Stage::PostInstall),
+    ("test", DeployType::Test, Stage::Install),
+    ("test-success", DeployType::Test, Stage::Install),
 ];
 
 /// The events Helm knows.
@@ -347,7 +347,7 @@ impl<'a> Reader<'a> {
         self.wrong(key, Problem::error(format!("annotation `{key}`: `{found}` is not {what}")));
     }
 
-    fn deploy_on(&mut self, is_hook: bool) -> Vec<(Moment, Stage)> {
+    fn deploy_on(&mut self, is_hook: bool) -> Vec<(DeployType, Stage)> {
         let place =
             |word: &str| DEPLOY_ON.iter().find(|(name, ..)| *name == word).map(|found| (found.1, found.2));
         let mut found = Vec::new();
@@ -373,7 +373,7 @@ impl<'a> Reader<'a> {
                 }
             }
         } else {
-            found = [Moment::Install, Moment::Upgrade, Moment::Rollback]
+            found = [DeployType::Install, DeployType::Upgrade, DeployType::Rollback]
                 .map(|when| (when, Stage::Install))
                 .to_vec();
         }

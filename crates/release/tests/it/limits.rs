@@ -38,7 +38,7 @@ fn troubles() -> [(Fault, ErrorClass, &'static str); 5] {
         (Fault::TooManyRequests { retry_after: 5 }, ErrorClass::Throttled, "429"),
         (Fault::ServerError(500), ErrorClass::Server, "500"),
         (Fault::ServerError(503), ErrorClass::Server, "503"),
-        (Fault::Reset, ErrorClass::Transport, "tried"),
+        (Fault::Reset, ErrorClass::Transport, "connection reset"),
         (Fault::Delay(Duration::from_secs(3600)), ErrorClass::Timeout, "no answer within"),
     ]
 }

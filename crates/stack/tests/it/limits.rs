@@ -46,7 +46,7 @@ fn sustained_trouble_has_its_class_and_keeps_the_timeout() {
         (Fault::TooManyRequests { retry_after: 5 }, "RATE_LIMIT", "429"),
         (Fault::ServerError(500), "SERVER_5XX", "500"),
         (Fault::ServerError(503), "SERVER_5XX", "503"),
-        (Fault::Reset, "TRANSPORT", "tried"),
+        (Fault::Reset, "TRANSPORT", "connection reset"),
         (Fault::Delay(Duration::from_secs(3600)), "TRANSPORT", "no answer within"),
     ];
     for (fault, class, says) in cases {

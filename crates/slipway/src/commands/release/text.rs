@@ -135,7 +135,7 @@ pub fn rows_text(rows: &[Row], with_place: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use slipway_release::resource::Moment;
+    use slipway_release::resource::DeployType;
     use slipway_release::stage::Stage;
 
     use super::*;
@@ -162,7 +162,7 @@ mod tests {
         let view = View {
             release: "web".into(),
             namespace: "shop".into(),
-            moment: Moment::Upgrade,
+            moment: DeployType::Upgrade,
             revision: 2,
             empty: false,
             reason: None,

@@ -18,7 +18,7 @@ use crate::failure::Cause;
 use crate::ops::{Act, Category, Op};
 use crate::owners::{self, MANAGER};
 use crate::plan::Plan;
-use crate::resource::{FailMode, Moment, Propagation, Stored, is_crd};
+use crate::resource::{DeployType, FailMode, Propagation, Stored, is_crd};
 use crate::wait::{Waiter, Written};
 
 /// The manager of values only a new object gets.
@@ -70,7 +70,7 @@ impl From<crate::wait::NotReady> for OpError {
 }
 
 /// Does the operations of one plan.
-pub(super) struct Crew<'p> {
+pub(super) struct OperationExecutor<'p> {
     cluster: Cluster,
     storage: Storage,
     /// Where a failure is recorded, of a run that lost its lock too: the entry is its own.
@@ -90,7 +90,7 @@ pub(super) struct Crew<'p> {
     gone: Mutex<HashSet<At>>,
 }
 
-impl<'g> Worker<'g, Op> for Crew<'_> {
+impl<'g> Worker<'g, Op> for OperationExecutor<'_> {
     type Error = OpError;
 
     async fn work(&self, cx: Context<'g, Op>) -> Result<Done, OpError> {
@@ -123,7 +123,7 @@ impl<'g> Worker<'g, Op> for Crew<'_> {
     }
 }
 
-impl<'p> Crew<'p> {
+impl<'p> OperationExecutor<'p> {
     pub(super) fn new(
         cluster: &Cluster,
         plan: &'p Plan,
@@ -208,8 +208,8 @@ impl<'p> Crew<'p> {
                 release.info.status = Status::Deployed;
                 release.info.description =
                     self.plan.options.description.clone().unwrap_or_else(|| match self.plan.moment {
-                        Moment::Install => "Install complete".to_owned(),
-                        Moment::Rollback => format!("Rollback to {}", release.info.rollback_revision),
+                        DeployType::Install => "Install complete".to_owned(),
+                        DeployType::Rollback => format!("Rollback to {}", release.info.rollback_revision),
                         _ => "Upgrade complete".to_owned(),
                     });
                 self.record_hooks(&mut release);
@@ -220,7 +220,7 @@ impl<'p> Crew<'p> {
                 let mut release = self.plan.release.clone();
                 release.info.status = Status::Failed;
                 let mut description: String = why.chars().take(LONGEST_DESCRIPTION).collect();
-                if self.plan.moment == Moment::Delete {
+                if self.plan.moment == DeployType::Delete {
                     description = format!("Deletion failed: {description}");
                 }
                 release.info.description = description;
