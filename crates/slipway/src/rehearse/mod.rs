@@ -3,7 +3,7 @@
 //!
 //! Nothing of the copy leaves the process; values of Secrets come along, because plans compare them and
 //! releases are stored in them. [`Rehearsal`] is the stage itself, for any engine that takes a [`Cluster`];
-//! [`release`] rehearses one release on it, and [`foresee`] judges what the copy cannot show.
+//! [`release`] rehearses one release on it, and [`mod@foresee`] judges what the copy cannot show.
 
 mod foresee;
 #[cfg(test)]
