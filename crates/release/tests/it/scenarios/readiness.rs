@@ -164,7 +164,9 @@ async fn s47_failure_counting() {
         if let Some(failures) = failures {
             fate["sim/fail-count"] = failures.into();
         }
-        let web = fated(deployment(name, "nginx"), fate);
+        let mut web = fated(deployment(name, "nginx"), fate);
+        // The controller's own patience would end some of these first where time flies.
+        web["spec"]["progressDeadlineSeconds"] = 1_000_000.into();
         match allowed {
             Some(allowed) => annotated(web, json!({"werf.io/failures-allowed-per-replica": allowed})),
             None => web,
