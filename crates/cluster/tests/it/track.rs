@@ -45,6 +45,8 @@ fn workload(kind: &str, name: &str, annotations: Value) -> Value {
         "DaemonSet" => {
             spec.as_object_mut().unwrap().remove("replicas");
         }
+        // The controller's own patience would end some waits first where time flies.
+        "Deployment" => spec["progressDeadlineSeconds"] = 1_000_000.into(),
         "StatefulSet" => spec["serviceName"] = "web".into(),
         "Job" => {
             api_version = "batch/v1";

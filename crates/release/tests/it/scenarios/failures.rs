@@ -35,6 +35,8 @@ async fn s29_failures_are_recorded() {
         json!({"sim/fail": "crashloop", "sim/logs": "cannot open the harbour"}),
     );
     bad["spec"]["replicas"] = 2.into();
+    // The controller's own patience would end it first where time flies.
+    bad["spec"]["progressDeadlineSeconds"] = 1_000_000.into();
     let after = annotated(config_map("z", "1"), json!({"werf.io/weight": "5"}));
     let failure = world.failed(&[config_map("a", "2"), bad, after]).await;
     assert_eq!(failure.cause(), Cause::NotReady);
