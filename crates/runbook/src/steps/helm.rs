@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
+use slipway_cluster::ErrorClass;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
 use slipway_release::plan::Options as PlanOptions;
 use slipway_release::source::Backing;
-use slipway_release::{Content, Failure, Plan, Request, Source, apply as engine};
+use slipway_release::{Cause, Content, Failure, Plan, Request, Source, apply as engine};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -234,6 +235,8 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
 /// A failure of the engine, in the words of a step.
 pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
     let stopped = matches!(failure, Failure::Cancelled { .. });
+    // An admission webhook that does not answer is no hook of the release.
+    let is_webhook = failure.cause() == Cause::Cluster(ErrorClass::WebhookUnavailable);
     let message = failure.to_string();
     let mut error = StepError::from(failure);
     if stopped && !attempt.cancel.is_cancelled() {
@@ -243,7 +246,7 @@ pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
             format!("timed out after {:?}: {message}", attempt.step.timeout),
         );
     }
-    if message.contains("hook") && error.kind == ErrorKind::Api {
+    if message.contains("hook") && !is_webhook && error.kind == ErrorKind::Api {
         error.kind = ErrorKind::Hook;
     }
     error
