@@ -1,6 +1,7 @@
 //! Public charts from install to delete, their order proven by the audit log.
 //!
-//! The charts are those directly below the directories of `SLIPWAY_CORPUS`; without it nothing is played.
+//! The charts are those directly below the directories of `SLIPWAY_CORPUS`; without it nothing is played. The first
+//! line of a chart's `conformance.args`, if it has one, is added to every command.
 
 use std::path::{Path, PathBuf};
 
@@ -28,10 +29,14 @@ pub fn corpus() -> Result<Vec<PathBuf>> {
 
 /// Installs a chart, holds the order of its writes against its plan, applies it again and deletes it.
 pub fn play(s: &Scene<'_>, chart: &Path) -> Result<()> {
+    let more = std::fs::read_to_string(chart.join("conformance.args")).unwrap_or_default();
+    let more: Vec<&str> = more.lines().next().unwrap_or_default().split_whitespace().collect();
     let chart = path(chart)?;
-    let planned: Value = serde_json::from_str(&s.slipway(&["plan", "demo", chart, "-o", "json"])?.ok()?)?;
+    let planned = s.slipway(&[&["plan", "demo", chart, "-o", "json"], &more[..]].concat())?.ok()?;
+    let planned: Value = serde_json::from_str(&planned)?;
+    let apply = || s.slipway(&[&["apply", "demo", chart, "--timeout", "110s"], &more[..]].concat())?.ok();
     let mark = s.mark()?;
-    s.slipway(&["apply", "demo", chart, "--timeout", "110s"])?.ok()?;
+    apply()?;
     let writes = s.cluster_writes(mark)?;
     let mut objects = Vec::new();
     for change in planned["changes"].as_array().context("a plan without changes")? {
@@ -57,7 +62,7 @@ pub fn play(s: &Scene<'_>, chart: &Path) -> Result<()> {
     let webhooks = objects.iter().filter(|object| object.0.1).count();
     println!("         {} objects, {webhooks} webhook configurations, order as planned", objects.len());
     s.expect_statuses("deployed")?;
-    s.slipway(&["apply", "demo", chart, "--timeout", "110s"])?.ok()?;
+    apply()?;
     s.slipway(&["delete", "demo", "--timeout", "110s"])?.ok()?;
     s.expect_statuses("")
 }
