@@ -62,6 +62,20 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// The trouble of a server that is overloaded or restarts, spread evenly: 429, 500, 503, broken connections and
+    /// answers that are two seconds late, together so likely.
+    pub fn passing_trouble(probability: f64) -> [Rule; 5] {
+        let faults = [
+            Fault::TooManyRequests { retry_after: 1 },
+            Fault::ServerError(500),
+            Fault::ServerError(503),
+            Fault::Reset,
+            Fault::Delay(Duration::from_secs(2)),
+        ];
+        let share = probability / faults.len() as f64;
+        faults.map(|fault| Rule::new(fault).probability(share))
+    }
+
     /// A fault that hits every request.
     pub fn new(fault: Fault) -> Rule {
         Rule {
