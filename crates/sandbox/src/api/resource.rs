@@ -7,6 +7,7 @@ use slipway_manifest::schema::{Resource, Schema, TypeRef};
 
 use crate::api::Verb;
 use crate::api::crd::Custom;
+use crate::http::negotiate::Origin;
 use crate::status::Named;
 
 /// One resource of one served version.
@@ -76,6 +77,10 @@ impl Served {
 
     pub(crate) fn has_verb(&self, verb: Verb) -> bool {
         self.def.verbs.iter().any(|v| v == verb.as_str())
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        if self.custom.is_some() { Origin::Custom } else { Origin::BuiltIn }
     }
 
     pub(crate) fn has_status(&self) -> bool {

@@ -7,6 +7,14 @@ use crate::status::{Result, Status};
 pub(crate) enum Encoding {
     Json,
     Yaml,
+    Protobuf,
+}
+
+/// Where a resource's types come from: Go's structs, which have a protobuf form, or a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    BuiltIn,
+    Custom,
 }
 
 /// The shape of an answer.
@@ -39,6 +47,15 @@ impl Accept {
         match self.encoding {
             Encoding::Json => "application/json",
             Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => PROTOBUF,
+        }
+    }
+
+    /// The type of a stream of events.
+    pub(crate) fn stream_type(&self) -> &'static str {
+        match self.encoding {
+            Encoding::Json | Encoding::Yaml => "application/json",
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         }
     }
 }
@@ -67,7 +84,7 @@ pub(crate) fn clauses(header: &str) -> impl Iterator<Item = Clause<'_>> {
 }
 
 /// Picks the first clause the server can satisfy.
-pub(crate) fn accept(header: &str) -> Result<Accept> {
+pub(crate) fn accept(header: &str, origin: Origin) -> Result<Accept> {
     if header.trim().is_empty() {
         return Ok(Accept::JSON);
     }
@@ -78,16 +95,20 @@ pub(crate) fn accept(header: &str) -> Result<Accept> {
     all.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     let only = all.iter().all(|clause| !clause.param("as").is_empty());
     for clause in all {
-        known |= clause.media == "application/vnd.kubernetes.protobuf" && !clause.param("as").is_empty();
         let encoding = match clause.media {
-            "application/json" | "*/*" => Encoding::Json,
+            "application/json" | "application/*" | "*/*" => Encoding::Json,
             "application/yaml" => Encoding::Yaml,
+            PROTOBUF => Encoding::Protobuf,
             _ => continue,
         };
+        if encoding == Encoding::Protobuf && clause.param("as").is_empty() && origin == Origin::Custom {
+            continue;
+        }
         known = true;
         let view = match clause.param("as") {
             "" => View::Object,
-            "Table" => View::Table,
+            // Cells are anything, which protobuf has no form for.
+            "Table" if encoding != Encoding::Protobuf => View::Table,
             "PartialObjectMetadata" | "PartialObjectMetadataList" => View::Metadata,
             _ => continue,
         };
@@ -100,7 +121,6 @@ pub(crate) fn accept(header: &str) -> Result<Accept> {
         let listed = clause.param("as") == "PartialObjectMetadataList";
         return Ok(Accept { encoding, view, beta, listed, only });
     }
-    // Clients that ask for protobuf read JSON as well; only one that asks for nothing else is refused.
     if known {
         return Err(other_view());
     }
@@ -109,6 +129,8 @@ pub(crate) fn accept(header: &str) -> Result<Accept> {
     status.details = Some(serde_json::json!({}));
     Err(status)
 }
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
@@ -140,16 +162,15 @@ fn media(content_type: &str) -> &str {
 }
 
 /// The form of a created or replaced object.
-pub(crate) fn body_form(content_type: &str, custom: bool) -> Result<BodyForm> {
+pub(crate) fn body_form(content_type: &str, origin: Origin) -> Result<BodyForm> {
     match &*media(content_type).to_ascii_lowercase() {
         "" | "application/json" => Ok(BodyForm::Json),
         "application/yaml" => Ok(BodyForm::Yaml),
-        "application/vnd.kubernetes.protobuf" if !custom => Ok(BodyForm::Protobuf),
+        PROTOBUF if origin == Origin::BuiltIn => Ok(BodyForm::Protobuf),
         _ => {
-            let known = if custom {
-                "application/json, application/yaml"
-            } else {
-                "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+            let known = match origin {
+                Origin::Custom => "application/json, application/yaml",
+                Origin::BuiltIn => KNOWN,
             };
             Err(unsupported(&format!(
                 "the body of the request was in an unknown format - accepted media types include: {known}"
@@ -159,13 +180,13 @@ pub(crate) fn body_form(content_type: &str, custom: bool) -> Result<BodyForm> {
 }
 
 /// The form of a patch body.
-pub(crate) fn patch_form(content_type: &str, custom: bool) -> Result<PatchForm> {
+pub(crate) fn patch_form(content_type: &str, origin: Origin) -> Result<PatchForm> {
     match media(content_type) {
         "application/json-patch+json" => Ok(PatchForm::Json),
         "application/merge-patch+json" => Ok(PatchForm::Merge),
         "application/apply-patch+yaml" => Ok(PatchForm::Apply),
-        "application/strategic-merge-patch+json" if !custom => Ok(PatchForm::Strategic),
-        _ if custom => Err(unsupported(
+        "application/strategic-merge-patch+json" if origin == Origin::BuiltIn => Ok(PatchForm::Strategic),
+        _ if origin == Origin::Custom => Err(unsupported(
             "the body of the request was in an unknown format - accepted media types include: \
              application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         )),

@@ -10,6 +10,8 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
+use slipway_manifest::encode::encode_protobuf;
+use slipway_manifest::schema::Schema;
 
 use crate::http::negotiate::{Accept, Encoding};
 use crate::status::Status;
@@ -160,12 +162,20 @@ pub(crate) fn render(reply: Reply, printing: Printing) -> Response<Body> {
 }
 
 fn print_json(bytes: Bytes, printing: Printing, headers: &mut Vec<(HeaderName, HeaderValue)>) -> Body {
-    headers.push((CONTENT_TYPE, HeaderValue::from_static(printing.accept.content_type())));
+    let mut content_type = printing.accept.content_type();
     let bytes = match printing.accept.encoding {
+        Encoding::Protobuf => protobuf(&bytes).map_or_else(
+            || {
+                content_type = Accept::JSON.content_type();
+                bytes
+            },
+            Bytes::from,
+        ),
         Encoding::Yaml => crate::http::body::json_to_yaml(&bytes).map_or(bytes, Bytes::from),
         Encoding::Json if printing.pretty => pretty(&bytes).map_or(bytes, Bytes::from),
         Encoding::Json => bytes,
     };
+    headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
     if printing.gzip && bytes.len() > GZIP_FROM {
         use std::io::Write;
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -178,6 +188,12 @@ fn print_json(bytes: Bytes, printing: Printing, headers: &mut Vec<(HeaderName, H
         }
     }
     Body::whole(bytes)
+}
+
+/// The object in protobuf; documents that are no objects have no such form.
+fn protobuf(json: &[u8]) -> Option<Vec<u8>> {
+    let value: Value = serde_json::from_slice(json).ok()?;
+    encode_protobuf(&value, Schema::built_in().types())
 }
 
 fn pretty(bytes: &[u8]) -> Option<Vec<u8>> {

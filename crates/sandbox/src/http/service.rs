@@ -302,7 +302,7 @@ impl Exchange {
             return if custom { Ok(Answer::Reply(not_a_path())) } else { Err(Status::no_such_resource()) };
         };
         let accept_header = header(&self.headers, &ACCEPT);
-        printing.accept = negotiate::accept(accept_header)?;
+        printing.accept = negotiate::accept(accept_header, served.origin())?;
         let agent = header(&self.headers, &USER_AGENT).split('/').next().unwrap_or("").to_owned();
         let request = handlers::Request {
             served: served.clone(),

@@ -7,6 +7,7 @@ mod crud;
 mod customs;
 mod discovery;
 mod durable;
+mod encodings;
 mod faults;
 mod hostile;
 mod intake;

@@ -23,7 +23,7 @@ use crate::api::resource::Served;
 use crate::auth::User;
 use crate::core::Core;
 use crate::http::body::Parsed;
-use crate::http::negotiate::{Accept, BodyForm, View};
+use crate::http::negotiate::{Accept, BodyForm, Origin, View};
 use crate::http::query::{FieldValidation, Query};
 use crate::http::respond::Reply;
 use crate::http::route::Path;
@@ -205,13 +205,13 @@ impl Request {
 
     /// Reads the body in whatever form it came.
     pub(crate) fn parse_body(&self) -> Result<Parsed> {
-        let form = crate::http::negotiate::body_form(&self.content_type, self.served.custom.is_some())?;
+        let form = crate::http::negotiate::body_form(&self.content_type, self.served.origin())?;
         self.parse_as(form)
     }
 
     /// Reads the options of a deletion, whose type every resource has in every form.
     pub(crate) fn parse_options(&self) -> Result<Parsed> {
-        self.parse_as(crate::http::negotiate::body_form(&self.content_type, false)?)
+        self.parse_as(crate::http::negotiate::body_form(&self.content_type, Origin::BuiltIn)?)
     }
 
     fn parse_as(&self, form: BodyForm) -> Result<Parsed> {

@@ -26,7 +26,7 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
 
 /// Patches one part of an object.
 pub(super) fn patch(request: &Request, part: Part) -> Result<Reply> {
-    let form = patch_form(&request.content_type, request.served.custom.is_some())?;
+    let form = patch_form(&request.content_type, request.served.origin())?;
     let author = request.author("PatchOptions")?;
     let validation = request.query.field_validation("PatchOptions")?;
     let force = request.query.flag("force");

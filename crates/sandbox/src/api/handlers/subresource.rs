@@ -146,7 +146,7 @@ fn scale(request: &Request, verb: Verb) -> Result<Reply> {
         .or_else(|e| request.parse_body().map_err(|_| e))?
         .value;
     let form = (verb == Verb::Patch)
-        .then(|| patch_form(&request.content_type, request.served.custom.is_some()))
+        .then(|| patch_form(&request.content_type, request.served.origin()))
         .transpose()?;
     let body = if verb == Verb::Update { request.parse_body()?.value } else { body };
     if verb == Verb::Update {

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use slipway_manifest::encode::{encode_protobuf, encode_watch_event};
+use slipway_manifest::schema::Schema;
 use tokio::time::Instant;
 
 use crate::api::resource::Served;
 use crate::api::select::{Filter, bad_list_option};
 use crate::core::Core;
-use crate::http::negotiate::{Accept, View};
+use crate::http::negotiate::{Accept, Encoding, View};
 use crate::http::respond::{Body, BoxError, Content, Reply};
 use crate::status::{Cause, Result, Status};
 use crate::store::{Change, Event, Object, Range, Unavailable};
@@ -95,7 +97,7 @@ pub(super) fn handle(request: &Request) -> Result<Reply> {
     let body = Body::stream(futures::stream::unfold(watch, |mut watch| async move {
         watch.next().await.map(|frames| (Ok::<Bytes, BoxError>(frames), watch))
     }));
-    let content_type = "application/json";
+    let content_type = request.accept.stream_type();
     Ok(Reply {
         code: 200,
         content: Content::Stream { content_type, body },
@@ -211,8 +213,8 @@ impl Watch {
                         self.cursor,
                         oldest + 1
                     ));
-                    let mut frame = json!({"type": "ERROR", "object": status.body()}).to_string();
-                    frame.push('\n');
+                    let mut frame = Vec::new();
+                    self.print(&mut frame, "ERROR", &status.body());
                     return Some(frame.into());
                 }
                 Err(Unavailable::Future { .. }) => {}
@@ -262,21 +264,38 @@ impl Watch {
     }
 
     fn frame(&mut self, out: &mut Vec<u8>, kind: &str, object: &Arc<Object>, at: Option<u64>) {
-        out.extend_from_slice(b"{\"type\":\"");
-        out.extend_from_slice(kind.as_bytes());
-        out.extend_from_slice(b"\",\"object\":");
-        if at.is_none() && self.accept.view == View::Object && convert::is_stored_form(&self.served) {
+        let copied = self.accept.encoding != Encoding::Protobuf && self.accept.view == View::Object;
+        if at.is_none() && copied && convert::is_stored_form(&self.served) {
+            out.extend_from_slice(b"{\"type\":\"");
+            out.extend_from_slice(kind.as_bytes());
+            out.extend_from_slice(b"\",\"object\":");
             out.extend_from_slice(self.served.object_prefix().as_bytes());
             out.extend_from_slice(&object.tail);
-        } else {
-            let mut value = self.core.whole(&self.storage, object);
-            if let Some(rev) = at {
-                value["metadata"]["resourceVersion"] = rev.to_string().into();
-            }
-            let value = convert::from_storage(&self.served, value);
-            out.extend_from_slice(self.view(value).to_string().as_bytes());
+            out.extend_from_slice(b"}\n");
+            return;
         }
-        out.extend_from_slice(b"}\n");
+        let mut value = self.core.whole(&self.storage, object);
+        if let Some(rev) = at {
+            value["metadata"]["resourceVersion"] = rev.to_string().into();
+        }
+        let value = convert::from_storage(&self.served, value);
+        let value = self.view(value);
+        self.print(out, kind, &value);
+    }
+
+    /// Prints an event: a line of JSON, or protobuf after its length.
+    fn print(&self, out: &mut Vec<u8>, kind: &str, object: &Value) {
+        let protobuf = (self.accept.encoding == Encoding::Protobuf)
+            .then(|| encode_protobuf(object, Schema::built_in().types()))
+            .flatten();
+        if let Some(object) = protobuf {
+            let event = encode_watch_event(kind, &object);
+            out.extend_from_slice(&u32::try_from(event.len()).unwrap_or(u32::MAX).to_be_bytes());
+            out.extend_from_slice(&event);
+        } else {
+            out.extend_from_slice(json!({"type": kind, "object": object}).to_string().as_bytes());
+            out.push(b'\n');
+        }
     }
 
     fn view(&mut self, value: Value) -> Value {
@@ -345,8 +364,8 @@ impl Watch {
             }
             View::Object => self.zero(metadata),
         };
-        let mut text = json!({"type": "BOOKMARK", "object": object}).to_string();
-        text.push('\n');
-        text.into()
+        let mut frame = Vec::new();
+        self.print(&mut frame, "BOOKMARK", &object);
+        frame.into()
     }
 }
