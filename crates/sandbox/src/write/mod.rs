@@ -254,10 +254,12 @@ impl Core {
         let mut causes = Vec::new();
         if served.custom.is_some() {
             gate::check(self, served, author, None, &object)?;
+            object = self.mutate(served, "", None, object, author)?;
         } else {
             self.check_namespace(served, &namespace)?;
             gate::check(self, served, author, None, &object)?;
             admission::create(self, kind, &mut object)?;
+            object = self.mutate(served, "", None, object, author)?;
             prepare::create(kind, served.has_status(), &mut object);
             if let (("certificates.k8s.io", "CertificateSigningRequest"), Some(user)) = (kind, &author.user) {
                 prepare::requested_by(user, &mut object);
@@ -315,6 +317,32 @@ impl Core {
             custom.store(&mut object);
         }
         Ok(object)
+    }
+
+    /// Lets the mutating policies change a write.
+    fn mutate(
+        &self,
+        served: &Arc<Served>,
+        subresource: &str,
+        old: Option<&Value>,
+        object: Value,
+        author: &Author,
+    ) -> Result<Value> {
+        let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
+        let attempt = Attempt { served, subresource, operation, old, new: Some(&object), author };
+        let complete = |mut changed: Value| match &served.custom {
+            Some(custom) => {
+                custom.default(&mut changed, false);
+                Ok(changed)
+            }
+            None => {
+                let kind = served.rule_key();
+                default::apply(kind.0, &served.def.version, kind.1, &mut changed);
+                typed::decode(changed, served.shape(), &[]).map(|d| d.value)
+            }
+        };
+        let changed = policy::mutate(self, &attempt, served.shape(), &complete)?;
+        Ok(changed.unwrap_or(object))
     }
 
     /// Calls with who writes what, as ownership is recorded.
@@ -461,6 +489,8 @@ impl Core {
             // Those every pod has come back however the list is replaced.
             admission::tolerations(&mut new["spec"]);
         }
+        let subresource = if author.scale { "scale" } else { subresource_of(part) };
+        new = self.mutate(served, subresource, Some(was), new, author).map_err(refuse)?;
         prepare::update(kind, custom, served.has_status(), part, &mut new, was);
         gate::check(self, served, author, Some((was, part)), &new).map_err(refuse)?;
         if kind == ("", "Service") && part == Part::Main {
@@ -557,14 +587,8 @@ impl Core {
         if !causes.is_empty() {
             return Err(refuse(Status::invalid(served.named_kind(), name, causes)));
         }
-        let attempt = Attempt {
-            served,
-            subresource: if author.scale { "scale" } else { subresource_of(part) },
-            operation: "UPDATE",
-            old: Some(was),
-            new: Some(&new),
-            author,
-        };
+        let attempt =
+            Attempt { served, subresource, operation: "UPDATE", old: Some(was), new: Some(&new), author };
         policy::check(self, &attempt, &mut warnings).map_err(refuse)?;
         // What can change of a pod does not matter, but for containers that are put in.
         let is_workload = part == Part::Main && kind != ("", "Pod") && !author.scale;

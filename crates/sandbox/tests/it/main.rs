@@ -13,6 +13,7 @@ mod hostile;
 mod intake;
 mod kinds;
 mod lists;
+mod mutations;
 mod parity;
 mod pod_security;
 mod pods;

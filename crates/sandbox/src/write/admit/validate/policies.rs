@@ -7,6 +7,7 @@ use super::{Causes, hooks, is_empty, known, label_selector, list, one_of, texts}
 use crate::api::crd_rules::compiled;
 use crate::status::Cause;
 use crate::write::admit::meta;
+use crate::write::admit::policy::{self, as_maps};
 
 pub(super) fn policy(object: &Value, out: &mut Causes) {
     let spec = &object["spec"];
@@ -146,13 +147,16 @@ pub(super) fn mutating(spec: &Value, out: &mut Causes) {
     one_of(&spec["reinvocationPolicy"], "spec.reinvocationPolicy".into(), &["IfNeeded", "Never"], out);
 }
 
-/// An expression that makes a patch. What it makes is not known here; everything else is.
+/// An expression that makes a patch.
 fn patch(item: &Value, at: &str, ty: &str, env: &Env, out: &mut Causes) {
     let text = item["expression"].as_str().unwrap_or("").trim();
     if text.is_empty() {
         return out.push(Cause::required(at, ""));
     }
     if text.contains("Object") || text.contains("JSONPatch") {
+        if let Err(why) = compiled(env, &as_maps(text), None) {
+            out.push(Cause::invalid(at, &json!(text), &why));
+        }
         return;
     }
     if let Err(why) = compiled(env, text, Some(&Type::Bytes)) {
@@ -172,7 +176,7 @@ pub(super) fn environment(params: bool, composed: bool, authorizer: bool) -> Env
     names.extend(params.then_some("params"));
     names.extend(composed.then_some("variables"));
     names.extend(authorizer.then_some("authorizer"));
-    names.into_iter().fold(Env::kubernetes(), |env, name| env.variable(name, Type::Dyn))
+    policy::environment(&names)
 }
 
 fn expression(item: &Value, member: &str, at: &str, ty: Option<&Type>, env: &Env, out: &mut Causes) {

@@ -1,20 +1,29 @@
-//! ValidatingAdmissionPolicies: CEL expressions every write must satisfy.
+//! Admission policies: CEL expressions that change writes (`mutating`) and that writes must satisfy
+//! (`validating`). Which writes a policy is about is decided here.
 
-use serde_json::{Map, Value, json};
-use slipway_cel::{Bindings, Env, Type};
+mod evaluation;
+mod literals;
+mod mutating;
+mod validating;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 use slipway_manifest::selector::LabelSelector;
 
-use crate::api::crd_rules::failed;
 use crate::api::resource::Served;
 use crate::api::select::Labels;
 use crate::core::Core;
-use crate::status::{Result, Status};
-use crate::store::Key;
+use crate::status::Status;
+use crate::store::{Key, Object};
 use crate::write::Author;
 
+pub(crate) use evaluation::environment;
+pub(crate) use literals::as_maps;
+pub(crate) use mutating::mutate;
+pub(crate) use validating::check;
+
 const GROUP: &str = "admissionregistration.k8s.io";
-const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
-const BINDINGS: &str = "validatingadmissionpolicybindings.admissionregistration.k8s.io";
 
 /// A write as policies see it.
 pub(crate) struct Attempt<'a> {
@@ -56,53 +65,58 @@ impl Attempt<'_> {
     }
 }
 
-/// Refuses what a bound policy denies; what it only warns of is added to `warnings`.
-pub(crate) fn check(core: &Core, attempt: &Attempt<'_>, warnings: &mut Vec<String>) -> Result<()> {
-    // Hardly any cluster has policies, and they must not lock themselves in.
-    if core.store.count(BINDINGS) == 0 || attempt.served.def.group == GROUP {
-        return Ok(());
-    }
-    for binding in core.store.list(BINDINGS, None) {
-        let spec = &binding.value()["spec"];
-        let name = spec["policyName"].as_str().unwrap_or("");
-        let Some(policy) = core.store.get(POLICIES, &Key::new("", name)) else { continue };
-        let policy = &policy.value()["spec"];
-        if !selects(core, &policy["matchConstraints"], attempt, true)
-            || !selects(core, &spec["matchResources"], attempt, false)
-        {
-            continue;
-        }
-        let found = match params(core, policy, spec, attempt) {
-            Ok(params) => params.iter().flat_map(|params| evaluate(core, policy, attempt, params)).collect(),
-            Err(why) if policy["failurePolicy"] != "Ignore" => vec![Denial { message: why, reason: None }],
-            Err(_) => Vec::new(),
-        };
-        let acts = |action: &str| {
-            spec["validationActions"].as_array().is_some_and(|all| all.iter().any(|a| a == action))
-        };
-        for denial in found {
-            let binding = binding.name();
-            if acts("Deny") {
-                let why = format!(
-                    "ValidatingAdmissionPolicy '{name}' with binding '{binding}' denied request: {}",
-                    denial.message
-                );
-                return Err(denied(attempt, &why, denial.reason.as_deref()));
-            }
-            if acts("Warn") {
-                warnings.push(format!(
-                    "Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{binding}': {}",
-                    denial.message
-                ));
-            }
-        }
-    }
-    Ok(())
+/// A policy and a binding that are about a write, with what the binding hands over.
+struct Invocation {
+    policy_name: String,
+    binding_name: String,
+    /// The specs of both.
+    policy: Value,
+    binding: Value,
+    /// One evaluation each, or why there are none.
+    params: Result<Vec<Value>, String>,
 }
 
-struct Denial {
-    message: String,
-    reason: Option<String>,
+impl Invocation {
+    /// Whether trouble with the policy refuses the write.
+    fn fails(&self) -> bool {
+        self.policy["failurePolicy"] != "Ignore"
+    }
+}
+
+/// The tables of one kind of policies.
+struct Tables {
+    policies: &'static str,
+    bindings: &'static str,
+}
+
+/// Every policy that is about a write, once for each binding.
+fn invocations(core: &Core, tables: &Tables, attempt: &Attempt<'_>) -> Vec<Invocation> {
+    // Hardly any cluster has policies, and they must not lock themselves in.
+    if core.store.count(tables.bindings) == 0 || attempt.served.def.group == GROUP {
+        return Vec::new();
+    }
+    let about = |binding: &Arc<Object>| {
+        let spec = binding.value()["spec"].take();
+        let name = spec["policyName"].as_str().unwrap_or("").to_owned();
+        let policy = core.store.get(tables.policies, &Key::new("", &name))?.value()["spec"].take();
+        let selected = selects(core, &policy["matchConstraints"], attempt, Rules::Needed)
+            && selects(core, &spec["matchResources"], attempt, Rules::Optional);
+        selected.then(|| Invocation {
+            policy_name: name,
+            binding_name: binding.name().to_owned(),
+            params: params(core, &policy, &spec, attempt),
+            policy,
+            binding: spec,
+        })
+    };
+    core.store.list(tables.bindings, None).iter().filter_map(about).collect()
+}
+
+/// Whether a policy without rules is about nothing, or a binding without them about all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    Needed,
+    Optional,
 }
 
 fn denied(attempt: &Attempt<'_>, why: &str, reason: Option<&str>) -> Box<Status> {
@@ -120,11 +134,11 @@ fn denied(attempt: &Attempt<'_>, why: &str, reason: Option<&str>) -> Box<Status>
 }
 
 /// Whether a policy or binding is about a write. A binding that says nothing is about all of its policy's.
-fn selects(core: &Core, wanted: &Value, attempt: &Attempt<'_>, needs_rules: bool) -> bool {
+fn selects(core: &Core, wanted: &Value, attempt: &Attempt<'_>, needed: Rules) -> bool {
     let rules = |key: &str| wanted[key].as_array().map_or(&[][..], Vec::as_slice);
     let equivalent = wanted["matchPolicy"] != "Exact";
     let included = rules("resourceRules");
-    if included.is_empty() && needs_rules {
+    if included.is_empty() && needed == Rules::Needed {
         return false;
     }
     if !included.is_empty() && !included.iter().any(|rule| includes(rule, attempt, equivalent)) {
@@ -184,12 +198,7 @@ fn includes(rule: &Value, attempt: &Attempt<'_>, equivalent: bool) -> bool {
 }
 
 /// The objects a binding hands to its policy: one evaluation each, or one with none.
-fn params(
-    core: &Core,
-    policy: &Value,
-    binding: &Value,
-    attempt: &Attempt<'_>,
-) -> std::result::Result<Vec<Value>, String> {
+fn params(core: &Core, policy: &Value, binding: &Value, attempt: &Attempt<'_>) -> Result<Vec<Value>, String> {
     let (kind, wanted) = (&policy["paramKind"], &binding["paramRef"]);
     if kind.is_null() || wanted.is_null() {
         return Ok(vec![Value::Null]);
@@ -234,76 +243,4 @@ fn params(
         };
     }
     Ok(found)
-}
-
-fn env() -> Env {
-    ["object", "oldObject", "request", "params", "namespaceObject", "variables"]
-        .into_iter()
-        .fold(Env::kubernetes(), |env, name| env.variable(name, Type::Dyn))
-}
-
-/// What a policy has against a write.
-fn evaluate(core: &Core, policy: &Value, attempt: &Attempt<'_>, params: &Value) -> Vec<Denial> {
-    let env = env();
-    let (request, namespace, null) = (attempt.request(), namespace_of(core, attempt), Value::Null);
-    let mut variables = Value::Object(Map::new());
-    let whole = |variables: &Value, text: &str, ty: Option<&Type>| -> std::result::Result<Value, String> {
-        let program = match ty {
-            Some(ty) => env.compile_as(text, ty),
-            None => env.compile(text),
-        }
-        .map_err(|errors| failed(&errors, text))?;
-        let bindings = Bindings::new()
-            .json("object", attempt.new.unwrap_or(&null))
-            .json("oldObject", attempt.old.unwrap_or(&null))
-            .json("request", &request)
-            .json("params", params)
-            .json("namespaceObject", &namespace)
-            .json("variables", variables);
-        let value = program.eval(&bindings).map_err(|error| error.message.to_string())?;
-        value.to_json().ok_or_else(|| "the value has no JSON form".to_owned())
-    };
-    let list = |key: &str| policy[key].as_array().map_or(&[][..], Vec::as_slice);
-    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or("").to_owned();
-    let fails = policy["failurePolicy"] != "Ignore";
-    for condition in list("matchConditions") {
-        let expression = text(condition, "expression");
-        match whole(&variables, &expression, Some(&Type::Bool)) {
-            Ok(Value::Bool(true)) => {}
-            Ok(_) => return Vec::new(),
-            Err(error) if fails => {
-                return vec![Denial {
-                    message: format!("expression '{expression}' resulted in error: {error}"),
-                    reason: None,
-                }];
-            }
-            Err(_) => return Vec::new(),
-        }
-    }
-    for variable in list("variables") {
-        // One that cannot be computed is missed only by those who use it.
-        if let Ok(value) = whole(&variables, &text(variable, "expression"), None) {
-            variables[text(variable, "name")] = value;
-        }
-    }
-    let mut denials = Vec::new();
-    for validation in list("validations") {
-        let expression = text(validation, "expression");
-        let message = match whole(&variables, &expression, Some(&Type::Bool)) {
-            Ok(Value::Bool(true)) => continue,
-            Ok(_) => {
-                let made = validation["messageExpression"].as_str();
-                let made = made.and_then(|m| whole(&variables, m, Some(&Type::String)).ok());
-                let made = made.as_ref().and_then(Value::as_str).map(|m| m.trim().to_owned());
-                made.filter(|m| !m.is_empty()).unwrap_or_else(|| match text(validation, "message") {
-                    message if message.is_empty() => format!("failed expression: {}", expression.trim()),
-                    message => message.trim().to_owned(),
-                })
-            }
-            Err(error) if fails => format!("expression '{expression}' resulted in error: {error}"),
-            Err(_) => continue,
-        };
-        denials.push(Denial { message, reason: validation["reason"].as_str().map(str::to_owned) });
-    }
-    denials
 }
