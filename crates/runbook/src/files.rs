@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::remote::LARGEST_FILE;
+use slipway_source::LARGEST_FILE;
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
