@@ -1,7 +1,6 @@
 //! One release of one source taken to a cluster: planned, applied, watched, rolled back, deleted.
 //!
-//! [`source`] renders a chart, package, kustomization or plain manifests; [`resource`] reads what annotations
-//! ask for; [`plan::plan`] looks at the cluster (it never writes), decides what becomes of each object
+//! A loaded source (`slipway_source`) is rendered; [`resource`] reads what annotations ask for; [`plan::plan`] looks at the cluster (it never writes), decides what becomes of each object
 //! ([`mod@decide`], [`owners`]) and orders operations into a graph ([`ops`]); [`apply::apply`] carries that
 //! out under the release's lock and records it where Helm finds it ([`record`]). A delete, a rollback and a
 //! test are the same with another [`plan::Content`]. [`show`] turns a plan into what people and programs read.
@@ -10,7 +9,6 @@
 
 pub mod apply;
 pub mod decide;
-mod detect;
 mod failure;
 pub mod inspect;
 pub mod logs;
@@ -22,11 +20,9 @@ pub mod record;
 pub mod resource;
 pub mod saved;
 pub mod show;
-pub mod source;
 pub mod stage;
 pub mod wait;
 
 pub use apply::{Report, apply};
 pub use failure::{Cause, Failure};
 pub use plan::{Content, Plan, Request, plan};
-pub use source::Source;

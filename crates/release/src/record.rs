@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use slipway_cluster::helm::{Hook, HookRun, Info, Release, Status, Time};
+use slipway_cluster::helm::{ChartRecord, Hook, HookRun, Info, Release, Status, Time};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems};
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 
 use crate::resource::settings::{self, HOOK_EVENTS, Reading};
-use crate::resource::transform::Document;
-use crate::resource::{DeployType, Origin, Resource, Scope, Stored, is_webhook_configuration, normalise};
-use crate::source::Rendered;
+use crate::resource::{DeployType, Resource, Scope, is_webhook_configuration, normalise};
 
 /// What a revision begins with.
 #[derive(Clone, Debug)]
@@ -27,7 +26,7 @@ pub struct Heading<'a> {
 
 /// Builds the record of a new revision, pending. Documents must be transformed; their order becomes the
 /// record's: by how they are stored, kind, group, version, namespace and name.
-pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<'_>) -> Release {
+pub fn build(rendered: &RenderedSource, documents: &mut [Document], heading: &Heading<'_>) -> Release {
     documents.sort_by_cached_key(|document| {
         let gvk = object::gvk(&document.object);
         let id = ObjectId::of(&document.object);
@@ -63,12 +62,23 @@ pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<
             notes: rendered.notes.clone(),
             ..Info::default()
         },
-        chart: rendered.chart.clone(),
+        chart: chart_record(rendered),
         config: rendered.values.clone(),
         manifest,
         hooks,
         apply_method: "ssa".to_owned(),
         ..Release::default()
+    }
+}
+
+/// The chart as a record keeps it; templates and files are left out to save room.
+fn chart_record(rendered: &RenderedSource) -> ChartRecord {
+    ChartRecord {
+        metadata: rendered.metadata.clone(),
+        values: rendered.default_values.clone(),
+        templates: json!([]),
+        files: json!([]),
+        ..ChartRecord::default()
     }
 }
 

@@ -27,8 +27,8 @@ use slipway_problem::{Problem, Problems};
 use crate::failure::Failure;
 use crate::plan::{self, Content, Options, Plan, Request};
 use crate::record;
-use crate::resource::transform::Document;
 use crate::resource::{DeployType, Origin, Stored};
+use slipway_source::Document;
 
 const FORMAT: &str = "slipway.plan/v1";
 

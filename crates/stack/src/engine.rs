@@ -1,6 +1,7 @@
 //! Releases carried out by the release engine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -8,30 +9,20 @@ use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
 use slipway_cluster::{Cluster, Deadline, ErrorClass};
 use slipway_event::Events;
+use slipway_problem::Problem;
 use slipway_release::apply::{self, Report, Timeout};
 use slipway_release::plan::{self, Options};
-use slipway_release::source::Backing;
-use slipway_release::{Cause, Content, Failure, Request, Source, inspect, show};
+use slipway_release::{Cause, Content, Failure, Request, inspect, show};
+use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
 use crate::pin;
 use crate::plan::{ClusterRef, Command, Node};
 use crate::sources::SourceKind;
 
-/// Opens clusters by what a stack says about them, and brings charts from elsewhere.
+/// Opens clusters by what a stack says about them.
 pub trait Connect: Sync {
     fn connect(&self, cluster: &ClusterRef) -> impl Future<Output = Result<Cluster, NodeError>> + Send;
-
-    /// Brings a chart to this machine as an archive; a version may be a constraint.
-    fn fetch(
-        &self,
-        chart: &str,
-        version: Option<&str>,
-    ) -> impl Future<Output = Result<PathBuf, NodeError>> + Send {
-        let _ = version;
-        let message = format!("the chart {chart} is not on this machine, and nobody can bring it");
-        async move { Err(NodeError::new(Class::Invalid, message)) }
-    }
 
     /// Has the last word on how a request is carried out; rehearsals wait for less.
     fn adjust(
@@ -50,50 +41,86 @@ pub struct Engine<C> {
     /// Where the paths of a plan start.
     pub root: PathBuf,
     pub connect: C,
+    /// How sources get here and are read.
+    pub sources: LoadContext,
     /// Where plans and checks, which belong to no attempt, tell what they do.
     pub events: Events,
 }
 
 impl<C: Connect> Engine<C> {
-    /// What of this machine a release is made of.
-    async fn source(&self, node: &Node) -> Result<Source, NodeError> {
-        let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
-        if node.source_kind != SourceKind::Remote {
-            return Source::detect(&self.root.join(&node.chart)).map_err(|problem| invalid(&problem));
-        }
-        let version = node.chart_version.as_deref();
-        let Some(digest) = &node.chart_digest else {
-            return Ok(Source::Chart(self.connect.fetch(&node.chart, version).await?));
-        };
-        let kept = pin::place(&self.root, digest);
-        if pin::holds(&kept, digest) {
-            return Ok(Source::Chart(kept));
-        }
-        // Somebody emptied the cache: the same bytes will do, others were never planned.
-        let fetched = self.connect.fetch(&node.chart, version).await?;
-        if !pin::holds(&fetched, digest) {
-            let message = format!("the chart {} is not the one that was planned: {digest}", node.chart);
-            return Err(invalid(&message));
-        }
-        Ok(Source::Chart(fetched))
-    }
-
-    async fn request(&self, node: &Node) -> Result<Request, NodeError> {
-        if let Some(reference) = node.secret_refs.first() {
+    /// Reads what a release is made of, once; a chart from elsewhere is fetched if it is not kept here.
+    async fn source(&self, node: &Node) -> Result<LoadedSource, NodeError> {
+        if let Some(reference) = node.secret_refs.first()
+            && self.sources.resolver.is_none()
+        {
             let message = format!("{}: there is no provider for {reference}", node.declared_at.file);
             return Err(NodeError::new(Class::Secret, message));
         }
-        let source = self.source(node).await?;
         let mut values = UserValues::default();
         for path in &node.values {
-            let read = values.read_file(&self.root.join(path));
-            read.map_err(|error| NodeError::new(Class::Invalid, error.to_string()))?;
+            values.read_file(&self.root.join(path)).map_err(|error| unloaded(error.into()))?;
         }
         values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let request = SourceRequest { values, ..SourceRequest::default() };
+        if node.source_kind != SourceKind::Remote {
+            let found = SourcePath::detect(&self.root.join(&node.chart));
+            return self.load(found.map_err(|problem| unloaded(problem.into()))?, request).await;
+        }
+        let version = node.chart_version.as_deref();
+        let request = SourceRequest { digest: node.chart_digest.clone(), ..request };
+        if let Some(digest) = &node.chart_digest {
+            let kept = SourcePath::Chart(pin::place(&self.root, digest));
+            match self.load_kept(kept, request.clone()).await? {
+                Some(loaded) => return Ok(loaded),
+                // Somebody emptied the cache: the same bytes will do, others were never planned.
+                None => {}
+            }
+        }
+        let fetched = SourcePath::Chart(self.fetch(&node.chart, version).await?);
+        match (self.load_kept(fetched, request).await?, &node.chart_digest) {
+            (Some(loaded), _) => Ok(loaded),
+            (None, digest) => {
+                let digest = digest.as_deref().unwrap_or_default();
+                let message = format!("the chart {} is not the one that was planned: {digest}", node.chart);
+                Err(NodeError::new(Class::Invalid, message))
+            }
+        }
+    }
+
+    async fn load(&self, path: SourcePath, request: SourceRequest) -> Result<LoadedSource, NodeError> {
+        self.load_blocking(path, request).await.map_err(unloaded)
+    }
+
+    /// Loads an archive if it is the one that was planned.
+    async fn load_kept(
+        &self,
+        path: SourcePath,
+        request: SourceRequest,
+    ) -> Result<Option<LoadedSource>, NodeError> {
+        match self.load_blocking(path, request).await {
+            Ok(loaded) => Ok(Some(loaded)),
+            Err(LoadError::Digest { .. }) => Ok(None),
+            Err(error) => Err(unloaded(error)),
+        }
+    }
+
+    /// Loads on a thread that may wait.
+    async fn load_blocking(
+        &self,
+        path: SourcePath,
+        request: SourceRequest,
+    ) -> Result<LoadedSource, LoadError> {
+        let context = self.sources.clone();
+        let work = move || LoadedSource::load(&path, request, &context, &mut Vec::new());
+        let broke_off = |error| Err(Problem::error(format!("loading broke off: {error}")).into());
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(broke_off)
+    }
+
+    async fn request(&self, node: &Node) -> Result<Request, NodeError> {
+        let content = Content::Source(Arc::new(self.source(node).await?));
         // Hooks are waited for whatever is said of objects, as Helm does.
         let options =
             Options { no_final_tracking: !node.apply.wait, track_hooks: true, ..Options::default() };
-        let content = Content::Source { source, values: Box::new(values), backing: Backing::default() };
         Ok(Request { name: node.name.clone(), namespace: node.namespace.clone(), content, options })
     }
 
@@ -197,7 +224,13 @@ impl<C: Connect> Deploy for Engine<C> {
     }
 
     async fn fetch(&self, chart: &str, version: Option<&str>) -> Result<PathBuf, NodeError> {
-        self.connect.fetch(chart, version).await
+        let reference = ChartReference {
+            name: chart.to_owned(),
+            version: version.map(str::to_owned),
+            ..ChartReference::default()
+        };
+        let fetched = self.sources.fetcher.fetch_chart(&reference).await;
+        fetched.map(|chart| chart.path).map_err(|error| unloaded(error.into()))
     }
 
     async fn status(&self, at: &At<'_>) -> Result<Live, NodeError> {
@@ -296,6 +329,20 @@ fn class_of(class: ErrorClass) -> Class {
         }
         _ => Class::Internal,
     }
+}
+
+/// A source that could not be read, in the words of a stack.
+fn unloaded(error: LoadError) -> NodeError {
+    let class = match &error {
+        error if error.is_secret() => Class::Secret,
+        LoadError::Fetch(error) if !error.permanent => Class::Transport,
+        _ => Class::Invalid,
+    };
+    let message = match error {
+        LoadError::Decrypt { file, source } => format!("decrypt {file}: {source}"),
+        error => error.to_string(),
+    };
+    NodeError::new(class, message)
 }
 
 fn failed(failure: Failure) -> NodeError {

@@ -1,21 +1,23 @@
 //! What a request comes to: the record to write, the objects it holds, and what is said about it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
 use slipway_problem::{Problem, Problems, Severity};
+use slipway_source::{Document, RenderedSource, Stored};
 
 use super::request::{Content, PruneOrder, Request};
 use super::situation::{Situation, previous_documents, rollback_target};
 use crate::failure::Failure;
+use crate::lookup::RenderRequest;
 use crate::ops::Records;
 use crate::record::{self, Heading};
+use crate::resource::DeployType;
 use crate::resource::settings::Reading;
-use crate::resource::transform::{Document, transform};
-use crate::resource::{DeployType, Stored};
-use crate::source::{RenderRequest, Rendered};
+use crate::resource::transform::transform;
 use crate::stage::Stage;
 
 /// What is to come about.
@@ -154,21 +156,18 @@ async fn render_release(
         first_deployed: first_deployed.filter(|time| !time.is_zero()),
     };
     let rendered = match &request.content {
-        Content::Source { source, values, backing } => {
-            let capabilities = capabilities(cluster).await?;
+        Content::Source(source) => {
             let request = RenderRequest {
                 name: name.clone(),
                 namespace: namespace.clone(),
                 revision: situation.revision.into(),
                 is_upgrade: situation.moment == DeployType::Upgrade,
-                values: (**values).clone(),
-                capabilities,
+                capabilities: capabilities(cluster).await?,
                 skip_crds: options.no_install_crds,
                 skip_schema_validation: options.skip_schema_validation,
                 subchart_notes: options.subchart_notes,
-                backing: backing.clone(),
             };
-            crate::lookup::render(cluster, source.clone(), request).await?
+            crate::lookup::render(cluster, Arc::clone(source), request).await?
         }
         Content::Rendered(rendered) => (**rendered).clone(),
         Content::Record(release, moment, aside) => {
@@ -191,13 +190,13 @@ async fn render_release(
                 documents.retain(|document| document.stored != Stored::Hook);
             }
             heading.moment = DeployType::Rollback;
-            let rendered = Rendered {
+            let rendered = RenderedSource {
                 notes: target.info.notes.clone(),
-                chart: target.chart.clone(),
                 values: target.config.clone(),
-                ..Rendered::default()
+                ..RenderedSource::default()
             };
             let mut release = record::build(&rendered, &mut documents, &heading);
+            release.chart = target.chart.clone();
             release.info.rollback_revision = target.version;
             release.labels = target.labels.clone();
             release.labels.extend(options.release_labels.clone());
@@ -206,7 +205,7 @@ async fn render_release(
             let (moment, problems) = (DeployType::Rollback, Problems::new());
             return Ok(RenderedRelease { release, documents, warnings, problems, moment });
         }
-        Content::Nothing | Content::Tests => Rendered::default(),
+        Content::Nothing | Content::Tests => RenderedSource::default(),
     };
     let (mut documents, found) = transform(rendered.documents.clone(), &options.extra, options.normalise);
     let mut warnings = rendered.warnings.clone();

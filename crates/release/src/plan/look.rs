@@ -16,8 +16,8 @@ use crate::decide::{self, DryRun, Observed, Refusal};
 use crate::failure::Failure;
 use crate::ops::{self, Deployed};
 use crate::owners::{self, MANAGER, Repair};
-use crate::resource::transform::Document;
 use crate::resource::{DeletePolicy, DeployType, Ownership, Resource};
+use slipway_source::Document;
 
 /// How many requests of an analysis are under way at once.
 const CONCURRENCY: usize = 64;

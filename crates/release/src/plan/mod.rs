@@ -29,8 +29,7 @@ use crate::decide::Decision;
 use crate::failure::Failure;
 use crate::ops::{Category, Deployed, ExternalDependency, Op, Removed};
 use crate::resource::DeployType;
-use crate::resource::transform::Document;
-use crate::source::{self, RenderRequest, Rendered, Source};
+use slipway_source::Document;
 
 pub use intent::capabilities;
 pub use look::Facts;
@@ -138,9 +137,4 @@ fn keep_secret(documents: &[Document], events: &Events) {
 /// The decision for an item's first visit.
 pub fn first_decision(item: &Deployed) -> Option<&Decision> {
     item.visits.first().map(|visit| &visit.decision)
-}
-
-/// Renders a source without a cluster behind it.
-pub fn render_offline(source: &Source, request: &RenderRequest) -> Result<Rendered, Problems> {
-    source::render(source, request, &slipway_gotmpl::NoHost)
 }

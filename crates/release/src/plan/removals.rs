@@ -14,9 +14,9 @@ use crate::failure::Failure;
 use crate::ops::Removed;
 use crate::record;
 use crate::resource::settings::Reading;
-use crate::resource::transform::Document;
 use crate::resource::{Ownership, Resource, is_crd, is_namespace, is_webhook_configuration};
 use crate::stage::Stage;
+use slipway_source::Document;
 
 /// The deletion of an object the release no longer has, with what was found out about it.
 #[derive(Clone, Debug)]

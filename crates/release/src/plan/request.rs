@@ -1,14 +1,14 @@
 //! What is wanted of a release.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, Release};
+use slipway_source::{Document, LoadedSource, RenderedSource};
 
 use crate::resource::DeployType;
-use crate::resource::transform::{Document, Extra};
-use crate::source::{Backing, Rendered, Source};
+use crate::resource::transform::Extra;
 
 /// When what the release no longer has is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,12 +62,8 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A source, rendered for the revision it becomes.
-    Source {
-        source: Source,
-        values: Box<UserValues>,
-        backing: Backing,
-    },
-    Rendered(Box<Rendered>),
+    Source(Arc<LoadedSource>),
+    Rendered(Box<RenderedSource>),
     /// A stored revision; none is the last one that was good.
     Revision(Option<u32>),
     /// A record made before at a moment, with what is kept aside of it: for saved plans.

@@ -10,8 +10,8 @@ use slipway_problem::{Problem, Problems, nearest};
 
 use super::compile::Wanted;
 use crate::failure::Failure;
-use crate::resource::transform::Document;
 use crate::resource::{Resource, Scope, is_crd, is_namespace};
+use slipway_source::Document;
 
 /// Whether kinds live in namespaces: the cluster says, or definitions of the release.
 pub(super) struct Scopes {

@@ -8,8 +8,8 @@ use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
 
 use crate::failure::Failure;
 use crate::record;
-use crate::resource::transform::Document;
 use crate::resource::{DeployType, Scope};
+use slipway_source::Document;
 
 /// Where a release stands.
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 pub mod depends;
 mod doubles;
-pub mod origin;
 pub mod settings;
 pub mod text;
 pub mod transform;
@@ -10,25 +9,13 @@ pub mod transform;
 use serde_json::Value;
 use slipway_manifest::{Gvk, ObjectId};
 
-pub use origin::Origin;
 pub use settings::{
     DeletePolicy, DeployType, External, ExternalTarget, FailMode, Need, NeedState, Ownership, Propagation,
     Selector, Settings, Tracking,
 };
+pub use slipway_source::{Document, Origin, Stored};
 
 use crate::stage::Stage;
-
-/// How the release record keeps an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stored {
-    /// Not at all: definitions of `crds/`.
-    Aside,
-    /// As a hook.
-    Hook,
-    /// In the manifest.
-    Regular,
-}
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

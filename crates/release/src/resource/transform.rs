@@ -6,15 +6,7 @@ use serde_json::{Map, Value};
 use slipway_manifest::{depth, object};
 use slipway_problem::{Problem, Problems};
 
-use super::{Origin, Stored};
-
-/// One rendered object and where it comes from.
-#[derive(Clone, Debug)]
-pub struct Document {
-    pub object: Value,
-    pub origin: Origin,
-    pub stored: Stored,
-}
+use super::{Document, Origin, Stored};
 
 /// Metadata added to every object and kept in the release.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]

@@ -18,9 +18,7 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Status, codec};
 use slipway_event::Events;
 use slipway_release::plan::{Content, Options, Plan, Request as Wish, plan};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 
 /// A release of so many objects that refer to each other.
 pub(crate) fn wish(count: usize) -> Wish {
@@ -43,9 +41,9 @@ pub(crate) fn wish(count: usize) -> Wish {
                     "containers": [{"name": "c", "image": "nginx", "envFrom": [{"configMapRef": {"name": near}}]}]}}}}),
         })
     });
-    let mut rendered = Rendered { documents: documents.collect(), ..Rendered::default() };
+    let mut rendered = RenderedSource { documents: documents.collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
     let content = Content::Rendered(Box::new(rendered));
     Wish { name: "demo".into(), namespace: "t1".into(), content, options: Options::default() }
 }

@@ -7,10 +7,8 @@ use slipway_cluster::{Cluster, Retry};
 use slipway_event::{Events, Memory, Redactor, RunId, SystemClock};
 use slipway_release::apply::{self, apply};
 use slipway_release::plan::{Content, Options, Request};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
@@ -51,10 +49,12 @@ pub(crate) async fn install(
         object,
         origin: Origin::new("demo/templates/all.yaml"),
     };
-    let mut rendered =
-        Rendered { documents: objects().into_iter().map(document).collect(), ..Rendered::default() };
+    let mut rendered = RenderedSource {
+        documents: objects().into_iter().map(document).collect(),
+        ..RenderedSource::default()
+    };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
     let request = Request {
         name: "demo".into(),
         namespace: format!("foul-{seed}"),

@@ -11,10 +11,8 @@ use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::{Gvk, object};
 use slipway_release::apply::{self, apply};
 use slipway_release::plan::{Content, Options, Request};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
 use slipway_sandbox::Sandbox;
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 use tokio_util::sync::CancellationToken;
 
 use crate::tap::{Cut, Tap};
@@ -68,9 +66,10 @@ fn request(namespace: &str, objects: &[Value]) -> Request {
             Stored::Regular
         },
     };
-    let mut rendered = Rendered { documents: objects.iter().map(document).collect(), ..Rendered::default() };
+    let mut rendered =
+        RenderedSource { documents: objects.iter().map(document).collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
     let content = Content::Rendered(Box::new(rendered));
     Request { name: "demo".into(), namespace: namespace.into(), content, options: Options::default() }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_chart::UserValues;
 use slipway_cluster::{At, Patch, WriteOptions};
+use slipway_release::inspect;
 use slipway_release::plan::{Content, Request};
-use slipway_release::{Source, inspect};
 
 use crate::world::World;
 
@@ -101,10 +101,8 @@ fn cases() -> Vec<Case> {
 }
 
 fn request(world: &World, folder: &Path, case: &Case, set: Option<&str>) -> Request {
-    let source =
-        Source::detect(&folder.join(case.path)).unwrap_or_else(|problem| panic!("{}: {problem}", case.name));
     let values = UserValues { set: set.map(str::to_owned).into_iter().collect(), ..UserValues::default() };
-    world.with(Content::Source { source, values: Box::new(values), backing: Default::default() })
+    world.source(&folder.join(case.path), values)
 }
 
 #[tokio::test]

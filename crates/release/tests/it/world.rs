@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, History, Status, Storage};
 use slipway_cluster::{At, Cluster, Retry, WriteOptions};
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
@@ -12,11 +13,10 @@ use slipway_manifest::Gvk;
 use slipway_release::Failure;
 use slipway_release::apply::{self, Report};
 use slipway_release::plan::{self, Content, Options, Plan, Request};
-use slipway_release::resource::Origin;
-use slipway_release::resource::Stored;
-use slipway_release::resource::transform::Document;
-use slipway_release::source::Rendered;
 use slipway_sandbox::{FaultLayer, Sandbox};
+use slipway_source::{
+    Document, LoadContext, LoadedSource, Origin, RenderedSource, SourcePath, SourceRequest, Stored,
+};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
@@ -113,13 +113,21 @@ impl World {
             let is_hook = object["metadata"]["annotations"].get("helm.sh/hook").is_some();
             if is_hook { Stored::Hook } else { Stored::Regular }
         };
-        let mut rendered = Rendered { notes: self.notes.clone(), ..Rendered::default() };
+        let mut rendered = RenderedSource { notes: self.notes.clone(), ..RenderedSource::default() };
         rendered.documents = objects.iter().map(|object| document(object, stored(object))).collect();
         rendered.documents.extend(self.aside.iter().map(|object| document(object, Stored::Aside)));
         rendered.values = self.values.as_object().cloned().unwrap_or_default();
         let metadata = json!({"apiVersion": "v2", "name": "demo", "version": self.version});
-        rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+        rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
         self.with(Content::Rendered(Box::new(rendered)))
+    }
+
+    /// A request for the source at a path, as it is now.
+    pub(crate) fn source(&self, path: &std::path::Path, values: UserValues) -> Request {
+        let found = SourcePath::detect(path).unwrap_or_else(|problem| panic!("{problem}"));
+        let request = SourceRequest { values, ..SourceRequest::default() };
+        let loaded = LoadedSource::load(&found, request, &LoadContext::default(), &mut Vec::new());
+        self.with(Content::Source(Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")))))
     }
 
     pub(crate) fn with(&self, content: Content) -> Request {

@@ -56,7 +56,7 @@ async fn by_manifests(
     ignore: bool,
 ) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
-    let objects = manifests::load(sources, place.base, place.remote).await?;
+    let objects = manifests::load(sources, place.base, &*place.sources.fetcher).await?;
     let mut deleted = 0;
     for object in &objects {
         let gvk = object::gvk(object);
@@ -212,7 +212,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
         Delete::Manifests { manifests: sources, namespace, .. } => {
             let place = attempt.world.place;
             let mut found = Vec::new();
-            for object in manifests::load(sources, place.base, place.remote).await? {
+            for object in manifests::load(sources, place.base, &*place.sources.fetcher).await? {
                 let Some(kind) = attempt.cluster().kind(&object::gvk(&object)).await? else { continue };
                 let at = At::of(&object, namespace.as_deref().unwrap_or("default"), &kind);
                 if attempt.cluster().get(&at).await?.is_some() {

@@ -1,5 +1,6 @@
 //! `helm`: a chart taken to the cluster by the release engine.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use slipway_chart::UserValues;
 use slipway_cluster::ErrorClass;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
 use slipway_release::plan::Options as PlanOptions;
-use slipway_release::source::Backing;
-use slipway_release::{Cause, Content, Failure, Plan, Request, Source, apply as engine};
+use slipway_release::{Cause, Content, Failure, Plan, Request, apply as engine};
+use slipway_source::{LoadError, LoadedSource, SourcePath, SourceReference, SourceRequest, shown_address};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -23,10 +24,9 @@ use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
 use crate::events::step_events;
 use crate::files;
-use crate::model::{Action, ChartSource, Helm, ValuesSource};
+use crate::model::{Action, Helm, ValuesSource};
 use crate::plan::look::{PlanRequest, namespace_note};
 use crate::plan::{Seen, Show, Verb};
-use crate::remote::shown;
 use crate::schema::{
     ADDRESS_OR_NONE, CHART, LABEL_OR_NONE, SUBDOMAIN_OR_NONE, at_most, described, like, list_of, object,
     one_of, text, with, word,
@@ -192,19 +192,23 @@ pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Reque
     }
 }
 
-/// The chart, brought here if need be, and its values: files in order, then what the step says itself.
+/// Reads the chart, brought here if need be, and its values: files in order, then what the step says itself.
 pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Content, StepError> {
     let fetch = |message: String| StepError::new(ErrorKind::Fetch, message);
-    let path = match &helm.chart {
-        ChartSource::Path(path) => {
+    let fetcher = &*place.sources.fetcher;
+    let path = match helm.chart.reference() {
+        SourceReference::Path(path) => {
             let path = place.base.join(path);
             files::check_chart(&path).map_err(|error| fetch(error).permanent())?;
             path
         }
-        remote => place.remote.chart(remote).await.map_err(|error| {
-            let failed = fetch(format!("chart {remote}: {error}"));
-            if error.permanent { failed.permanent() } else { failed }
-        })?,
+        SourceReference::Chart(reference) => {
+            let fetched = fetcher.fetch_chart(&reference).await.map_err(|error| {
+                let failed = fetch(format!("chart {}: {error}", helm.chart));
+                if error.permanent { failed.permanent() } else { failed }
+            })?;
+            fetched.path
+        }
     };
     let mut values = UserValues::default();
     for source in &helm.values_from {
@@ -217,8 +221,8 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
                 (path.clone(), bytes)
             }
             ValuesSource::Url(url) => {
-                let name = shown(url);
-                let bytes = place.remote.file(url).await;
+                let name = shown_address(url);
+                let bytes = fetcher.fetch_file(url).await;
                 let bytes = bytes.map_err(|error| fetch(format!("valuesFrom {name}: {error}")))?;
                 (name, bytes)
             }
@@ -229,7 +233,21 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
         let own = Value::Object(helm.values.clone()).to_string();
         values.files.push(("values".to_owned(), own.into_bytes()));
     }
-    Ok(Content::Source { source: Source::Chart(path), values: Box::new(values), backing: Backing::default() })
+    let request = SourceRequest { values, ..SourceRequest::default() };
+    let context = place.sources.clone();
+    let load = move || LoadedSource::load(&SourcePath::Chart(path), request, &context, &mut Vec::new());
+    match tokio::task::spawn_blocking(load).await {
+        Ok(loaded) => Ok(Content::Source(Arc::new(loaded.map_err(unloaded)?))),
+        Err(error) => Err(StepError::new(ErrorKind::Render, format!("loading broke off: {error}"))),
+    }
+}
+
+/// A chart that could not be read, in the words of a step.
+fn unloaded(error: LoadError) -> StepError {
+    let is_secret = error.is_secret();
+    let error = StepError::from(error.into_problems());
+    // Neither a key nor a value comes by itself.
+    if is_secret { error.permanent() } else { error }
 }
 
 /// A failure of the engine, in the words of a step.

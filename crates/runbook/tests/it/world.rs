@@ -16,10 +16,10 @@ use slipway_cluster::{At, Cluster};
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::Gvk;
 use slipway_runbook::{
-    ChartSource, Document, FetchError, Inputs, LoadOptions, Remote, RunContext, RunError, RunOptions,
-    RunReport, Variables, load,
+    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, Variables, load,
 };
 use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
+use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LoadContext};
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 
@@ -184,15 +184,19 @@ pub(crate) struct Shelf {
     pub(crate) charts: Mutex<BTreeMap<String, PathBuf>>,
 }
 
-impl Remote for Shelf {
-    fn chart<'a>(&'a self, source: &'a ChartSource) -> BoxFuture<'a, Result<PathBuf, FetchError>> {
-        let found = self.charts.lock().unwrap().get(&source.to_string()).cloned();
+impl Fetcher for Shelf {
+    fn fetch_chart<'a>(
+        &'a self,
+        chart: &'a ChartReference,
+    ) -> BoxFuture<'a, Result<FetchedChart, FetchError>> {
+        let found = self.charts.lock().unwrap().get(&chart.to_string()).cloned();
+        let found = found.map(|path| FetchedChart { path, notes: Vec::new() });
         Box::pin(async move { found.ok_or_else(|| FetchError::new("404 Not Found")) })
     }
 
-    fn file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
+    fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
         let found = self.files.lock().unwrap().get(url).cloned();
-        let name = slipway_runbook::shown_url(url);
+        let name = slipway_source::shown_address(url);
         Box::pin(async move { found.ok_or_else(|| FetchError::new(format!("{name}: connection refused"))) })
     }
 }
@@ -204,7 +208,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) wire: Arc<WireState>,
     pub(crate) dir: tempfile::TempDir,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) sources: LoadContext,
     pub(crate) events: Events,
     pub(crate) heard: Arc<Memory>,
     pub(crate) clock: Arc<ManualClock>,
@@ -226,6 +231,7 @@ impl World {
         let cluster = wired(&sandbox, &wire, &faults, user);
         let heard = Arc::new(Memory::default());
         let redactor = Redactor::new();
+        let shelf = Arc::new(Shelf::default());
         let clock = Arc::new(ManualClock::at(jiff::Timestamp::now()));
         let events = Events::new(RunId::generate(&*clock), clock.clone(), redactor.clone(), heard.clone());
         Self {
@@ -234,7 +240,12 @@ impl World {
             cluster,
             wire,
             dir: tempfile::tempdir().expect("a directory"),
-            shelf: Shelf::default(),
+            sources: LoadContext {
+                fetcher: shelf.clone(),
+                redactor: redactor.clone(),
+                ..LoadContext::default()
+            },
+            shelf,
             events,
             heard,
             clock,
@@ -257,7 +268,7 @@ impl World {
         RunContext {
             cluster: &self.cluster,
             base: self.dir.path(),
-            remote: &self.shelf,
+            sources: &self.sources,
             events: &self.events,
             poll: Duration::from_millis(10),
         }

@@ -176,7 +176,7 @@ pub async fn release(
     }
     // A source is rendered once: what is rehearsed is what is carried out.
     let content = match &request.content {
-        Content::Source { .. } | Content::Rendered(_) => {
+        Content::Source(_) | Content::Rendered(_) => {
             Content::Record(Box::new(plan.release.clone()), plan.moment, plan.aside.clone())
         }
         other => other.clone(),

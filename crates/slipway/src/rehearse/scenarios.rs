@@ -12,10 +12,8 @@ use slipway_event::Events;
 use slipway_manifest::{Gvk, object};
 use slipway_release::apply as engine;
 use slipway_release::plan::{Content, Options, Request};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
 use slipway_sandbox::Sandbox;
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 use tokio_util::sync::CancellationToken;
 use tower::{Service as _, service_fn};
 
@@ -288,9 +286,10 @@ fn request(objects: &[Value]) -> Request {
         let stored = if is_hook { Stored::Hook } else { Stored::Regular };
         Document { object: object.clone(), origin: Origin::new("demo/templates/all.yaml"), stored }
     };
-    let mut rendered = Rendered { documents: objects.iter().map(document).collect(), ..Rendered::default() };
+    let mut rendered =
+        RenderedSource { documents: objects.iter().map(document).collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
     let content = Content::Rendered(Box::new(rendered));
     Request { name: "demo".into(), namespace: "shop".into(), content, options: Options::default() }
 }

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 use slipway_cluster::helm::Status;
 use slipway_cluster::{Patch, WriteOptions};
-use slipway_release::Source;
-use slipway_release::plan::{Content, Request};
+use slipway_release::plan::Request;
 use slipway_release::show::{self, View};
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, job, place, text};
@@ -403,8 +402,7 @@ fn everything() -> Vec<Value> {
 /// A chart as platforms are made of: an ingress controller, a certificate manager, a monitoring stack.
 fn harbour(world: &World) -> Request {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/harbour");
-    let source = Source::detect(std::path::Path::new(folder)).expect("is a chart");
-    world.with(Content::Source { source, values: Box::default(), backing: Default::default() })
+    world.source(std::path::Path::new(folder), Default::default())
 }
 
 /// Scenario 39: a second plan is empty for a chart of fifty objects as they are in the wild, with definitions,

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::Status;
-use slipway_release::Source;
 use slipway_release::plan::{self, Content};
 
 use crate::tap::Tap;
@@ -162,12 +161,7 @@ async fn s55_odd_documents() {
         ---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  labels:\n    number: 7\n    good: x\n\
         \x20   on: true\n---\n";
     fs::write(folder.path().join("all.yaml"), text_of).expect("writes");
-    let content = Content::Source {
-        source: Source::detect(folder.path()).expect("is a source"),
-        values: Box::default(),
-        backing: Default::default(),
-    };
-    let request = world.with(content);
+    let request = world.source(folder.path(), Default::default());
     world.run(&request).await.unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     let live = world.get("ConfigMap", "c").await.expect("is there");

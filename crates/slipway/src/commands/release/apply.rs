@@ -76,7 +76,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         if let Some(path) = &args.plan {
             return apply_saved(&cluster, path, args, session).await;
         }
-        let (mut request, _fetched) = args.source.request(&cluster, &namespace, session).await?;
+        let mut request = args.source.request(&cluster, &namespace, session).await?;
         request.options.description.clone_from(&args.description);
         if args.dry_run {
             return dry_run(&cluster, &request, &args.diff, session).await;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipway_chart::{Chart, LoadOptions, Notices};
+use slipway_chart::Notices;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::Driver;
 use slipway_problem::{Location, Problem};
@@ -13,9 +13,9 @@ use slipway_release::plan::{self, Content, PruneOrder, Request};
 use slipway_release::resource::Propagation;
 use slipway_release::resource::transform::Extra;
 use slipway_release::show as plans;
-use slipway_release::source::{Backing, Source};
+use slipway_source::{DefaultValues, LoadedSource, Offline, RenderSettings, SourceRequest};
 
-use crate::charts::{self, Fetched};
+use crate::charts;
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
 use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
@@ -381,13 +381,13 @@ impl SourceArgs {
         self.name.as_deref()
     }
 
-    /// Gets the source here and says what is wanted of it. What was fetched has to outlive the request's use.
+    /// Gets the source here, reads it and says what is wanted of it.
     pub async fn request(
         &self,
         cluster: &Cluster,
         namespace: &str,
         session: &Session,
-    ) -> anyhow::Result<(Request, Fetched)> {
+    ) -> anyhow::Result<Request> {
         let name = self.name.clone().unwrap_or_default();
         let options = plan::Options {
             no_install_crds: self.skip_crds,
@@ -404,27 +404,25 @@ impl SourceArgs {
             let last = known.history.deployed().or(known.history.last());
             values.base = last.map(|release| release.config.clone()).unwrap_or_default();
         }
-        let mut backing = Backing {
-            filter: self.post.filter(),
+        let request = SourceRequest {
+            values,
+            secret_values: self.secrets.secret_values.clone(),
+            default_values: match self.no_default_values {
+                true => DefaultValues::LeaveOut,
+                false => DefaultValues::Keep,
+            },
             app_version: self.app_version.clone(),
-            no_default_values: self.no_default_values,
-            limits: self.templates.limits(),
-            schemas: self.templates.schemas(),
-            ..Backing::default()
+            digest: None,
+            settings: RenderSettings {
+                host: Some(Arc::new(RenderHost::new(None, self.enable_dns))),
+                post_renderer: self.post.post_renderer(),
+                limits: self.templates.limits(),
+                schemas: self.templates.schemas(),
+            },
         };
-        if let Source::Chart(path) = &fetched.source {
-            let mut host = RenderHost::new(None, self.enable_dns);
-            let mut hidden = values.clone();
-            let mut notices = Notices::new();
-            let chart = Chart::load_with(path.as_path(), &LoadOptions::default(), &mut Notices::new())?;
-            self.secrets.decrypt(&chart, &mut hidden, &mut host, &mut notices)?;
-            let said: Vec<String> = notices.iter().map(ToString::to_string).collect();
-            notes(&said, session);
-            backing.values = Some(Box::new(hidden));
-            backing.host = Some(Arc::new(host));
-        }
-        let content = Content::Source { source: fetched.source.clone(), values: Box::new(values), backing };
-        let request = Request { name, namespace: namespace.to_owned(), content, options };
-        Ok((request, fetched))
+        let context = charts::load_context(Offline, self.secrets.decryption(), session);
+        let loaded = LoadedSource::load(&fetched.source, request, &context, &mut Notices::new());
+        let content = Content::Source(Arc::new(loaded.map_err(charts::load_failure)?));
+        Ok(Request { name, namespace: namespace.to_owned(), content, options })
     }
 }

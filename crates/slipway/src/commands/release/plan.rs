@@ -54,17 +54,12 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
         let shown = args.show.as_deref().map(|path| load(path, &args.source, session)).transpose()?;
-        let mut _fetched = None;
         let request = match &shown {
             Some(saved) => {
                 tell_age(saved, session);
                 saved.request.clone()
             }
-            None => {
-                let (request, fetched) = args.source.request(&cluster, &namespace, session).await?;
-                _fetched = Some(fetched);
-                request
-            }
+            None => args.source.request(&cluster, &namespace, session).await?,
         };
         let plan = engine::plan(&cluster, &request, &session.events()).await.map_err(fail)?;
         if let Some(path) = &args.out {
