@@ -11,7 +11,7 @@ pub const MANAGER: &str = "helm";
 
 /// What has to be written about owners before an object is applied.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Repair {
+pub struct OwnerRepair {
     /// All entries as they should be.
     pub managers: Managers,
     /// What `helm` owns then.
@@ -38,7 +38,7 @@ pub fn repair(
     manifest: &Value,
     previous: Option<&Set>,
     keep_manual_changes: bool,
-) -> Option<Repair> {
+) -> Option<OwnerRepair> {
     let managers = Managers::of(live).ok()?;
     if managers.0.is_empty() {
         return None;
@@ -93,7 +93,7 @@ pub fn repair(
     if repaired.0.is_empty() || same(&managers, &repaired) {
         return None;
     }
-    Some(Repair { managers: repaired, owned })
+    Some(OwnerRepair { managers: repaired, owned })
 }
 
 fn same(a: &Managers, b: &Managers) -> bool {
@@ -129,7 +129,7 @@ fn twin_accounts(live: &Value, manifest: &Value, owned: &mut Set) {
 
 /// What an object becomes when owners are put right first: the answer of a dry run without the fields that
 /// only `helm` owns then and no longer sets.
-pub fn predict(after: &Value, repair: &Repair) -> Value {
+pub fn predict(after: &Value, repair: &OwnerRepair) -> Value {
     let now = owned_by_helm(after);
     let others = repair
         .managers

@@ -9,25 +9,26 @@ use slipway_cluster::helm::{Hook, HookRun, Info, Release, Status, Time};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems};
 
-use crate::resource::settings::{self, HOOK_EVENTS, Reading};
+use crate::name::Revision;
+use crate::resource::settings::{self, HOOK_EVENTS, ReadMode};
 use crate::resource::transform::Document;
-use crate::resource::{DeployType, Origin, Resource, Scope, Stored, is_webhook_configuration, normalise};
+use crate::resource::{DeployType, KindScope, Origin, Resource, Stored, is_webhook_configuration, normalise};
 use crate::source::Rendered;
 
 /// What a revision begins with.
 #[derive(Clone, Debug)]
-pub struct Heading<'a> {
+pub struct RevisionHeading<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
-    pub revision: u32,
-    pub moment: DeployType,
+    pub revision: Revision,
+    pub deploy_type: DeployType,
     pub now: Timestamp,
     pub first_deployed: Option<Time>,
 }
 
 /// Builds the record of a new revision, pending. Documents must be transformed; their order becomes the
 /// record's: by how they are stored, kind, group, version, namespace and name.
-pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<'_>) -> Release {
+pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &RevisionHeading<'_>) -> Release {
     documents.sort_by_cached_key(|document| {
         let gvk = object::gvk(&document.object);
         let id = ObjectId::of(&document.object);
@@ -46,7 +47,7 @@ pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<
         }
     }
     let now = Time::from(heading.now);
-    let status = match heading.moment {
+    let status = match heading.deploy_type {
         DeployType::Upgrade => Status::PendingUpgrade,
         DeployType::Rollback => Status::PendingRollback,
         _ => Status::PendingInstall,
@@ -54,7 +55,7 @@ pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<
     Release {
         name: heading.name.to_owned(),
         namespace: heading.namespace.to_owned(),
-        version: heading.revision,
+        version: heading.revision.get(),
         info: Info {
             first_deployed: heading.first_deployed.clone().unwrap_or_else(|| now.clone()),
             last_deployed: now,
@@ -149,8 +150,8 @@ pub fn documents(release: &Release) -> (Vec<Document>, Problems) {
 pub fn resources(
     documents: Vec<Document>,
     release_namespace: &str,
-    scope: impl Fn(&slipway_manifest::Gvk) -> Scope,
-    reading: Reading,
+    scope: impl Fn(&slipway_manifest::Gvk) -> KindScope,
+    reading: ReadMode,
 ) -> (Vec<Resource>, Problems) {
     let mut problems = Problems::new();
     let mut all = Vec::with_capacity(documents.len());
@@ -204,7 +205,7 @@ pub fn content_hashes(release: &Release) -> BTreeMap<String, String> {
     let (documents, _) = documents(release);
     let mut hashes = BTreeMap::new();
     for mut document in documents {
-        let id = normalise(&mut document.object, &release.namespace, Scope::Unknown);
+        let id = normalise(&mut document.object, &release.namespace, KindScope::Unknown);
         let cleaned = clean(&document.object);
         let hash = Sha256::digest(canonical(&cleaned).as_bytes());
         let kind = if document.stored == Stored::Hook { "hook" } else { "object" };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use slipway_graph::{Classify, ErrorClass as Class};
 use slipway_problem::Problems;
-use slipway_release::{Cause, Failure};
+use slipway_release::{Failure, FailureCause};
 
 /// What kind of failure it is, as results name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -169,9 +169,9 @@ impl From<Failure> for StepError {
             Failure::Run { cause, message, report } => {
                 let kind = match cause {
                     _ if report.rollback.is_some() => ErrorKind::Rollback,
-                    Cause::Timeout => ErrorKind::Timeout,
-                    Cause::LockLost => ErrorKind::Conflict,
-                    Cause::Cluster(slipway_cluster::ErrorClass::Forbidden) => ErrorKind::Forbidden,
+                    FailureCause::Timeout => ErrorKind::Timeout,
+                    FailureCause::LockLost => ErrorKind::Conflict,
+                    FailureCause::Cluster(slipway_cluster::ErrorClass::Forbidden) => ErrorKind::Forbidden,
                     _ => ErrorKind::Api,
                 };
                 Self::new(kind, message)

@@ -7,12 +7,13 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
 use slipway_problem::{Problem, Problems, Severity};
 
-use super::request::{Content, PruneOrder, Request};
-use super::situation::{Situation, previous_documents, rollback_target};
+use super::request::{Content, PruneOrder, ReleaseRequest};
+use super::situation::{ReleaseSituation, previous_documents, rollback_target};
 use crate::failure::Failure;
-use crate::ops::Records;
-use crate::record::{self, Heading};
-use crate::resource::settings::Reading;
+use crate::name::Revision;
+use crate::ops::RecordChanges;
+use crate::record::{self, RevisionHeading};
+use crate::resource::settings::ReadMode;
 use crate::resource::transform::{Document, transform};
 use crate::resource::{DeployType, Stored};
 use crate::source::{RenderRequest, Rendered};
@@ -20,16 +21,16 @@ use crate::stage::Stage;
 
 /// What is to come about.
 pub(super) struct Intent {
-    pub(super) moment: DeployType,
+    pub(super) deploy_type: DeployType,
     /// The revision to be written, pending; of a delete or a test, the one it is about.
     pub(super) release: Release,
     pub(super) documents: Vec<Document>,
-    pub(super) reading: Reading,
+    pub(super) reading: ReadMode,
     /// What earlier revisions may have left.
     pub(super) previous: Vec<Document>,
     /// The stage in which what is no longer wanted goes; none if nothing goes.
     pub(super) prune: Option<Stage>,
-    pub(super) records: Records,
+    pub(super) records: RecordChanges,
     /// Why a revision is needed even if no object changes.
     pub(super) reason: Option<String>,
     pub(super) warnings: Problems,
@@ -42,30 +43,30 @@ pub(super) struct Intent {
 /// A new revision: from a source, from what was rendered, or from a stored revision.
 pub(super) async fn deploy(
     cluster: &Cluster,
-    request: &Request,
-    situation: &Situation,
+    request: &ReleaseRequest,
+    situation: &ReleaseSituation,
 ) -> Result<Intent, Failure> {
-    let RenderedRelease { release, documents, warnings, problems, moment } =
+    let RenderedRelease { release, documents, warnings, problems, deploy_type } =
         render_release(cluster, request, situation).await?;
     let history = &situation.history;
     let supersede = history.releases.iter().filter(|old| old.info.status == Status::Deployed);
-    let records = Records {
+    let records = RecordChanges {
         create: Some(release.version.into()),
         supersede: supersede.map(|old| old.version.into()).collect(),
-        ..Records::default()
+        ..RecordChanges::default()
     };
     let prune = match request.options.prune_order {
         PruneOrder::Before => Stage::PrePreUninstall,
         PruneOrder::After => Stage::Uninstall,
     };
     Ok(Intent {
-        moment,
+        deploy_type,
         reason: record::reason(history.last(), &release)
             .or(request.options.new_revision.then_some("a new revision was asked for"))
             .map(str::to_owned),
         release,
         documents,
-        reading: Reading::Strict,
+        reading: ReadMode::Strict,
         previous: previous_documents(history),
         prune: Some(prune),
         records,
@@ -76,27 +77,27 @@ pub(super) async fn deploy(
 }
 
 /// The end of a release.
-pub(super) fn delete(request: &Request, situation: &Situation) -> Result<Intent, Failure> {
-    let Request { name, options, .. } = request;
+pub(super) fn delete(request: &ReleaseRequest, situation: &ReleaseSituation) -> Result<Intent, Failure> {
+    let ReleaseRequest { name, options, .. } = request;
     let history = &situation.history;
     let Some(last) = history.last() else {
         return Err(Failure::NotFound(format!("release `{name}` not found")));
     };
-    let revision = i64::from(last.version);
-    let all = history.releases.iter().map(|old| i64::from(old.version));
-    let records = Records {
+    let revision = Revision::from(last.version);
+    let all = history.releases.iter().map(|old| Revision::from(old.version));
+    let records = RecordChanges {
         delete: Some(revision),
         forget: if options.keep_history { Vec::new() } else { all.collect() },
         keep: options.keep_history.then_some(revision),
-        ..Records::default()
+        ..RecordChanges::default()
     };
     let previous = previous_documents(history);
     let documents = if options.no_hooks { Vec::new() } else { previous.clone() };
     Ok(Intent {
-        moment: DeployType::Delete,
+        deploy_type: DeployType::Delete,
         release: last.clone(),
         documents,
-        reading: Reading::Lenient,
+        reading: ReadMode::Lenient,
         previous,
         prune: Some(Stage::Uninstall),
         records,
@@ -108,20 +109,20 @@ pub(super) fn delete(request: &Request, situation: &Situation) -> Result<Intent,
 }
 
 /// The tests of a release.
-pub(super) fn test(request: &Request, situation: &Situation) -> Result<Intent, Failure> {
+pub(super) fn test(request: &ReleaseRequest, situation: &ReleaseSituation) -> Result<Intent, Failure> {
     let history = &situation.history;
     let Some(last) = history.deployed().or(history.last()) else {
         return Err(Failure::NotFound(format!("release `{}` not found", request.name)));
     };
     let (documents, warnings) = record::documents(last);
     Ok(Intent {
-        moment: DeployType::Test,
+        deploy_type: DeployType::Test,
         release: last.clone(),
         documents,
-        reading: Reading::Lenient,
+        reading: ReadMode::Lenient,
         previous: Vec::new(),
         prune: None,
-        records: Records::default(),
+        records: RecordChanges::default(),
         reason: None,
         warnings,
         problems: Problems::new(),
@@ -135,21 +136,21 @@ struct RenderedRelease {
     documents: Vec<Document>,
     warnings: Problems,
     problems: Problems,
-    moment: DeployType,
+    deploy_type: DeployType,
 }
 
 async fn render_release(
     cluster: &Cluster,
-    request: &Request,
-    situation: &Situation,
+    request: &ReleaseRequest,
+    situation: &ReleaseSituation,
 ) -> Result<RenderedRelease, Failure> {
-    let Request { name, namespace, options, .. } = request;
+    let ReleaseRequest { name, namespace, options, .. } = request;
     let first_deployed = situation.history.releases.first().map(|first| first.info.first_deployed.clone());
-    let mut heading = Heading {
+    let mut heading = RevisionHeading {
         name,
         namespace,
         revision: situation.revision,
-        moment: situation.moment,
+        deploy_type: situation.deploy_type,
         now: jiff::Timestamp::now(),
         first_deployed: first_deployed.filter(|time| !time.is_zero()),
     };
@@ -157,10 +158,10 @@ async fn render_release(
         Content::Source { source, values, backing } => {
             let capabilities = capabilities(cluster).await?;
             let request = RenderRequest {
-                name: name.clone(),
-                namespace: namespace.clone(),
-                revision: situation.revision.into(),
-                is_upgrade: situation.moment == DeployType::Upgrade,
+                name: name.to_string(),
+                namespace: namespace.to_string(),
+                revision: situation.revision.get().into(),
+                is_upgrade: situation.deploy_type == DeployType::Upgrade,
                 values: (**values).clone(),
                 capabilities,
                 skip_crds: options.no_install_crds,
@@ -171,17 +172,17 @@ async fn render_release(
             crate::lookup::render(cluster, source.clone(), request).await?
         }
         Content::Rendered(rendered) => (**rendered).clone(),
-        Content::Record(release, moment, aside) => {
+        Content::Record(release, deploy_type, aside) => {
             let (mut documents, warnings) = record::documents(release);
             documents.extend(aside.iter().cloned());
             let mut release = (**release).clone();
-            release.version = situation.revision;
+            release.version = situation.revision.get();
             return Ok(RenderedRelease {
                 release,
                 documents,
                 warnings,
                 problems: Problems::new(),
-                moment: *moment,
+                deploy_type: *deploy_type,
             });
         }
         Content::Revision(wanted) => {
@@ -190,7 +191,7 @@ async fn render_release(
             if options.no_hooks {
                 documents.retain(|document| document.stored != Stored::Hook);
             }
-            heading.moment = DeployType::Rollback;
+            heading.deploy_type = DeployType::Rollback;
             let rendered = Rendered {
                 notes: target.info.notes.clone(),
                 chart: target.chart.clone(),
@@ -203,8 +204,8 @@ async fn render_release(
             release.labels.extend(options.release_labels.clone());
             release.info.annotations = target.info.annotations.clone();
             annotate(&mut release, &options.info_annotations);
-            let (moment, problems) = (DeployType::Rollback, Problems::new());
-            return Ok(RenderedRelease { release, documents, warnings, problems, moment });
+            let (deploy_type, problems) = (DeployType::Rollback, Problems::new());
+            return Ok(RenderedRelease { release, documents, warnings, problems, deploy_type });
         }
         Content::Nothing | Content::Tests => Rendered::default(),
     };
@@ -221,7 +222,7 @@ async fn render_release(
     annotate(&mut release, &options.info_annotations);
     // What is deployed is exactly what is stored.
     let problems = errors.into_iter().collect();
-    Ok(RenderedRelease { release, documents, warnings, problems, moment: situation.moment })
+    Ok(RenderedRelease { release, documents, warnings, problems, deploy_type: situation.deploy_type })
 }
 
 fn annotate(release: &mut Release, annotations: &BTreeMap<String, String>) {

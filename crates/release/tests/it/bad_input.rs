@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use slipway_cluster::{Cluster, ErrorClass, Retry};
 use slipway_release::plan::Content;
-use slipway_release::{Cause, Failure, Source};
+use slipway_release::{Failure, FailureCause, Source};
 use slipway_sandbox::{Sandbox, User};
 
 use crate::tap::Tap;
@@ -365,7 +365,7 @@ async fn a_cluster_that_is_not_there_is_told() {
     let cluster = Cluster::new(kube::Client::new(refusing, "default")).with_retry(Retry::never());
     let world = World { cluster, ..world };
     let failure = world.failed(&[config_map("a", "1")]).await;
-    assert_eq!(failure.cause(), Cause::Cluster(ErrorClass::Transport));
+    assert_eq!(failure.cause(), FailureCause::Cluster(ErrorClass::Transport));
     assert!(failure.to_string().contains("connection refused"), "{failure}");
     assert!(nowhere.seen().is_empty());
 }

@@ -1,14 +1,38 @@
-//! What a run needs besides its objects: to record revisions and to take the lock. Asked before it begins, for a
-//! run that cannot write its last word must not begin.
+//! The rights a run needs besides those on its objects: to record revisions and to take the lock. Asked for before it
+//! begins, for a run that cannot write its last word must not begin.
 
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::Driver;
 use slipway_problem::{Problem, Problems};
 
-use crate::plan::{Content, Request};
+use super::{Content, ReleasePlan, ReleaseRequest};
+use crate::failure::Failure;
+
+/// Adds the rights that are missing to the problems of a plan, unless there is nothing to do.
+pub(super) async fn check(
+    cluster: &Cluster,
+    request: &ReleaseRequest,
+    planned: Result<ReleasePlan, Failure>,
+) -> Result<ReleasePlan, Failure> {
+    let problems = match &planned {
+        Ok(plan) if plan.is_idle() => return planned,
+        Ok(_) => Problems::new(),
+        Err(Failure::Problems(problems) | Failure::Immutable(problems)) => problems.clone(),
+        Err(_) => return planned,
+    };
+    let missing = missing(cluster, request).await;
+    if missing.is_empty() {
+        return planned;
+    }
+    let all = problems.into_iter().chain(missing).collect();
+    Err(match planned {
+        Err(Failure::Immutable(_)) => Failure::Immutable(all),
+        _ => Failure::Problems(all),
+    })
+}
 
 /// What is certainly not allowed of what a request needs; where nobody can say, nothing.
-pub(super) async fn missing(cluster: &Cluster, request: &Request) -> Problems {
+async fn missing(cluster: &Cluster, request: &ReleaseRequest) -> Problems {
     let Ok(rights) = cluster.rights(&request.namespace).await else { return Problems::new() };
     let storage = match request.options.driver {
         Driver::Secret => "secrets",
