@@ -133,5 +133,5 @@ async fn apply_saved(
     let interrupt = Interrupt::listen()?;
     let first = First::of(args.rehearse);
     let bound = Some(BoundPlan { saved: &saved, drift });
-    carry_out_bound(cluster, &saved.request, &options, first, bound, &args.run, session, &interrupt).await
+    carry_out_bound(cluster, &saved.request, &options, first, bound, &args.run, session, interrupt).await
 }

@@ -125,7 +125,7 @@ async fn carry_out(
     session: &Session,
 ) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen()?;
-    carry_out_bound(cluster, request, options, first, None, flags, session, &interrupt).await
+    carry_out_bound(cluster, request, options, first, None, flags, session, interrupt).await
 }
 
 /// A saved plan a run is bound to.
