@@ -1,4 +1,4 @@
-//! What is to be done to one object, from what is wanted and what was observed. Pure: the tests are the
+//! Decides what is done to one object, from what is wanted and what was observed. Pure: the tests are the
 //! table of the specification.
 
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,12 @@ use slipway_manifest::object;
 
 use crate::resource::{DeletePolicy, ResourceSettings};
 
-/// What a server said to applying an object without keeping the result.
+/// The answer of a server to applying an object without keeping the result.
 #[derive(Clone, Debug)]
 pub enum DryRun {
     /// It was not asked: the object cannot be tried before others exist.
     Skipped,
-    /// What the object would become.
+    /// The object as it would become.
     Accepted(Box<Value>),
     /// Some changed field cannot be changed.
     Immutable(String),
@@ -23,7 +23,7 @@ pub enum DryRun {
     Failed(String),
 }
 
-/// What is to be done to one object.
+/// The change a plan makes to one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum ObjectChange {
@@ -65,14 +65,14 @@ impl ObjectChange {
     }
 }
 
-/// Why an object cannot be deployed.
+/// The reason an object cannot be deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectRefusal {
     Immutable(String),
     Rejected(String),
 }
 
-/// What was observed of one object.
+/// Everything observed of one object.
 #[derive(Clone, Debug)]
 pub struct ObservedObject<'a> {
     pub live: Option<&'a Value>,
@@ -132,7 +132,7 @@ pub fn decide(
     }
 }
 
-/// What follows from a decision.
+/// The work that follows a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FollowUp {
@@ -162,7 +162,7 @@ pub fn follow(
     FollowUp { track, delete_on_success, delete_on_failure }
 }
 
-/// Whether a live object says that it must not be deleted. What cannot be read counts as saying so.
+/// Tells that a live object says it must not be deleted. A policy that cannot be read counts as saying so.
 pub fn is_kept(live: &Value) -> bool {
     if let Some(policy) = object::annotation(live, "werf.io/resource-policy") {
         let known = ["skip-create", "skip-update", "skip-recreate"];
@@ -171,7 +171,7 @@ pub fn is_kept(live: &Value) -> bool {
     object::annotation(live, "helm.sh/resource-policy").is_some()
 }
 
-/// Why a resource of an earlier revision stays although it is no longer part of the release.
+/// The reason a resource of an earlier revision stays although it is no longer part of the release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kept", content = "by")]
 pub enum KeptReason {
@@ -181,7 +181,7 @@ pub enum KeptReason {
     Owner(String),
 }
 
-/// Whether a live object of an earlier revision may be deleted by this release.
+/// Checks that a live object of an earlier revision may be deleted by this release.
 pub fn may_delete(live: &Value, release: &str, namespace: &str) -> Result<(), KeptReason> {
     if is_kept(live) {
         return Err(KeptReason::Policy);
@@ -198,24 +198,6 @@ pub fn may_delete(live: &Value, release: &str, namespace: &str) -> Result<(), Ke
         }
         _ => "no release".to_owned(),
     }))
-}
-
-/// Texts by which servers say that a field cannot be changed.
-const IMMUTABLE: [&str; 9] = [
-    "field is immutable",
-    "is immutable after creation",
-    "may not change once set",
-    "updates may not change fields other than",
-    "updates to statefulset spec",
-    "cannot change roleRef",
-    "may not be changed in an update",
-    "updates to parameters are forbidden",
-    "field is immutable when",
-];
-
-/// Whether a rejection of a server (422) says that a field cannot be changed.
-pub fn says_immutable(message: &str) -> bool {
-    IMMUTABLE.iter().any(|text| message.contains(text))
 }
 
 #[cfg(test)]

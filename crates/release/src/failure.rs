@@ -1,4 +1,4 @@
-//! Why something could not be planned or done.
+//! The ways a plan or a run fails.
 
 use slipway_cluster::ErrorClass;
 use slipway_problem::{Problem, Problems};
@@ -22,7 +22,16 @@ pub enum FailureCause {
     Other,
 }
 
-/// Why a plan or a run failed.
+/// The part of a release whose failure ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedPart {
+    /// A hook: it did not succeed, or could not be written.
+    Hook,
+    /// Anything else.
+    Release,
+}
+
+/// The failure of a plan or a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Something is wrong with what was asked for; nothing was written.
@@ -31,6 +40,9 @@ pub enum Failure {
     /// Objects would have to change fields that cannot be changed; nothing was written.
     #[error("{0}")]
     Immutable(Problems),
+    /// Objects are there already and belong to somebody else; nothing was written.
+    #[error("{0}")]
+    Ownership(Problems),
     /// A request to the cluster failed.
     #[error(transparent)]
     Cluster(#[from] slipway_cluster::Error),
@@ -38,8 +50,8 @@ pub enum Failure {
     #[error("{0}")]
     NotFound(String),
     /// The work began and failed; the report says how far it came.
-    #[error("{message}")]
-    Run { cause: FailureCause, message: String, report: Box<Report> },
+    #[error("release {} failed: {why}", report.release)]
+    Run { cause: FailureCause, part: FailedPart, why: String, report: Box<Report> },
     /// Another run holds the lock of the release, for longer than there is time.
     #[error("{0}")]
     Locked(String),
@@ -60,7 +72,9 @@ impl Failure {
             Self::Cancelled { .. } => FailureCause::Cancelled,
             Self::Locked(_) => FailureCause::Timeout,
             Self::Immutable(_) => FailureCause::Cluster(ErrorClass::Immutable),
-            Self::Problems(_) | Self::NotFound(_) | Self::Stale(_) => FailureCause::Other,
+            Self::Problems(_) | Self::Ownership(_) | Self::NotFound(_) | Self::Stale(_) => {
+                FailureCause::Other
+            }
         }
     }
 

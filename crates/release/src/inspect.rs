@@ -145,7 +145,7 @@ pub fn diff(old: &Release, new: &Release, options: &ViewOptions) -> Vec<ObjectDi
     all
 }
 
-/// What someone changed in the cluster since a revision was deployed: what applying it again would do.
+/// Changes someone made in the cluster since a revision was deployed: what applying it again would do.
 pub async fn drift(
     cluster: &Cluster,
     request: &ReleaseRequest,
@@ -168,7 +168,7 @@ pub async fn drift(
     Ok(changes)
 }
 
-/// Who else wrote to an object, and when: `written by kubectl-edit on 2026-01-02 03:04:05 UTC`.
+/// Others that wrote to an object, and when: `written by kubectl-edit on 2026-01-02 03:04:05 UTC`.
 fn others(live: &Value) -> Option<String> {
     let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;

@@ -29,7 +29,7 @@ pub mod stage;
 pub mod wait;
 
 pub use execute::{ExecuteOptions, MOST_PLANS, ReleaseStatus, Report, RunTimeout, apply, execute};
-pub use failure::{Failure, FailureCause};
+pub use failure::{FailedPart, Failure, FailureCause};
 pub use name::{Namespace, ReleaseName, Revision};
 pub use plan::{Content, MissingNamespace, PlanOptions, PlanPurpose, ReleasePlan, ReleaseRequest, plan};
 pub use source::Source;

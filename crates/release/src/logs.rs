@@ -1,4 +1,4 @@
-//! What the pods of a release say: all of them, the ones that come later too.
+//! Logs of a release's pods: all of them, the ones that come later too.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use crate::record;
 use crate::resource::settings::{self, ReadMode};
 use crate::wait::log_rules;
 
-/// Whose pods.
+/// The release whose pods are listened to.
 #[derive(Clone, Debug)]
 pub struct LogRequest {
     pub name: String,
@@ -36,7 +36,7 @@ impl LogRequest {
     }
 }
 
-/// Which of their lines.
+/// Settings that select lines.
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
     /// Goes on until everything is over or somebody stops it.

@@ -20,7 +20,7 @@ struct Live {
     backing: Arc<dyn Host + Send + Sync>,
 }
 
-/// What `lookup` gives: an object, a list if no name is given, or nothing.
+/// The answer to `lookup`: an object, a list if no name is given, or nothing.
 pub async fn find(
     cluster: &Cluster,
     gvk: Gvk,

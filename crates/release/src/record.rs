@@ -15,7 +15,7 @@ use crate::resource::transform::Document;
 use crate::resource::{DeployType, KindScope, Origin, Resource, Stored, is_webhook_configuration, normalise};
 use crate::source::Rendered;
 
-/// What a revision begins with.
+/// The beginning of a revision.
 #[derive(Clone, Debug)]
 pub struct RevisionHeading<'a> {
     pub name: &'a str,
@@ -200,7 +200,7 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
     problems
 }
 
-/// What of a revision counts when two are compared: every object without what changes by itself.
+/// Hashes of what counts when two revisions are compared: every object without what changes by itself.
 pub fn content_hashes(release: &Release) -> BTreeMap<String, String> {
     let (documents, _) = documents(release);
     let mut hashes = BTreeMap::new();
@@ -264,7 +264,7 @@ pub fn canonical(value: &Value) -> String {
     sorted(value).to_string()
 }
 
-/// Why a revision is needed although no object changes.
+/// The reason for a revision although no object changes.
 pub fn reason(previous: Option<&Release>, new: &Release) -> Option<&'static str> {
     let Some(previous) = previous else { return Some("there is no release yet") };
     if previous.info.status != Status::Deployed {

@@ -48,7 +48,7 @@ struct File {
     seal: String,
 }
 
-/// What is inside.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Inside {
@@ -59,12 +59,12 @@ struct Inside {
     options: PlanOptions,
     state: Vec<State>,
     graph: String,
-    /// Which cluster it was made for; empty if that is not known.
+    /// The cluster it was made for; empty if that is not known.
     #[serde(default)]
     cluster: String,
 }
 
-/// What an object was when the plan was made.
+/// The state of an object when the plan was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct State {
@@ -91,7 +91,7 @@ pub struct SavedPlan {
     cluster: String,
 }
 
-/// What tells a cluster from all others; empty for who may not see it.
+/// The identity of a cluster; empty for who may not see it.
 pub async fn identity(cluster: &Cluster) -> String {
     let at = At::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
     let found = cluster.get(&at).await.ok().flatten();
@@ -154,7 +154,7 @@ fn bad_key(error: &slipway_chart::Error) -> Problem {
     Problem::error(format!("the key cannot be used: {error}"))
 }
 
-/// What of a plan must not be written in clear: objects with something sensitive in them, and values that are
+/// Problems with what must not be written in clear: objects with something sensitive in them, and values that are
 /// known to be secret (`known`) wherever they turn up.
 fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
     let sensitive = plan.objects.iter().map(|object| &object.resource).filter(|resource| {
@@ -354,7 +354,7 @@ impl SavedPlan {
         Err(Failure::Stale(problems))
     }
 
-    /// Whether the record in the file is what a release would hold.
+    /// The number of objects in the record of the file.
     pub fn objects(&self) -> usize {
         match &self.request.content {
             Content::Record(release, ..) => record::documents(release).0.len(),

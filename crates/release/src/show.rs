@@ -37,7 +37,7 @@ impl Default for ViewOptions {
     }
 }
 
-/// What happens to one object.
+/// The change of one object, ready to be shown.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeView {
@@ -55,7 +55,7 @@ pub struct ChangeView {
     /// Runs at its stage instead of being part of the release.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hook: bool,
-    /// What happens to it later in the same run.
+    /// Later changes of it in the same run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub then: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct PlanView {
     #[serde(rename = "moment")]
     pub deploy_type: DeployType,
     pub revision: Revision,
-    /// Whether anything is done at all.
+    /// Nothing is done at all.
     pub empty: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -91,7 +91,7 @@ pub struct PlanView {
 }
 
 impl ReleasePlan {
-    /// What a plan does, ready to be shown.
+    /// The plan, ready to be shown.
     pub fn view(&self, options: &ViewOptions) -> PlanView {
         let changes = changes(self, options);
         let mut summary = Vec::new();

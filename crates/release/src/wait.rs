@@ -9,21 +9,27 @@ use slipway_event::Events;
 use crate::failure::FailureCause;
 use crate::resource::{FailMode, TrackingSettings};
 
-/// Why a wait ended badly, with what was collected about it.
+/// The bad end of a wait, with what was collected about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
     pub cause: FailureCause,
     pub message: String,
+    /// The reason the object did not become ready, if it was neither time nor the cluster.
+    pub unready: Option<String>,
 }
 
 impl From<TrackError> for NotReady {
     fn from(error: TrackError) -> Self {
-        let mut message = error.to_string();
         let digest = error.digest().map(ToString::to_string).unwrap_or_default();
-        if !digest.trim().is_empty() {
-            message.push('\n');
-            message.push_str(digest.trim_end());
-        }
+        let with_digest = |text: &str| match digest.trim_end() {
+            digest if digest.trim().is_empty() => text.to_owned(),
+            digest => format!("{text}\n{digest}"),
+        };
+        let message = with_digest(&error.to_string());
+        let unready = match &error {
+            TrackError::NotReady { why, .. } => Some(with_digest(why)),
+            _ => None,
+        };
         let cause = match &error {
             // The cluster kept it from being seen.
             TrackError::TimedOut { trouble: Some(error), .. } => FailureCause::Cluster(error.class),
@@ -31,14 +37,14 @@ impl From<TrackError> for NotReady {
             TrackError::Cluster(error) => FailureCause::Cluster(error.class),
             TrackError::NotReady { .. } | TrackError::Deleted { .. } => FailureCause::NotReady,
         };
-        Self { cause, message }
+        Self { cause, message, unready }
     }
 }
 
-/// What is known of an object since it was written.
+/// Everything known of an object since it was written.
 pub struct WrittenObject {
     pub uid: Option<String>,
-    /// What its place was watched with meanwhile.
+    /// The watch on its place meanwhile.
     pub vigil: Option<Vigil>,
 }
 

@@ -313,14 +313,14 @@ fn class_of(class: ErrorClass) -> Class {
 fn failed(failure: Failure) -> NodeError {
     match failure {
         Failure::Cluster(error) => refused(error),
-        Failure::Problems(problems) | Failure::Stale(problems) => {
+        Failure::Problems(problems) | Failure::Ownership(problems) | Failure::Stale(problems) => {
             NodeError::new(Class::Invalid, problems.to_string())
         }
         Failure::Immutable(problems) => NodeError::new(Class::ImmutableField, problems.to_string()),
         Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
         Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
         Failure::Locked(message) => NodeError::new(Class::HelmBusy, message),
-        Failure::Run { cause, message, .. } => {
+        Failure::Run { cause, .. } => {
             let class = match cause {
                 // The record has one class for objects that do not become ready, in time or at all.
                 FailureCause::Timeout | FailureCause::NotReady => Class::WaitTimeout,
@@ -329,7 +329,7 @@ fn failed(failure: Failure) -> NodeError {
                 FailureCause::Cluster(class) => class_of(class),
                 FailureCause::Other => Class::Internal,
             };
-            NodeError::new(class, message)
+            NodeError::new(class, failure.to_string())
         }
     }
 }

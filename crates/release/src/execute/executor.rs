@@ -24,24 +24,26 @@ use crate::wait::{ObjectWaiter, WrittenObject};
 
 /// The manager of values only a new object gets.
 const INITIAL_MANAGER: &str = "slipway-initial";
-/// How long a definition may take to be served.
+/// Time limit for a definition to be served.
 const SERVED: Duration = Duration::from_secs(10);
-/// How long something outside may take to appear, unless said.
+/// Time limit for something outside to appear, unless said.
 const PRESENCE: Duration = Duration::from_secs(300);
-/// How long an object may take to become ready, unless said.
+/// Time limit for an object to become ready, unless said.
 const READINESS: Duration = Duration::from_secs(300);
-/// How long an operation may take to say what it waited for when the time of the run is over.
+/// Time limit for an operation to say what it waited for when the time of the run is over.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How many characters of a failure the history keeps.
+/// Limit for the characters of a failure that the history keeps.
 const LONGEST_DESCRIPTION: usize = 1000;
 
-/// Why one operation failed.
+/// The failure of one operation.
 #[derive(Clone, Debug)]
 pub(super) struct OpError {
     pub(super) message: String,
     pub(super) cause: FailureCause,
     class: Class,
-    /// Whether there was no time to try it again.
+    /// The reason an object did not become ready, if that is what happened.
+    pub(super) unready: Option<String>,
+    /// There was no time to try it again.
     pub(super) is_late: bool,
 }
 
@@ -60,13 +62,19 @@ impl Classify for OpError {
 impl From<slipway_cluster::Error> for OpError {
     fn from(error: slipway_cluster::Error) -> Self {
         let (message, cause) = (error.to_string(), FailureCause::Cluster(error.class));
-        Self { message, cause, class: Class::Permanent, is_late: error.is_late }
+        Self { message, cause, class: Class::Permanent, unready: None, is_late: error.is_late }
     }
 }
 
 impl From<crate::wait::NotReady> for OpError {
     fn from(error: crate::wait::NotReady) -> Self {
-        Self { message: error.message, cause: error.cause, class: Class::Permanent, is_late: false }
+        Self {
+            message: error.message,
+            cause: error.cause,
+            class: Class::Permanent,
+            unready: error.unready,
+            is_late: false,
+        }
     }
 }
 
@@ -74,20 +82,20 @@ impl From<crate::wait::NotReady> for OpError {
 pub(super) struct OperationExecutor<'p> {
     cluster: Cluster,
     storage: Storage,
-    /// Where a failure is recorded, of a run that lost its lock too: the entry is its own.
+    /// Records a failure, of a run that lost its lock too: the entry is its own.
     last_words: Storage,
     waiter: ObjectWaiter,
     events: Events,
     pub(super) plan: &'p ReleasePlan,
     pub(super) options: &'p ExecuteOptions,
     held: &'p Held,
-    /// Why the revision failed, once it has.
+    /// The reason the revision failed, once it has.
     failure: Mutex<String>,
-    /// When hooks ran.
+    /// Times at which hooks ran.
     hooks: Mutex<BTreeMap<ObjectIndex, HookRun>>,
     /// Objects that were written, until their turn to be waited for comes.
     written: Mutex<BTreeMap<ObjectIndex, WrittenObject>>,
-    /// What the server said is gone when it was deleted: nobody has to look for it.
+    /// Objects the server said are gone when they were deleted: nobody has to look for them.
     gone: Mutex<HashSet<At>>,
 }
 
@@ -99,6 +107,7 @@ impl<'g> Worker<'g, Operation> for OperationExecutor<'_> {
             message: "stopped".to_owned(),
             cause: FailureCause::Cancelled,
             class: Class::Cancelled,
+            unready: None,
             is_late: false,
         };
         let (operation, id) = (cx.value(), cx.id().as_str());
@@ -251,7 +260,13 @@ impl<'p> OperationExecutor<'p> {
             return Ok(());
         }
         let message = "the lock was lost to another run".to_owned();
-        Err(OpError { message, cause: FailureCause::LockLost, class: Class::Permanent, is_late: false })
+        Err(OpError {
+            message,
+            cause: FailureCause::LockLost,
+            class: Class::Permanent,
+            unready: None,
+            is_late: false,
+        })
     }
 
     async fn mark(
@@ -402,7 +417,7 @@ impl<'p> OperationExecutor<'p> {
         Ok(())
     }
 
-    /// How long one object may take to become ready: as it says itself, as the run says, or as Helm has it. A
+    /// Time limit for one object to become ready: as it says itself, as the run says, or as Helm has it. A
     /// limit for the whole run takes the place of the last; zero is none.
     fn readiness_limit(&self, own: Option<Duration>) -> Option<Duration> {
         let usual = self.options.timeout.is_none().then_some(READINESS);
@@ -435,7 +450,7 @@ fn uid(live: &Value) -> Option<&str> {
     live.pointer("/metadata/uid").and_then(Value::as_str)
 }
 
-/// Whether an object is deleted when it has done its work, without anybody asking.
+/// Tells that an object is deleted when it has done its work, without anybody asking.
 fn goes_by_itself(object: &Value) -> bool {
     object.pointer("/spec/ttlSecondsAfterFinished").is_some_and(Value::is_u64)
 }

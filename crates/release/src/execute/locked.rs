@@ -78,33 +78,34 @@ impl LockedRun<'_> {
 
     /// Ends a run that failed; undoes it if that was asked for.
     async fn fail(&self, plan: &ReleasePlan, failure: RunFailure, mut report: Report) -> Failure {
-        let RunFailure { mut message, cause } = failure;
+        let RunFailure { mut why, cause, part } = failure;
         // What the chart has to say is about a release that works.
         report.notes.clear();
         if let Some(way) = Undo::of(plan, self.options).filter(|_| !self.held.lost().is_cancelled()) {
             // Deleting objects one by one through the same trouble would outlast the run's own limit.
             let is_first = matches!(way, Undo::Delete { .. });
             if is_troubled(cause) && (is_first || !self.answers().await) {
-                message.push_str("\nnot undone: the cluster does not answer as it should");
-                return Failure::Run { cause, message, report: Box::new(report) };
+                why.push_str("\nnot undone: the cluster does not answer as it should");
+                return Failure::Run { cause, part, why, report: Box::new(report) };
             }
             match undo(self, plan, &way).await {
                 Ok(undone) => {
                     report.notes = way.done(&undone);
-                    message = format!("{message}\n{}", report.notes);
+                    why = format!("{why}\n{}", report.notes);
                     report.rollback = Some(Box::new(undone));
                 }
                 Err(failure) => {
-                    let message = format!("{message}; {} failed too: {failure}", way.doing());
-                    return Failure::Run { cause, message, report: Box::new(report) };
+                    let why = format!("{why}; {} failed too: {failure}", way.doing());
+                    return Failure::Run { cause, part, why, report: Box::new(report) };
                 }
             }
         }
         let report = Box::new(report);
         if cause == FailureCause::Cancelled {
+            let message = format!("release {} failed: {why}", plan.name);
             Failure::Cancelled { message, report: Some(report) }
         } else {
-            Failure::Run { cause, message, report }
+            Failure::Run { cause, part, why, report }
         }
     }
 

@@ -9,15 +9,15 @@ use super::RunTimeout;
 /// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct ExecuteOptions {
-    /// How many changes are under way at once; waiting does not count.
+    /// Limit for changes under way at once; waiting does not count.
     pub parallelism: usize,
     /// Time limit for the whole run, from its first request on. Recording a failure comes after it.
     pub timeout: Option<RunTimeout>,
     /// Goes back to the last good revision when a run fails, or deletes the release if there is none.
     pub auto_rollback: bool,
-    /// How many revisions are kept; 0 is all.
+    /// Limit for revisions that are kept; 0 is none.
     pub history_limit: u32,
-    /// How long one object may take to become ready unless it says; none is five minutes, or the `timeout`
+    /// Time limit for one object to become ready unless it says; none is five minutes, or the `timeout`
     /// of the whole if there is one, and zero as long as it takes.
     pub readiness_timeout: Option<Duration>,
     pub presence_timeout: Option<Duration>,

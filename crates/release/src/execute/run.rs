@@ -4,25 +4,28 @@ use std::time::Duration;
 
 use slipway_cluster::Deadline;
 use slipway_event::Events;
-use slipway_graph::{NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason};
+use slipway_graph::{
+    Failure as NodeFailure, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::executor::{OpError, OperationExecutor};
 use super::locked::LockedRun;
 use super::report::{ReleaseStatus, Report};
 use super::{CLOSING, is_troubled};
-use crate::failure::FailureCause;
+use crate::failure::{FailedPart, FailureCause};
 use crate::ops::{self, GraphInput, Operation, OperationCategory, OperationKind};
-use crate::plan::{ReleasePlan, VisitIndex};
-use crate::resource::DeployType;
+use crate::plan::{Indexed, ReleasePlan, VisitIndex};
+use crate::resource::{DeployType, Stored};
 
-/// How much later than everything it runs the graph stops by itself.
+/// Time after which the graph stops by itself, beyond that of everything it runs.
 const BACKSTOP: Duration = Duration::from_secs(1);
 
 /// The bad end of a run.
 pub(super) struct RunFailure {
-    pub(super) message: String,
+    pub(super) why: String,
     pub(super) cause: FailureCause,
+    pub(super) part: FailedPart,
 }
 
 /// Runs a plan's graph, and what follows a failure of it, which has time of its own.
@@ -65,8 +68,11 @@ pub(super) async fn run_graph(
             }
         }
     };
-    let ended =
-        ended.map_err(|error| RunFailure { message: error.to_string(), cause: FailureCause::Other })?;
+    let ended = ended.map_err(|error| RunFailure {
+        why: error.to_string(),
+        cause: FailureCause::Other,
+        part: FailedPart::Release,
+    })?;
 
     let (mut done, mut failed, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
     for node in &ended.nodes {
@@ -90,8 +96,9 @@ pub(super) async fn run_graph(
         report.status = ReleaseStatus::success_of(plan.deploy_type);
         return Ok(());
     }
-    let mut reasons: Vec<String> =
-        ended.failures().map(|(id, failure)| reason(plan, id, &failure.to_string())).collect();
+    let mut reasons: Vec<String> = ended.failures().map(|(id, failure)| reason(plan, id, failure)).collect();
+    let failed_hook = ended.failures().any(|(id, _)| is_of_hook(plan, id));
+    let part = if failed_hook { FailedPart::Hook } else { FailedPart::Release };
     let errors = || ended.failures().filter_map(|(_, failure)| failure.error());
     // An error that says nothing about time ended the run, whatever came after.
     let verdict = errors().map(|error| error.cause).find(|cause| !is_passing(*cause));
@@ -120,31 +127,45 @@ pub(super) async fn run_graph(
     } else {
         errors().next().map_or(FailureCause::Other, |error| error.cause)
     };
-    let message = format!("release {} failed: {}", plan.name, reasons.join("; "));
+    let why = reasons.join("; ");
+    let message = format!("release {} failed: {why}", plan.name);
     // Whoever failed because the cluster does not answer does not wait long to tell it so.
     let closing = if is_troubled(cause) { CLOSING } else { options.grace };
     let executor = executor.until(Deadline::after(closing));
     let repaired = after_failure(&executor, &ended, &message, closing, lost.is_cancelled(), events).await;
-    let message = match repaired {
-        Ok(()) => message,
-        Err(more) => format!("{message}; {more}"),
+    let why = match repaired {
+        Ok(()) => why,
+        Err(more) => format!("{why}; {more}"),
     };
-    Err(RunFailure { message, cause })
+    Err(RunFailure { why, cause, part })
 }
 
-/// Whether a cause may be a matter of time: a wait that ended, a cluster in trouble, an operation that was stopped.
+/// Tells that a cause may be a matter of time: a wait that ended, a cluster in trouble, an operation that was stopped.
 fn is_passing(cause: FailureCause) -> bool {
     is_troubled(cause)
         || matches!(cause, FailureCause::Timeout | FailureCause::Cancelled | FailureCause::LockLost)
 }
 
-/// Why an operation failed. What did not become ready says enough itself, and its name is the release's.
-fn reason(plan: &ReleasePlan, id: &str, failure: &str) -> String {
-    const UNREADY: &str = " did not become ready";
-    let act = plan.graph.get(id).map(|operation| &operation.kind);
-    match (act.and_then(|act| crate::show::subject(plan, act)), failure.find(UNREADY)) {
-        (Some(object), Some(at)) => format!("{object}{}", &failure[at..]),
+/// Says why an operation failed. What did not become ready says enough itself, and its name is the release's.
+fn reason(plan: &ReleasePlan, id: &str, failure: &NodeFailure<OpError>) -> String {
+    let kind = plan.graph.get(id).map(|operation| &operation.kind);
+    let unready = failure.error().and_then(|error| error.unready.as_ref());
+    match (kind.and_then(|kind| crate::show::subject(plan, kind)), unready) {
+        (Some(object), Some(why)) => format!("{object} did not become ready: {why}"),
         _ => format!("{id}: {failure}"),
+    }
+}
+
+/// Tells that an operation is about a hook of the release.
+fn is_of_hook(plan: &ReleasePlan, id: &str) -> bool {
+    match plan.graph.get(id).map(|operation| &operation.kind) {
+        Some(
+            OperationKind::Deploy(index)
+            | OperationKind::TrackReadiness(index)
+            | OperationKind::CleanUp(index)
+            | OperationKind::TrackCleanUp(index),
+        ) => plan.objects.at(index.object).resource.stored == Stored::Hook,
+        _ => false,
     }
 }
 

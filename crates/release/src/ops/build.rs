@@ -22,7 +22,7 @@ pub(super) struct ObjectNodes<'a> {
 }
 
 impl ObjectNodes<'_> {
-    /// Whether any visit changes the object.
+    /// Tells that some visit changes the object.
     pub(super) fn is_deployed(&self) -> bool {
         self.visits.iter().any(|nodes| nodes.deploy.is_some())
     }

@@ -1,4 +1,4 @@
-//! What waits for what: dependencies written by hand, and those found in the objects.
+//! Dependencies between operations: those written by hand, and those found in the objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -114,7 +114,7 @@ impl DependencyFinder<'_> {
         }
     }
 
-    /// What has to be gone before something else is deleted.
+    /// Dependencies of deletions on what has to be gone before.
     pub(super) fn before_deletions(&self, needs: &mut Vec<(Id, Id)>) {
         for (index, own) in self.deletions.indexed() {
             for need in &own.deletion.resource.settings.delete_needs {
@@ -135,7 +135,7 @@ impl DependencyFinder<'_> {
         }
     }
 
-    /// What the objects themselves say of each other.
+    /// Dependencies the objects themselves name.
     pub(super) fn automatic(&self) -> AutomaticDependencies {
         let mut found = AutomaticDependencies::default();
         let resources = self.objects.iter().map(|nodes| &nodes.object.resource);

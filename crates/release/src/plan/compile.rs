@@ -92,7 +92,7 @@ pub(super) async fn compile(
         deploy_type,
     };
     let observed = observer.objects(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings);
-    let ObservedObjects { mut objects, immutable } = observed.await?;
+    let ObservedObjects { mut objects, refusals } = observed.await?;
     let live_uids: HashSet<String> = objects.iter().filter_map(|object| uid(object.live.as_ref()?)).collect();
     let deployed: HashSet<ObjectId> = objects.iter().map(|object| object.resource.id.clone()).collect();
     let in_release = if deploy_type == DeployType::Delete { HashSet::new() } else { in_release };
@@ -120,7 +120,7 @@ pub(super) async fn compile(
         track_hooks: options.track_hooks,
     });
     let Some(built) = problems.take(built).filter(|_| problems.is_empty()) else {
-        return Err(if immutable { Failure::Immutable(problems) } else { Failure::Problems(problems) });
+        return Err(refusals.failure(problems));
     };
     warnings.extend(built.warnings);
     Ok(ReleasePlan {
@@ -154,7 +154,7 @@ fn is_settled(object: &PlannedObject) -> bool {
     object.resource.stored == Stored::Hook || object.visits.iter().all(is_at_rest)
 }
 
-/// What marks an object as the release's.
+/// Marks an object as the release's.
 fn add_metadata(resource: &mut Resource, name: &str, namespace: &str, runtime: &ExtraMetadata) {
     if resource.settings.ownership == Ownership::Release {
         object::set_annotation(&mut resource.object, "meta.helm.sh/release-name", name);

@@ -93,7 +93,7 @@ impl ClusterObserver<'_> {
         Ok(ObsoleteObjects { deletions, kept })
     }
 
-    /// Whether deleting is allowed, tried without effect on one object of each kind and namespace.
+    /// Tries deleting, without effect, on one object of each kind and namespace: it may be forbidden.
     async fn try_deleting(
         &self,
         deletions: &[PlannedDeletion],

@@ -1,4 +1,4 @@
-//! What a request comes to: the record to write, the objects it holds, and what is said about it.
+//! The intent of a request: the record to write, the objects it holds, and what is said about it.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +19,22 @@ use crate::resource::{DeployType, Stored};
 use crate::source::{RenderRequest, Rendered};
 use crate::stage::Stage;
 
-/// What is to come about.
+/// The state of a release that is to come about.
 pub(super) struct Intent {
     pub(super) deploy_type: DeployType,
     /// The revision to be written, pending; of a delete or a test, the one it is about.
     pub(super) release: Release,
     pub(super) documents: Vec<Document>,
     pub(super) reading: ReadMode,
-    /// What earlier revisions may have left.
+    /// Objects earlier revisions may have left.
     pub(super) previous: Vec<Document>,
     /// The stage in which what is no longer wanted goes; none if nothing goes.
     pub(super) prune: Option<Stage>,
     pub(super) records: RecordChanges,
-    /// Why a revision is needed even if no object changes.
+    /// The reason for a revision even if no object changes.
     pub(super) reason: Option<String>,
     pub(super) warnings: Problems,
-    /// What is wrong with the documents already.
+    /// Problems of the documents themselves.
     pub(super) problems: Problems,
     /// The last revision did not come to be, so what it left is looked at again.
     pub(super) previous_failed: bool,
@@ -230,7 +230,7 @@ fn annotate(release: &mut Release, annotations: &BTreeMap<String, String>) {
     release.info.annotations.extend(pairs);
 }
 
-/// What templates may ask of the cluster.
+/// Asks the cluster what templates may ask of it.
 pub async fn capabilities(cluster: &Cluster) -> Result<Capabilities, Failure> {
     let (version, kinds) = futures::try_join!(cluster.version(), cluster.kinds())?;
     let kube_version = KubeVersion::parse(&version.git_version).map_err(|e| Problem::error(e.to_string()))?;

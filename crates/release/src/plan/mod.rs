@@ -64,7 +64,7 @@ pub struct ReleasePlan {
     pub warnings: Problems,
     /// Automatic dependencies.
     pub references: Vec<ObjectReference>,
-    /// Why a revision is needed even if no object changes.
+    /// The reason for a revision even if no object changes.
     pub reason: Option<String>,
     pub options: PlanOptions,
     /// Definitions of `crds/`, which the record does not keep.

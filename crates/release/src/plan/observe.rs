@@ -20,7 +20,7 @@ use crate::resource::transform::Document;
 use crate::resource::{DeletePolicy, DeployType, Ownership, Resource};
 use crate::stage::Stage;
 
-/// How many requests of an analysis are under way at once.
+/// Limit for the requests of an analysis that are under way at once.
 const CONCURRENCY: usize = 64;
 
 /// Reads the cluster for one plan.
@@ -56,11 +56,33 @@ struct DryRunAnswer {
     fresher: Option<Value>,
 }
 
+/// The kinds of refusals a plan met.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RefusalKinds {
+    /// A field that cannot change would have to.
+    pub(super) immutable: bool,
+    /// An object belongs to somebody else.
+    pub(super) foreign: bool,
+}
+
+impl RefusalKinds {
+    /// The failure of a plan with these problems.
+    pub(super) fn failure(self, problems: Problems) -> Failure {
+        if self.foreign {
+            Failure::Ownership(problems)
+        } else if self.immutable {
+            Failure::Immutable(problems)
+        } else {
+            Failure::Problems(problems)
+        }
+    }
+}
+
 /// Every object of a release with what is to become of it.
 pub(super) struct ObservedObjects {
     pub(super) objects: Vec<PlannedObject>,
-    /// Some object was refused because of a field that cannot change.
-    pub(super) immutable: bool,
+    /// The kinds of refusals among the problems.
+    pub(super) refusals: RefusalKinds,
 }
 
 impl ClusterObserver<'_> {
@@ -93,7 +115,7 @@ impl ClusterObserver<'_> {
         let answers: Vec<DryRunAnswer> = futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
 
         let mut objects = Vec::with_capacity(observed.len());
-        let mut immutable = false;
+        let mut refusals = RefusalKinds::default();
         for (observed, answer) in observed.into_iter().zip(answers) {
             let ObservedResource { resource, stages, at, live, left_alone } = observed;
             let DryRunAnswer { dry_run, predicted, repair, unreachable_webhook, fresher } = answer;
@@ -104,7 +126,11 @@ impl ClusterObserver<'_> {
             }
             let live = fresher.or(live);
             if let Some(live) = &live {
-                self.adoptable(&resource, live, previous.contains_key(&resource.id), problems, warnings);
+                let was_ours = previous.contains_key(&resource.id);
+                if let Some(problem) = self.ownership_problem(&resource, live, was_ours, warnings) {
+                    refusals.foreign = true;
+                    problems.push(problem);
+                }
             }
             for field in &left_alone {
                 warnings.push(Problem::note(format!("{}: {field} is left to others", resource.human())));
@@ -114,7 +140,7 @@ impl ClusterObserver<'_> {
             let change = match decide::decide(&resource.settings, &seen) {
                 Ok(change) => change,
                 Err(refusal) => {
-                    immutable |= matches!(refusal, ObjectRefusal::Immutable(_));
+                    refusals.immutable |= matches!(refusal, ObjectRefusal::Immutable(_));
                     problems.push(refused(&resource, &refusal));
                     continue;
                 }
@@ -137,7 +163,7 @@ impl ClusterObserver<'_> {
                 ..planned
             });
         }
-        Ok(ObservedObjects { objects, immutable })
+        Ok(ObservedObjects { objects, refusals })
     }
 
     /// Reads objects; kinds nobody serves and namespaces that are not there have none.
@@ -240,11 +266,9 @@ impl ClusterObserver<'_> {
                 answer(dry_run, Some(after), repair)
             }
             Err(error) => {
-                let immutable = error.class == ErrorClass::Immutable
-                    || error.class == ErrorClass::Invalid && decide::says_immutable(&error.message);
                 let message = complaint(at, &error);
                 let dry_run = match error.class {
-                    _ if immutable => DryRun::Immutable(message),
+                    ErrorClass::Immutable => DryRun::Immutable(message),
                     ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::Forbidden => {
                         DryRun::Rejected(message)
                     }
@@ -271,9 +295,7 @@ impl ClusterObserver<'_> {
         let is_wrong = match error.class {
             ErrorClass::TypedPatch => true,
             // What webhooks say may hold for that namespace alone.
-            ErrorClass::Invalid => {
-                !decide::says_immutable(&error.message) && !error.message.contains("admission webhook")
-            }
+            ErrorClass::Invalid => !error.is_webhook_denial(),
             _ => false,
         };
         // One of that name that is there already may be what it does not go with.
@@ -281,24 +303,23 @@ impl ClusterObserver<'_> {
         if is_free { DryRun::Rejected(complaint(&at, &error)) } else { DryRun::Skipped }
     }
 
-    /// Whether an object that is there may become the release's.
-    fn adoptable(
+    /// The problem with an object that is there and may not become the release's.
+    fn ownership_problem(
         &self,
         resource: &Resource,
         live: &Value,
         was_ours: bool,
-        problems: &mut Problems,
         warnings: &mut Problems,
-    ) {
+    ) -> Option<Problem> {
         let deploys = !matches!(self.deploy_type, DeployType::Delete | DeployType::Test);
         let checked = resource.settings.ownership == Ownership::Release && deploys;
         if !checked || self.request.options.force_adoption {
-            return;
+            return None;
         }
         let name = object::annotation(live, "meta.helm.sh/release-name");
         let place = object::annotation(live, "meta.helm.sh/release-namespace");
         if name == Some(self.request.name.as_str()) && place == Some(self.request.namespace.as_str()) {
-            return;
+            return None;
         }
         let stripped = name.is_none() && place.is_none();
         if was_ours && stripped {
@@ -307,7 +328,7 @@ impl ClusterObserver<'_> {
                 resource.human()
             ));
             warnings.push(resource.origin.blame(&resource.object, "", problem));
-            return;
+            return None;
         }
         let owner = match (name, place) {
             (Some(name), Some(place)) => format!("it belongs to release {place}/{name}"),
@@ -315,11 +336,11 @@ impl ClusterObserver<'_> {
         };
         let problem = Problem::error(format!("{} exists already and {owner}", resource.human()))
             .hint("delete or rename it, or take it over with --force-adoption");
-        problems.push(resource.origin.blame(&resource.object, "", problem));
+        Some(resource.origin.blame(&resource.object, "", problem))
     }
 }
 
-/// What a server says against an object, as far as it may be told: it quotes values in its refusals.
+/// The server's complaint about an object, as far as it may be told: it quotes values in its refusals.
 fn complaint(at: &At, error: &Error) -> String {
     let is_secret = at.gvk.group.is_empty() && at.gvk.kind == "Secret";
     if is_secret && error.class != ErrorClass::Forbidden {
@@ -391,7 +412,7 @@ fn field_of(message: &str) -> Option<&str> {
     path.rsplit(['.', '[', ']']).find(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// What somebody may not do to an object, told about the object; all other trouble ends the plan.
+/// Tells what may not be done to an object as a problem of the object; all other trouble ends the plan.
 pub(super) fn denied(resource: &Resource, what: &str, error: Error) -> Result<Problem, Failure> {
     if error.class != ErrorClass::Forbidden {
         return Err(error.into());

@@ -27,7 +27,7 @@ pub struct ExternalIndex(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VisitIndex {
     pub object: ObjectIndex,
-    /// Which of the object's visits, from 0.
+    /// The number of the object's visit, from 0.
     pub visit: usize,
 }
 

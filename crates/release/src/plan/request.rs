@@ -1,4 +1,4 @@
-//! What is wanted of a release.
+//! Requests: what is wanted of a release.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::resource::DeployType;
 use crate::resource::transform::{Document, ExtraMetadata};
 use crate::source::{Backing, Rendered, Source};
 
-/// When what the release no longer has is deleted.
+/// The time at which what the release no longer has is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PruneOrder {
@@ -55,7 +55,7 @@ pub struct PlanOptions {
     pub normalise: bool,
     /// Makes a new revision even if nothing changed.
     pub new_revision: bool,
-    /// How deletes treat dependents unless the object says.
+    /// The treatment of dependents by deletes, unless the object says.
     pub propagation: crate::resource::Propagation,
     #[serde(skip)]
     pub missing_namespace: MissingNamespace,
@@ -83,7 +83,7 @@ pub enum PlanPurpose {
     Execute,
 }
 
-/// What the objects of a release come from.
+/// The origin of a release's objects.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A source, rendered for the revision it becomes.

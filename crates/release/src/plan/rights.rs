@@ -17,7 +17,9 @@ pub(super) async fn check(
     let problems = match &planned {
         Ok(plan) if plan.is_idle() => return planned,
         Ok(_) => Problems::new(),
-        Err(Failure::Problems(problems) | Failure::Immutable(problems)) => problems.clone(),
+        Err(Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Ownership(problems)) => {
+            problems.clone()
+        }
         Err(_) => return planned,
     };
     let missing = missing(cluster, request).await;
@@ -27,11 +29,12 @@ pub(super) async fn check(
     let all = problems.into_iter().chain(missing).collect();
     Err(match planned {
         Err(Failure::Immutable(_)) => Failure::Immutable(all),
+        Err(Failure::Ownership(_)) => Failure::Ownership(all),
         _ => Failure::Problems(all),
     })
 }
 
-/// What is certainly not allowed of what a request needs; where nobody can say, nothing.
+/// Rights a request needs and certainly does not have; none where nobody can say.
 async fn missing(cluster: &Cluster, request: &ReleaseRequest) -> Problems {
     let Ok(rights) = cluster.rights(&request.namespace).await else { return Problems::new() };
     let storage = match request.options.driver {

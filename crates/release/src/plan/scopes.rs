@@ -1,4 +1,4 @@
-//! What kinds and namespaces there are, or will be.
+//! Kinds and namespaces that are there, or will be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::resource::transform::Document;
 use crate::resource::{KindScope, Resource, is_crd, is_namespace};
 
-/// Whether kinds live in namespaces: the cluster says, or definitions of the release.
+/// The scopes of kinds: the cluster knows them, or definitions of the release do.
 pub(super) struct Scopes {
     known: BTreeMap<Gvk, KindScope>,
     /// Kinds the release defines itself, by group and kind.
@@ -91,7 +91,7 @@ impl Scopes {
             .collect()
     }
 
-    /// What to do about a kind that is not served.
+    /// Advice about a kind that is not served.
     fn way_out(&self, gvk: &Gvk) -> String {
         let all = || self.served.iter().flat_map(|served| served.iter()).map(|kind| &kind.gvk);
         let mut places: Vec<String> =
@@ -118,7 +118,7 @@ impl Scopes {
     }
 }
 
-/// Which namespaces are there.
+/// The namespaces that are missing.
 pub(super) struct Namespaces {
     missing: BTreeSet<String>,
     /// Missing ones that come about before anything is put into them.

@@ -1,4 +1,4 @@
-//! Where a release stands: what its history means for what comes next.
+//! The situation of a release: what its history means for what comes next.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::record;
 use crate::resource::transform::Document;
 use crate::resource::{DeployType, KindScope};
 
-/// Where a release stands.
+/// The situation of a release.
 #[derive(Debug)]
 pub struct ReleaseSituation {
     pub history: Arc<History>,

@@ -1,4 +1,4 @@
-//! What an object needs without saying so: references from one object to another.
+//! References from one object to another: needs nobody wrote down.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub struct Reference {
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Who is bound to a service account, for workloads that run as it.
+/// Bindings of service accounts, for workloads that run as them.
 #[derive(Debug, Default)]
 pub struct Bindings(HashMap<(String, String), Vec<ObjectSelector>>);
 
@@ -72,7 +72,7 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Where the pod template of a workload is.
+/// The place of a workload's pod template.
 pub fn pod_template<'a>(gvk: &Gvk, object: &'a Value) -> Option<&'a Value> {
     let pointer = match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => return Some(object),
@@ -186,7 +186,7 @@ pub fn references(resource: &Resource, bindings: &Bindings, release_namespace: &
     found.references
 }
 
-/// Who uses what, by the kind, namespace and name of what is used: users go first.
+/// Users of objects, by the kind, namespace and name of what is used: users go first.
 #[derive(Debug, Default)]
 pub struct Users(HashMap<(String, String, String), Vec<Reference>>);
 

@@ -33,14 +33,14 @@ impl DeployType {
     }
 }
 
-/// Who an object belongs to.
+/// The owner of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     Release,
     Anyone,
 }
 
-/// When an object goes away by itself.
+/// The time at which an object goes away by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeletePolicy {
     BeforeCreation,
@@ -49,7 +49,7 @@ pub enum DeletePolicy {
     Failed,
 }
 
-/// What becomes of an object's dependents when it is deleted.
+/// The fate of an object's dependents when it is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Propagation {
     #[default]
@@ -58,7 +58,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// Which objects of the release are meant; absent parts match anything.
+/// Selects objects of the release; absent parts match anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectSelector {
     pub group: Option<String>,
@@ -112,7 +112,7 @@ impl std::fmt::Display for ObjectSelector {
     }
 }
 
-/// What an object waits for.
+/// The state of another object that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeedState {
     Present,
@@ -139,7 +139,7 @@ pub struct ExternalNeed {
     pub name: String,
 }
 
-/// How the kind of an external dependency is named.
+/// The kind of an external dependency, as it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalTarget {
     Kind(Gvk),
@@ -147,7 +147,7 @@ pub enum ExternalTarget {
     Word(String),
 }
 
-/// What a failed object does to the release.
+/// The consequence of a failed object for the release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailMode {
     #[default]
@@ -164,7 +164,7 @@ pub struct TrackingSettings {
     pub failures_allowed_per_replica: Option<u64>,
     pub ignore_probe_failures: BTreeMap<String, Duration>,
     pub no_activity_timeout: Option<Duration>,
-    /// How long it may take to become ready; zero for as long as it takes.
+    /// Time limit for becoming ready; zero for none.
     pub ready_timeout: Option<Duration>,
     pub log_regex: Option<Regex>,
     pub log_regex_for: BTreeMap<String, Regex>,
@@ -202,7 +202,7 @@ pub struct ResourceSettings {
     pub tracking: TrackingSettings,
     /// Fields left to others: `spec.replicas`.
     pub ignore_fields: Vec<String>,
-    /// Whether the object itself states any resource policy.
+    /// The object itself states some resource policy.
     pub states_policy: bool,
 }
 
@@ -246,12 +246,12 @@ pub const HOOK_EVENTS: [&str; 10] = [
 const HOOK: &str = "helm.sh/hook";
 const SLIPWAY: &str = "slipway.dev/";
 
-/// How strictly annotations are read.
+/// The strictness with which annotations are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// What is wrong is a problem: for what is about to be deployed.
+    /// Mistakes are problems: for what is about to be deployed.
     Strict,
-    /// What is wrong becomes the safe choice: for what an earlier revision stored.
+    /// Mistakes become the safe choice: for what an earlier revision stored.
     Lenient,
 }
 
@@ -631,7 +631,7 @@ impl<'a> Reader<'a> {
         tracking
     }
 
-    /// What is to be hidden is read where it is hidden; here only whether it can be.
+    /// Checks the paths that are to be hidden; they are read again where they are hidden.
     fn sensitive_paths(&mut self) {
         const KEY: &str = "werf.io/sensitive-paths";
         for path in self.list(KEY).unwrap_or_default() {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
+use slipway_cluster::Deadline;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
-use slipway_cluster::{Deadline, ErrorClass};
 use slipway_release::source::Backing;
 use slipway_release::{
-    Content, ExecuteOptions, Failure, FailureCause, MOST_PLANS, MissingNamespace, PlanOptions, PlanPurpose,
-    ReleaseRequest, Report, RunTimeout, Source,
+    Content, ExecuteOptions, Failure, MOST_PLANS, MissingNamespace, PlanOptions, PlanPurpose, ReleaseRequest,
+    Report, RunTimeout, Source,
 };
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -238,8 +238,6 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
 /// A failure of the engine, in the words of a step.
 pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
     let stopped = matches!(failure, Failure::Cancelled { .. });
-    // An admission webhook that does not answer is no hook of the release.
-    let is_webhook = failure.cause() == FailureCause::Cluster(ErrorClass::WebhookUnavailable);
     let message = failure.to_string();
     let mut error = StepError::from(failure);
     if stopped && !attempt.cancel.is_cancelled() {
@@ -248,9 +246,6 @@ pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
             ErrorKind::Timeout,
             format!("timed out after {:?}: {message}", attempt.step.timeout),
         );
-    }
-    if message.contains("hook") && !is_webhook && error.kind == ErrorKind::Api {
-        error.kind = ErrorKind::Hook;
     }
     error
 }

@@ -227,11 +227,11 @@ fn problems(failure: Failure) -> anyhow::Error {
 
 fn problems_of(failure: Failure) -> Problems {
     match failure {
-        Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => problems,
-        Failure::Run { message, .. } => {
-            let why = message.split_once(" failed: ").map_or(message.as_str(), |(_, why)| why);
-            Problem::error(why.to_owned()).into()
-        }
+        Failure::Problems(problems)
+        | Failure::Immutable(problems)
+        | Failure::Ownership(problems)
+        | Failure::Stale(problems) => problems,
+        Failure::Run { why, .. } => Problem::error(why).into(),
         other => Problem::error(other.to_string()).into(),
     }
 }
