@@ -36,7 +36,7 @@ pub use timeout::RunTimeout;
 /// Time limit for giving the lock back; a lease nobody renews ends by itself.
 const RELEASE: Duration = Duration::from_secs(5);
 /// Time limits for a run that a troubled cluster ended: to record that, and then to give the lock back.
-const CLOSING: Duration = Duration::from_millis(750);
+const CLOSING: Duration = Duration::from_millis(500);
 const HASTY_RELEASE: Duration = Duration::from_millis(250);
 
 /// Attempts that whoever calls [`plan`](crate::plan()) and [`execute`] makes at a plan that is still true once the lock

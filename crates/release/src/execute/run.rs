@@ -19,7 +19,7 @@ use crate::plan::{Indexed, ReleasePlan, VisitIndex};
 use crate::resource::{DeployType, Stored};
 
 /// Time after which the graph stops by itself, beyond that of everything it runs.
-const BACKSTOP: Duration = Duration::from_secs(1);
+const BACKSTOP: Duration = Duration::from_millis(500);
 
 /// The bad end of a run.
 pub(super) struct RunFailure {
