@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use regex::Regex;
 use serde_json::Value;
+use slipway_cluster::track::Condition;
 use slipway_manifest::diff::redact::SensitivePath;
 use slipway_manifest::object::split_api_version;
 use slipway_manifest::{Gvk, ObjectId, object};
@@ -13,7 +15,7 @@ use super::text::{self, Property};
 use super::{Origin, Stored, is_crd, is_namespace, is_webhook_configuration};
 use crate::stage::Stage;
 
-/// What is being done to the release.
+/// The reason a release is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeployType {
@@ -24,14 +26,21 @@ pub enum DeployType {
     Test,
 }
 
-/// Who an object belongs to.
+impl DeployType {
+    /// Tells that a revision is made.
+    pub fn makes_revision(self) -> bool {
+        matches!(self, Self::Install | Self::Upgrade | Self::Rollback)
+    }
+}
+
+/// The owner of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     Release,
     Anyone,
 }
 
-/// When an object goes away by itself.
+/// The time at which an object goes away by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeletePolicy {
     BeforeCreation,
@@ -40,7 +49,7 @@ pub enum DeletePolicy {
     Failed,
 }
 
-/// What becomes of an object's dependents when it is deleted.
+/// The fate of an object's dependents when it is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Propagation {
     #[default]
@@ -49,9 +58,9 @@ pub enum Propagation {
     Orphan,
 }
 
-/// Which objects of the release are meant; absent parts match anything.
+/// Selects objects of the release; absent parts match anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Selector {
+pub struct ObjectSelector {
     pub group: Option<String>,
     pub version: Option<String>,
     pub kind: Option<String>,
@@ -60,7 +69,7 @@ pub struct Selector {
     pub name: Option<String>,
 }
 
-impl Selector {
+impl ObjectSelector {
     /// Exactly one object, in any version.
     pub fn exactly(group: &str, kind: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
@@ -83,7 +92,7 @@ impl Selector {
     }
 }
 
-impl std::fmt::Display for Selector {
+impl std::fmt::Display for ObjectSelector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts = [
             ("group", &self.group),
@@ -103,7 +112,7 @@ impl std::fmt::Display for Selector {
     }
 }
 
-/// What an object waits for.
+/// The state of another object that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeedState {
     Present,
@@ -113,16 +122,16 @@ pub enum NeedState {
 
 /// A dependency written by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct ObjectNeed {
     /// The annotation it is written in.
     pub annotation: String,
-    pub selector: Selector,
+    pub selector: ObjectSelector,
     pub state: NeedState,
 }
 
 /// Something outside of the release an object waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct External {
+pub struct ExternalNeed {
     pub annotation: String,
     pub target: ExternalTarget,
     /// `None` is the release's.
@@ -130,7 +139,7 @@ pub struct External {
     pub name: String,
 }
 
-/// How the kind of an external dependency is named.
+/// The kind of an external dependency, as it is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalTarget {
     Kind(Gvk),
@@ -138,7 +147,7 @@ pub enum ExternalTarget {
     Word(String),
 }
 
-/// What a failed object does to the release.
+/// The consequence of a failed object for the release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailMode {
     #[default]
@@ -146,33 +155,33 @@ pub enum FailMode {
     Ignore,
 }
 
-/// How readiness and logs of an object are followed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tracking {
+/// Rules by which readiness and logs of an object are followed.
+#[derive(Clone, Debug, Default)]
+pub struct TrackingSettings {
     /// Do not wait for it.
     pub non_blocking: bool,
     pub fail_mode: FailMode,
     pub failures_allowed_per_replica: Option<u64>,
     pub ignore_probe_failures: BTreeMap<String, Duration>,
     pub no_activity_timeout: Option<Duration>,
-    /// How long it may take to become ready; zero for as long as it takes.
+    /// Time limit for becoming ready; zero for none.
     pub ready_timeout: Option<Duration>,
-    pub log_regex: Option<String>,
-    pub log_regex_for: BTreeMap<String, String>,
-    pub log_regex_skip: Option<String>,
-    pub log_regex_skip_for: BTreeMap<String, String>,
+    pub log_regex: Option<Regex>,
+    pub log_regex_for: BTreeMap<String, Regex>,
+    pub log_regex_skip: Option<Regex>,
+    pub log_regex_skip_for: BTreeMap<String, Regex>,
     pub skip_logs: bool,
     pub skip_logs_for: Vec<String>,
     pub logs_only_for: Vec<String>,
     pub logs_replicas: Option<u64>,
     pub service_messages: bool,
-    pub ready_when: Option<String>,
-    pub failed_when: Option<String>,
+    pub ready_when: Option<Condition>,
+    pub failed_when: Option<Condition>,
 }
 
 /// Everything annotations say about one object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+#[derive(Clone, Debug)]
+pub struct ResourceSettings {
     pub deploy_on: Vec<(DeployType, Stage)>,
     /// `None` when a dependency written by hand takes its place, or when it comes last.
     pub weight: Option<i64>,
@@ -187,17 +196,17 @@ pub struct Settings {
     pub skip_delete: bool,
     pub propagation: Option<Propagation>,
     pub replicas_on_creation: Option<u64>,
-    pub needs: Vec<Need>,
-    pub delete_needs: Vec<Need>,
-    pub externals: Vec<External>,
-    pub tracking: Tracking,
+    pub needs: Vec<ObjectNeed>,
+    pub delete_needs: Vec<ObjectNeed>,
+    pub externals: Vec<ExternalNeed>,
+    pub tracking: TrackingSettings,
     /// Fields left to others: `spec.replicas`.
     pub ignore_fields: Vec<String>,
-    /// Whether the object itself states any resource policy.
+    /// The object itself states some resource policy.
     pub states_policy: bool,
 }
 
-impl Settings {
+impl ResourceSettings {
     pub fn has(&self, policy: DeletePolicy) -> bool {
         self.delete_policies.contains(&policy)
     }
@@ -237,12 +246,12 @@ pub const HOOK_EVENTS: [&str; 10] = [
 const HOOK: &str = "helm.sh/hook";
 const SLIPWAY: &str = "slipway.dev/";
 
-/// How strictly annotations are read.
+/// The strictness with which annotations are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// What is wrong is a problem: for what is about to be deployed.
+pub enum ReadMode {
+    /// Mistakes are problems: for what is about to be deployed.
     Strict,
-    /// What is wrong becomes the safe choice: for what an earlier revision stored.
+    /// Mistakes become the safe choice: for what an earlier revision stored.
     Lenient,
 }
 
@@ -252,8 +261,8 @@ pub fn read(
     stored: Stored,
     origin: &Origin,
     release_namespace: &str,
-    reading: Reading,
-) -> (Settings, Problems) {
+    reading: ReadMode,
+) -> (ResourceSettings, Problems) {
     let mut reader = Reader { object, origin, problems: Problems::new(), reading };
     let gvk = object::gvk(object);
     let is_hook = stored == Stored::Hook;
@@ -291,7 +300,7 @@ pub fn read(
     };
     let delete_policies = reader.delete_policies(is_hook, &gvk);
     let (policies, states_policy) = reader.resource_policies();
-    let settings = Settings {
+    let settings = ResourceSettings {
         deploy_on,
         weight,
         comes_last,
@@ -310,7 +319,7 @@ pub fn read(
         ignore_fields: reader.list(&format!("{SLIPWAY}ignore-fields")).unwrap_or_default(),
         states_policy,
     };
-    let problems = if reading == Reading::Lenient { Problems::new() } else { reader.problems };
+    let problems = if reading == ReadMode::Lenient { Problems::new() } else { reader.problems };
     (settings, problems)
 }
 
@@ -318,7 +327,7 @@ struct Reader<'a> {
     object: &'a Value,
     origin: &'a Origin,
     problems: Problems,
-    reading: Reading,
+    reading: ReadMode,
 }
 
 impl<'a> Reader<'a> {
@@ -484,7 +493,7 @@ impl<'a> Reader<'a> {
         }
         match self.get("helm.sh/resource-policy") {
             Some(text) if text.eq_ignore_ascii_case("keep") => (vec!["skip-delete"], true),
-            Some(_) if self.reading == Reading::Lenient => (vec!["skip-delete"], true),
+            Some(_) if self.reading == ReadMode::Lenient => (vec!["skip-delete"], true),
             _ => (Vec::new(), false),
         }
     }
@@ -533,23 +542,23 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn regex(&mut self, key: &str) -> Option<String> {
+    fn regex(&mut self, key: &str) -> Option<Regex> {
         let text = self.get(key)?;
-        if regex::Regex::new(text).is_err() {
+        let parsed = Regex::new(text).ok();
+        if parsed.is_none() {
             self.expected(key, text, "a regular expression");
-            return None;
         }
-        Some(text.to_owned())
+        parsed
     }
 
-    fn condition(&mut self, name: &str) -> Option<String> {
+    fn condition(&mut self, name: &str) -> Option<Condition> {
         let key = format!("{SLIPWAY}{name}");
         let text = self.get(&key)?;
-        if slipway_cluster::track::Condition::parse(text).is_err() {
+        let parsed = Condition::parse(text).ok();
+        if parsed.is_none() {
             self.expected(&key, text, "a condition such as `{.status.phase}==Running`");
-            return None;
         }
-        Some(text.to_owned())
+        parsed
     }
 
     fn keys_after(&self, prefix: &str) -> Vec<(&'a str, &'a str)> {
@@ -559,7 +568,7 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
-    fn tracking(&mut self) -> Tracking {
+    fn tracking(&mut self) -> TrackingSettings {
         const MODE: &str = "werf.io/track-termination-mode";
         const FAIL: &str = "werf.io/fail-mode";
         let non_blocking = match self.get(MODE) {
@@ -585,7 +594,7 @@ impl<'a> Reader<'a> {
                 FailMode::Fail
             }
         };
-        let mut tracking = Tracking {
+        let mut tracking = TrackingSettings {
             non_blocking,
             fail_mode,
             failures_allowed_per_replica: self.count("werf.io/failures-allowed-per-replica"),
@@ -600,7 +609,7 @@ impl<'a> Reader<'a> {
             service_messages: self.flag("werf.io/show-service-messages"),
             ready_when: self.condition("ready-when"),
             failed_when: self.condition("failed-when"),
-            ..Tracking::default()
+            ..TrackingSettings::default()
         };
         for (key, container) in self.keys_after("werf.io/ignore-readiness-probe-fails-for-") {
             if let Some(time) = self.time(key) {
@@ -622,7 +631,7 @@ impl<'a> Reader<'a> {
         tracking
     }
 
-    /// What is to be hidden is read where it is hidden; here only whether it can be.
+    /// Checks the paths that are to be hidden; they are read again where they are hidden.
     fn sensitive_paths(&mut self) {
         const KEY: &str = "werf.io/sensitive-paths";
         for path in self.list(KEY).unwrap_or_default() {
@@ -637,9 +646,9 @@ impl<'a> Reader<'a> {
         key: &str,
         release_namespace: &str,
         states: &[&str],
-    ) -> Option<(Selector, String)> {
+    ) -> Option<(ObjectSelector, String)> {
         let text = object::annotation(self.object, key).unwrap_or_default();
-        let mut selector = Selector::default();
+        let mut selector = ObjectSelector::default();
         let mut state = None;
         let mut sound = true;
         for (name, value) in text::properties(text) {
@@ -667,7 +676,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        if selector == Selector::default() {
+        if selector == ObjectSelector::default() {
             let problem = Problem::error(format!("annotation `{key}` selects nothing"))
                 .hint("give one of name, namespace, kind, group, version");
             self.wrong(key, problem);
@@ -690,12 +699,12 @@ impl<'a> Reader<'a> {
         sound.then_some((selector, state))
     }
 
-    fn deploy_needs(&mut self, release_namespace: &str) -> Vec<Need> {
+    fn deploy_needs(&mut self, release_namespace: &str) -> Vec<ObjectNeed> {
         let mut needs = Vec::new();
         for (key, _) in self.keys_after("werf.io/deploy-dependency-") {
             if let Some((selector, state)) = self.selector(key, release_namespace, &["present", "ready"]) {
                 let state = if state == "ready" { NeedState::Ready } else { NeedState::Present };
-                needs.push(Need { annotation: key.to_owned(), selector, state });
+                needs.push(ObjectNeed { annotation: key.to_owned(), selector, state });
             }
         }
         let keys: Vec<&str> = object::annotations(self.object).map(|(key, _)| key).collect();
@@ -706,24 +715,24 @@ impl<'a> Reader<'a> {
             }
             if let Some((gvk, namespace, name)) = self.coordinates(key) {
                 let namespace = namespace.filter(|given| given != release_namespace).unwrap_or_default();
-                let selector = Selector {
+                let selector = ObjectSelector {
                     group: Some(gvk.group),
                     version: Some(gvk.version),
                     kind: Some(gvk.kind),
                     namespace: Some(namespace),
                     name: Some(name),
                 };
-                needs.push(Need { annotation: key.to_owned(), selector, state: NeedState::Present });
+                needs.push(ObjectNeed { annotation: key.to_owned(), selector, state: NeedState::Present });
             }
         }
         needs
     }
 
-    fn delete_needs(&mut self, release_namespace: &str) -> Vec<Need> {
+    fn delete_needs(&mut self, release_namespace: &str) -> Vec<ObjectNeed> {
         let mut needs = Vec::new();
         for (key, _) in self.keys_after("werf.io/delete-dependency-") {
             if let Some((selector, _)) = self.selector(key, release_namespace, &["absent"]) {
-                needs.push(Need { annotation: key.to_owned(), selector, state: NeedState::Absent });
+                needs.push(ObjectNeed { annotation: key.to_owned(), selector, state: NeedState::Absent });
             }
         }
         needs
@@ -748,15 +757,15 @@ impl<'a> Reader<'a> {
         Some((Gvk::new(group, version, kind), namespace.filter(|given| !given.is_empty()), name.to_owned()))
     }
 
-    fn externals(&mut self, release_namespace: &str) -> Vec<External> {
+    fn externals(&mut self, release_namespace: &str) -> Vec<ExternalNeed> {
         const SUFFIX: &str = ".external-dependency.werf.io";
         let own = |namespace: Option<String>| namespace.filter(|given| given != release_namespace);
-        let mut found: BTreeMap<String, External> = BTreeMap::new();
+        let mut found: BTreeMap<String, ExternalNeed> = BTreeMap::new();
         let keys: Vec<&str> = object::annotations(self.object).map(|(key, _)| key).collect();
         for key in &keys {
             let Some(id) = key.strip_suffix(SUFFIX).filter(|id| !id.is_empty()) else { continue };
             if let Some((gvk, namespace, name)) = self.coordinates(key) {
-                let external = External {
+                let external = ExternalNeed {
                     annotation: (*key).to_owned(),
                     target: ExternalTarget::Kind(gvk),
                     namespace: own(namespace),
@@ -782,7 +791,7 @@ impl<'a> Reader<'a> {
             if namespace.as_deref() == Some("") {
                 self.expected(&place, "", "a namespace");
             }
-            let external = External {
+            let external = ExternalNeed {
                 annotation: (*key).to_owned(),
                 target: ExternalTarget::Word(kind.to_owned()),
                 namespace: own(namespace),
