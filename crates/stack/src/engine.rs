@@ -73,12 +73,11 @@ impl<C: Connect> Engine<C> {
         let request = SourceRequest { digest: node.chart_digest.clone(), ..request };
         if let Some(digest) = &node.chart_digest {
             let kept = SourcePath::Chart(pin::place(&self.root, digest));
-            match self.load_kept(kept, request.clone()).await? {
-                Some(loaded) => return Ok(loaded),
-                // Somebody emptied the cache: the same bytes will do, others were never planned.
-                None => {}
+            if let Some(loaded) = self.load_kept(kept, request.clone()).await? {
+                return Ok(loaded);
             }
         }
+        // Perhaps somebody emptied the cache: the same bytes will do, others were never planned.
         let fetched = SourcePath::Chart(self.fetch(&node.chart, version).await?);
         match (self.load_kept(fetched, request).await?, &node.chart_digest) {
             (Some(loaded), _) => Ok(loaded),

@@ -9,41 +9,46 @@ use crate::support::{ABOUT, folder, level, load, render, set, template, write};
 
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  level: low\n";
 
+/// A source of some kind: its files, what the user sets, and what comes of it.
+struct Case<'c> {
+    name: &'c str,
+    files: Vec<(&'c str, &'c str)>,
+    set: Option<&'c str>,
+    level: &'c str,
+    version: &'c str,
+}
+
 #[test]
 fn what_was_loaded_is_rendered_without_its_files() {
     let chart = template(".Values.level");
     let package = "kurel:\n  name: demo\n  version: 1.0.0\n  appVersion: \"1\"\nlevel: low\n";
     let patch = "[configmap.settings]\ndata.level: \"${level}\"\n";
-    let cases: [(&str, &[(&str, &str)], Option<&str>, &str); 4] = [
-        (
+    let plain = |name, files| Case { name, files, set: None, level: "low", version: "0.0.0" };
+    let valued = |name, files| Case { name, files, set: Some("level=high"), level: "high", version: "1.0.0" };
+    for case in [
+        valued(
             "demo",
-            &[("Chart.yaml", ABOUT), ("values.yaml", "level: low\n"), ("templates/a.yaml", &chart)],
-            Some("level=high"),
-            "1.0.0",
+            vec![("Chart.yaml", ABOUT), ("values.yaml", "level: low\n"), ("templates/a.yaml", &chart)],
         ),
-        (
+        valued(
             "demo.kurel",
-            &[("parameters.yaml", package), ("resources/a.yaml", MAP), ("patches/00-base.kpatch", patch)],
-            Some("level=high"),
-            "1.0.0",
+            vec![("parameters.yaml", package), ("resources/a.yaml", MAP), ("patches/00.kpatch", patch)],
         ),
-        ("over", &[("kustomization.yaml", "resources: [a.yaml]\n"), ("a.yaml", MAP)], None, "0.0.0"),
-        ("plain", &[("a.yaml", MAP)], None, "0.0.0"),
-    ];
-    for (name, files, values, version) in cases {
-        let place = folder(&[]);
-        files.iter().for_each(|(file, text)| write(place.path(), &format!("{name}/{file}"), text));
-        let values = values.map_or_else(UserValues::default, set);
+        plain("over", vec![("kustomization.yaml", "resources: [a.yaml]\n"), ("a.yaml", MAP)]),
+        plain("plain", vec![("a.yaml", MAP)]),
+    ] {
+        let (place, name) = (folder(&[]), case.name);
+        case.files.iter().for_each(|(file, text)| write(place.path(), &format!("{name}/{file}"), text));
+        let values = case.set.map_or_else(UserValues::default, set);
         let request = SourceRequest { values, ..SourceRequest::default() };
         let loaded = load(&place.path().join(name), request, &LoadContext::default()).expect("loads");
         drop(place);
         let (first, second) = (render(&loaded), render(&loaded));
-        let expected = if version == "1.0.0" { "high" } else { "low" };
-        assert_eq!(level(&first), expected, "{name}");
+        assert_eq!(level(&first), case.level, "{name}");
         assert_eq!(first.documents[0].object, second.documents[0].object, "{name}");
         assert_eq!(first.documents[0].stored, Stored::Regular, "{name}");
-        assert_eq!(first.metadata["version"], version, "{name}");
-        assert_eq!(first.values.contains_key("level"), expected == "high", "{name}: values are recorded");
+        assert_eq!(first.metadata["version"], case.version, "{name}");
+        assert_eq!(first.values.contains_key("level"), case.set.is_some(), "{name}: values are recorded");
     }
 }
 
