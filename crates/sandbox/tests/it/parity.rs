@@ -123,6 +123,17 @@ async fn quotas_count_services_their_ports_and_what_they_become() {
 }
 
 #[tokio::test]
+async fn nodes_have_leases() {
+    let sandbox = slipway_sandbox::Sandbox::builder().seed(7).build().unwrap();
+    let client = Client::new(&sandbox);
+    let node = client.get("/api/v1/nodes/node-1").await.body;
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1";
+    let lease = client.get(path).await.body;
+    assert_eq!(lease["spec"]["holderIdentity"], "node-1", "{lease}");
+    assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
+}
+
+#[tokio::test]
 async fn reviews_have_no_table() {
     let (_sandbox, client) = bare();
     let review = json!({
