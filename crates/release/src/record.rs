@@ -10,7 +10,7 @@ use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems};
 
 use crate::name::Revision;
-use crate::resource::settings::{self, HOOK_EVENTS, ReadMode};
+use crate::resource::annotations::{self, HOOK_EVENTS, ReadMode};
 use crate::resource::transform::Document;
 use crate::resource::{DeployType, KindScope, Origin, Resource, Stored, is_webhook_configuration, normalise};
 use crate::source::Rendered;
@@ -159,7 +159,7 @@ pub fn resources(
         let Document { mut object, origin, stored } = document;
         let gvk = object::gvk(&object);
         let id = normalise(&mut object, release_namespace, scope(&gvk));
-        let (settings, found) = settings::read(&object, stored, &origin, release_namespace, reading);
+        let (settings, found) = annotations::read(&object, stored, &origin, release_namespace, reading);
         problems.extend(found);
         all.push(Resource { object, gvk, id, stored, origin, settings });
     }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::name::Revision;
 use crate::ops::RecordChanges;
 use crate::record::{self, RevisionHeading};
-use crate::resource::settings::ReadMode;
+use crate::resource::annotations::ReadMode;
 use crate::resource::transform::{Document, transform};
 use crate::resource::{DeployType, Stored};
 use crate::source::{RenderRequest, Rendered};
