@@ -205,7 +205,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resource::settings::{ReadMode, read};
+    use crate::resource::annotations::{ReadMode, read};
     use crate::resource::{Origin, Stored};
 
     fn settings(kind: &str, annotations: Value) -> ResourceSettings {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::Failure;
 use crate::inspect;
 use crate::record;
-use crate::resource::settings::{self, ReadMode};
+use crate::resource::annotations::{self, ReadMode};
 use crate::wait::log_rules;
 
 /// The release whose pods are listened to.
@@ -142,8 +142,13 @@ async fn speakers(
     let release = inspect::revision(cluster, *driver, namespace, name, *revision).await?;
     let mut all: BTreeMap<String, Speakers> = BTreeMap::new();
     for document in record::documents(&release).0 {
-        let (settings, _) =
-            settings::read(&document.object, document.stored, &document.origin, namespace, ReadMode::Lenient);
+        let (settings, _) = annotations::read(
+            &document.object,
+            document.stored,
+            &document.origin,
+            namespace,
+            ReadMode::Lenient,
+        );
         let mut rules = LogRules { replicas: usize::MAX, ..log_rules(&settings.tracking) };
         if options.all_lines {
             rules = LogRules { replicas: usize::MAX, ..LogRules::default() };

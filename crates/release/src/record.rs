@@ -11,7 +11,7 @@ use slipway_problem::{Problem, Problems};
 use slipway_source::{Document, Origin, RenderedSource, Stored};
 
 use crate::name::Revision;
-use crate::resource::settings::{self, HOOK_EVENTS, ReadMode};
+use crate::resource::annotations::{self, HOOK_EVENTS, ReadMode};
 use crate::resource::{DeployType, KindScope, Resource, is_webhook_configuration, normalise};
 
 /// The beginning of a revision.
@@ -173,7 +173,7 @@ pub fn resources(
         let Document { mut object, origin, stored } = document;
         let gvk = object::gvk(&object);
         let id = normalise(&mut object, release_namespace, scope(&gvk));
-        let (settings, found) = settings::read(&object, stored, &origin, release_namespace, reading);
+        let (settings, found) = annotations::read(&object, stored, &origin, release_namespace, reading);
         problems.extend(found);
         all.push(Resource { object, gvk, id, stored, origin, settings });
     }

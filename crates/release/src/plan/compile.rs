@@ -18,7 +18,7 @@ use crate::decide::ObjectChange;
 use crate::failure::Failure;
 use crate::ops::{self, GraphInput};
 use crate::record;
-use crate::resource::settings::ReadMode;
+use crate::resource::annotations::ReadMode;
 use crate::resource::transform::ExtraMetadata;
 use crate::resource::{DeployType, ExternalTarget, KindScope, Ownership, Resource, Stored};
 use crate::stage::Stage;

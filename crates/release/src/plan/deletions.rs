@@ -11,7 +11,7 @@ use super::planned::{KeptObject, PlannedDeletion};
 use crate::decide::{self, KeptReason};
 use crate::failure::Failure;
 use crate::record;
-use crate::resource::settings::ReadMode;
+use crate::resource::annotations::ReadMode;
 use crate::resource::{Ownership, Resource, is_crd, is_namespace, is_webhook_configuration};
 use crate::stage::Stage;
 use slipway_source::Document;

@@ -17,7 +17,7 @@ use crate::name::Revision;
 use crate::ops::RecordChanges;
 use crate::record::{self, RevisionHeading};
 use crate::resource::DeployType;
-use crate::resource::settings::ReadMode;
+use crate::resource::annotations::ReadMode;
 use crate::resource::transform::transform;
 use crate::stage::Stage;
 

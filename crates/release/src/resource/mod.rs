@@ -1,5 +1,6 @@
 //! What a release is made of: objects with what their annotations ask for.
 
+pub mod annotations;
 pub mod depends;
 mod doubles;
 pub mod settings;

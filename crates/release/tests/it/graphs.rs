@@ -9,7 +9,7 @@ use slipway_manifest::Gvk;
 use slipway_release::decide::{FollowUp, ObjectChange};
 use slipway_release::ops::{self, GraphInput, Operation, RecordChanges};
 use slipway_release::plan::{PlannedDeletion, PlannedObject, PlannedVisit};
-use slipway_release::resource::settings::{ReadMode, read};
+use slipway_release::resource::annotations::{ReadMode, read};
 use slipway_release::resource::{KindScope, Origin, Resource, Stored, normalise};
 use slipway_release::stage::Stage;
 

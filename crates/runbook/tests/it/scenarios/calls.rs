@@ -431,7 +431,11 @@ async fn trouble_is_told_with_what_to_do_about_it() {
     let patch = |how: &str, body: &str| {
         format!("  - {{name: a, patch: {{target: cm/there, type: {how}, patch: {body}}}}}\n")
     };
-    let gone = || refusal(404, "NotFound", "namespaces \"default\" not found");
+    let gone = || {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+            "message": "namespaces \"default\" not found", "details": {"name": "default", "kind": "namespaces"}});
+        Reply::Body(404, status.to_string())
+    };
     let immutable = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
     for (step, method, what, kind, told) in [
         (&apply, "POST", gone(), ErrorKind::NotFound, "createNamespace: true"),
