@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use rand::RngExt;
 use serde_json::{Map, Value, json};
 use sha3::{Digest, Sha3_224};
@@ -65,9 +66,7 @@ impl Default for LockOptions {
 
 /// The annotation a lock is kept in.
 pub fn annotation(name: &str) -> String {
-    let digest = Sha3_224::digest(name.as_bytes());
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("lockgate.io/{hex}")
+    format!("lockgate.io/{}", HEXLOWER.encode(&Sha3_224::digest(name.as_bytes())))
 }
 
 /// One lease, as stored.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use data_encoding::HEXLOWER;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use slipway_problem::{Location, Problems};
@@ -280,11 +281,7 @@ impl Package {
 pub const EXPORTED_SCHEMA: &str = "schemas/parameters.schema.json";
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    HEXLOWER.encode(bytes)
 }
 
 fn local_beside(directory: &Path) -> Option<PathBuf> {

@@ -31,14 +31,28 @@ pub fn read_text_file(path: &Path) -> io::Result<String> {
 /// Reads a file of at most `limit` bytes. Directories are refused; pipes and devices are read with a limit of
 /// time as well, because they may have no end.
 pub fn read_file_within(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let kind = std::fs::metadata(path)?.file_type();
-    if kind.is_dir() {
+    let about = std::fs::metadata(path)?;
+    if about.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
     }
-    if kind.is_file() {
+    if about.len() > limit {
+        return Err(too_large(limit));
+    }
+    if about.is_file() {
+        // Files of the system, and those that grow, have more than their size says.
         return read_stream(File::open(path)?, limit);
     }
     read_endless(path, limit, WRITER_WAIT, END_WAIT)
+}
+
+/// Reads an ordinary file of at most `limit` bytes that will be read again: a pipe or a device, which gives its
+/// content once, is refused unopened.
+pub fn read_regular_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let kind = std::fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    read_file_within(path, limit)
 }
 
 /// Reads a stream of at most `limit` bytes to its end.
@@ -97,6 +111,7 @@ pub fn read_hint(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => "check the file's permissions",
         io::ErrorKind::IsADirectory => "name a file inside of the directory",
         io::ErrorKind::FileTooLarge => "is it the right file?",
+        io::ErrorKind::InvalidInput => "write what a pipe or device gives to a file first",
         io::ErrorKind::TimedOut => "name an ordinary file, or a pipe whose writer is running",
         io::ErrorKind::InvalidData => "expected a text file; is this a binary or compressed one?",
         _ => "is it a readable file?",

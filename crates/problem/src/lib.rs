@@ -11,7 +11,9 @@ mod location;
 mod nearest;
 mod problem;
 
-pub use bounded::{LARGEST_FILE, read_file, read_file_within, read_hint, read_stream, read_text_file};
+pub use bounded::{
+    LARGEST_FILE, read_file, read_file_within, read_hint, read_regular_file, read_stream, read_text_file,
+};
 pub use location::Location;
 pub use nearest::nearest;
 pub use problem::{Problem, Problems, Severity};

@@ -79,7 +79,7 @@ fn of_manifests(sources: &[ManifestSource], base: &Path) -> Option<(String, &'st
 
 fn values(place: &Path, path: &str) -> Result<(), (&'static str, String)> {
     let text = files::read_text(place)
-        .map_err(|error| ("E001", format!("cannot read {}: {}", place.display(), error.told())))?;
+        .map_err(|error| ("E001", format!("cannot read {}: {}", place.display(), files::explain(&error))))?;
     let node = Reader::new().read_one(&text, path).map_err(|problems| ("E003", problems.to_string()))?;
     if node.is_null() || node.as_map().is_some() {
         return Ok(());

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use slipway_chart::Ignore;
@@ -67,11 +68,7 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 fn in_hex(hash: &[u8]) -> String {
-    let mut text = String::from("sha256:");
-    for byte in hash {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("sha256:{}", HEXLOWER.encode(hash))
 }
 
 /// A block without what says nothing.

@@ -40,7 +40,7 @@ pub(crate) async fn load(
             ManifestSource::File(path) => {
                 let place = base.join(path);
                 let bytes = files::read(&place).map_err(|error| {
-                    let why = error.told();
+                    let why = files::explain(&error);
                     let message = format!("{}: cannot read {}: {why}", origin(path), place.display());
                     StepError::new(ErrorKind::Fetch, message).permanent()
                 })?;

@@ -1,7 +1,7 @@
 //! Ctrl-C, termination and a terminal that is closed: the first asks the work to stop, the second stops it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -15,11 +15,12 @@ pub fn stopping() -> &'static CancellationToken {
     &STOPPING
 }
 
-/// Listens for signals from the first use to the end of the process.
+/// Listens for signals from the first use to the end of the process. There is one listener, whoever asks: two
+/// would race at the second signal, and the one with nothing to record might end the process first.
 pub struct Interrupt {
     token: CancellationToken,
-    received: Arc<AtomicU8>,
-    last_words: Arc<OnceLock<LastWords>>,
+    received: AtomicU8,
+    last_words: OnceLock<LastWords>,
 }
 
 /// Told the name of the second signal, so that the end can be recorded.
@@ -29,46 +30,49 @@ type LastWords = Box<dyn Fn(&'static str) + Send + Sync>;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Interrupt {
-    /// Starts listening.
-    pub fn listen() -> anyhow::Result<Self> {
-        let token = stopping().clone();
-        let received = Arc::new(AtomicU8::new(0));
+    /// Starts listening, unless this process does already.
+    pub fn listen() -> anyhow::Result<&'static Self> {
+        static LISTENER: Mutex<Option<&'static Interrupt>> = Mutex::new(None);
+        let mut listener = LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = *listener {
+            return Ok(listener);
+        }
         // A thread and a runtime of their own: nothing the work does keeps a signal waiting. They live as long
         // as the process, because once listened to, a signal does nothing by itself.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut signals = {
+        let signals = {
             let _inside = runtime.enter();
             Signals::new()?
         };
-        let last_words: Arc<OnceLock<LastWords>> = Arc::default();
-        let (stop, seen, last) = (token.clone(), Arc::clone(&received), Arc::clone(&last_words));
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                loop {
-                    let exit = signals.next().await;
-                    if stop.is_cancelled() && seen.load(Ordering::SeqCst) != 0 {
-                        if let Some(record) = last.get() {
-                            record(if exit == Exit::Terminated { "SIGTERM" } else { "SIGINT" });
-                            // The process ends by itself once that is done; a third signal does not wait for it.
-                            tokio::select! {
-                                () = tokio::time::sleep(LAST_WORDS) => {}
-                                _ = signals.next() => {}
-                            }
-                        }
-                        std::process::exit(exit.code().into());
-                    }
-                    seen.store(exit.code(), Ordering::SeqCst);
-                    // Another listener of this process may have been faster.
-                    let is_first = !stop.is_cancelled();
-                    stop.cancel();
-                    output::hurry();
-                    if is_first {
-                        say!("stopping: running work may finish; interrupt again to stop at once");
-                    }
+        let (token, received, last_words) = (stopping().clone(), AtomicU8::new(0), OnceLock::new());
+        let interrupt: &Self = Box::leak(Box::new(Self { token, received, last_words }));
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || runtime.block_on(interrupt.obey(signals)))?;
+        *listener = Some(interrupt);
+        Ok(interrupt)
+    }
+
+    /// Asks the work to stop at the first signal, ends the process at the second.
+    async fn obey(&self, mut signals: Signals) {
+        loop {
+            let exit = signals.next().await;
+            if self.received.swap(exit.code(), Ordering::SeqCst) == 0 {
+                self.token.cancel();
+                output::hurry();
+                say!("stopping: running work may finish; interrupt again to stop at once");
+                continue;
+            }
+            if let Some(record) = self.last_words.get() {
+                record(if exit == Exit::Terminated { "SIGTERM" } else { "SIGINT" });
+                // The process ends by itself once that is done; a third signal does not wait for it.
+                tokio::select! {
+                    () = tokio::time::sleep(LAST_WORDS) => {}
+                    _ = signals.next() => {}
                 }
-            });
-        })?;
-        Ok(Self { token, received, last_words })
+            }
+            std::process::exit(exit.code().into());
+        }
     }
 
     /// Cancelled when the user wants the work to stop.

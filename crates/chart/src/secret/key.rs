@@ -2,6 +2,7 @@
 
 use aes::cipher::block_padding::NoPadding;
 use aes::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
+use data_encoding::HEXLOWER;
 
 use crate::error::Error;
 
@@ -119,11 +120,7 @@ fn random(bytes: &mut [u8]) {
 }
 
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    HEXLOWER.encode(bytes)
 }
 
 pub(crate) fn from_hex(text: &[u8]) -> Option<Vec<u8>> {

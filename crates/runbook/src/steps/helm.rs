@@ -212,8 +212,8 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
             ValuesSource::File(path) => {
                 let file = place.base.join(path);
                 let bytes = files::read(&file);
-                let bytes =
-                    bytes.map_err(|e| fetch(format!("valuesFrom {path}: {}", e.told())).permanent())?;
+                let bytes = bytes
+                    .map_err(|e| fetch(format!("valuesFrom {path}: {}", files::explain(&e))).permanent())?;
                 (path.clone(), bytes)
             }
             ValuesSource::Url(url) => {

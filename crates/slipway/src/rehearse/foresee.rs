@@ -52,7 +52,8 @@ pub async fn foresee(cluster: &Cluster, plan: &Plan, unattended: &[String]) -> F
             .hint("the webhook must answer before this is carried out; the run would wait for it and fail");
         foresight.problems.push(problem);
     }
-    deletions(plan, &mut foresight);
+    let groups = super::unattended(cluster).await.unwrap_or_default();
+    deletions(plan, &groups, &mut foresight);
     foresight.questions.extend(open_questions(plan, &webhooks, unattended));
     foresight
 }
@@ -107,8 +108,9 @@ fn unreachable(plan: &Plan) -> Vec<(String, String)> {
     plan.facts.iter().filter_map(told).collect()
 }
 
-/// Objects that are to go, or are going already, and what may hold them.
-fn deletions(plan: &Plan, foresight: &mut Foresight) {
+/// Objects that are to go, or are going already, and what may hold them; `groups` are those of the cluster's
+/// custom resources.
+fn deletions(plan: &Plan, groups: &[String], foresight: &mut Foresight) {
     let is_recreated = |index: usize| {
         let visits = &plan.items[index].visits;
         visits.iter().any(|visit| matches!(visit.decision, Decision::Recreate { .. }))
@@ -133,8 +135,20 @@ fn deletions(plan: &Plan, foresight: &mut Foresight) {
             } else {
                 foresight.questions.push(format!("whether what is written lasts: {told}"));
             }
-        } else if goes && !finalizers.is_empty() {
-            foresight.questions.push(question_of_finalizers(at, &finalizers));
+        } else if goes {
+            let (orphaned, attended): (Vec<&str>, Vec<&str>) =
+                finalizers.into_iter().partition(|finalizer| is_orphaned(live, finalizer, groups));
+            if !orphaned.is_empty() {
+                let problem = Problem::error(format!(
+                    "{at} cannot be deleted: nobody in this cluster removes its finalizer {}",
+                    orphaned.join(", ")
+                ));
+                let hint = "remove the finalizer first, or install the controller that does";
+                foresight.problems.push(problem.hint(hint));
+            }
+            if !attended.is_empty() {
+                foresight.questions.push(question_of_finalizers(at, &attended));
+            }
         }
     }
 }
@@ -158,6 +172,27 @@ fn foreign_finalizers(live: &Value) -> Vec<&str> {
         !is_own
     })
     .collect()
+}
+
+/// Tools that people and pipelines write objects with. They put finalizers on them and never take them off.
+const TOOLS: [&str; 5] = ["kubectl", "helm", "nelm", "slipway", "before-first-apply"];
+
+/// Whether a finalizer seems to be nobody's business: a tool wrote it, and no custom resource of the cluster is of
+/// its domain, so that no controller for it is to be expected.
+fn is_orphaned(live: &Value, finalizer: &str, groups: &[String]) -> bool {
+    let domain = finalizer.split_once('/').map_or(finalizer, |(domain, _)| domain);
+    let within = |inner: &str, outer: &str| {
+        inner.strip_suffix(outer).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_known = groups.iter().any(|group| within(domain, group) || within(group, domain));
+    let key = format!("v:\"{finalizer}\"");
+    let mut entries = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let by_tool = entries.any(|entry| {
+        let manager = entry["manager"].as_str().unwrap_or_default();
+        let fields = &entry["fieldsV1"]["f:metadata"]["f:finalizers"];
+        fields.get(&key).is_some() && TOOLS.iter().any(|tool| manager.starts_with(tool))
+    });
+    by_tool && !is_known
 }
 
 /// What depends on the real nodes, registries, controllers and webhooks.

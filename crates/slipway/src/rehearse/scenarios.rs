@@ -179,6 +179,11 @@ fn scenarios() -> Vec<Scenario> {
     let hook = |policy: &str| json!({"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": policy});
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    // The controller's own limit would be another reason to fail, and simulated time passes quickly.
+    let mut crashing = fated(deployment(), "crashloop");
+    crashing["spec"]["progressDeadlineSeconds"] = json!(1_000_000);
+    let held =
+        with(config_map("a", "1"), "/metadata", json!({"name": "a", "finalizers": ["example.com/never"]}));
     let waiting = with(
         config_map("w", "1"),
         "/metadata",
@@ -196,7 +201,7 @@ fn scenarios() -> Vec<Scenario> {
         case("a stateful set", vec![workload("StatefulSet", &json!({}))], Success),
         case("a daemon set", vec![workload("DaemonSet", &json!({}))], Success),
         case("a service", vec![service("s")], Success),
-        case("containers that crash", vec![fated(deployment(), "crashloop")], Failure("CrashLoopBackOff")),
+        case("containers that crash", vec![crashing], Failure("CrashLoopBackOff")),
         case("pods that stay pending", vec![fated(deployment(), "pending")], Failure("Deployment/web")),
         case("a hook", vec![job(hook("hook-succeeded"))], Success),
         case(
@@ -244,9 +249,27 @@ fn scenarios() -> Vec<Scenario> {
         case("a webhook for others", vec![config_map("a", "1")], Question("guard.example.com"))
             .around(vec![webhook("elsewhere")])
             .guarded(Guard::Down),
-        case("a finalizer nobody removes", vec![config_map("b", "1")], Question("example.com/never"))
-            .after(vec![config_map("a", "1")])
-            .between(Between::Finalizer("example.com/never")),
+        case(
+            "a finalizer nobody removes",
+            vec![config_map("b", "1")],
+            Failure("nobody in this cluster removes its finalizer example.com/never"),
+        )
+        .after(vec![config_map("a", "1")])
+        .between(Between::Finalizer("example.com/never")),
+        case(
+            "a finalizer of the chart's own",
+            vec![config_map("b", "1")],
+            Failure("nobody in this cluster removes its finalizer example.com/never"),
+        )
+        .after(vec![held]),
+        case(
+            "a finalizer that a controller may remove",
+            vec![config_map("b", "1")],
+            Question("whether anybody removes the finalizer keep.example.com/tidy"),
+        )
+        .around(vec![boats()])
+        .after(vec![config_map("a", "1")])
+        .between(Between::Finalizer("keep.example.com/tidy")),
         case(
             "an object that cannot go",
             vec![config_map("b", "1")],

@@ -35,14 +35,14 @@ fn saved_plan(s: &Scene<'_>) -> Result<()> {
     s.one(&(config_map("a", "later", "") + secret))?;
     let use_plan = |words: &[&str]| s.slipway(&[&["apply", "demo", "--plan", "plan.slip"], words].concat());
     use_plan(&["--secret-key", "ffffffffffffffffffffffffffffffff"])?.fails(1)?;
-    use_plan(&["--secret-key", key, "--plan-lifetime", "1ms"])?.fails(1)?;
+    use_plan(&["--secret-key", key, "--plan-lifetime", "1ms"])?.fails(12)?;
     use_plan(&["--secret-key", key])?.ok()?;
     ensure!(s.must("configmap/a")?["data"]["text"] == "1", "not the saved content");
-    use_plan(&["--secret-key", key])?.fails(1)?;
+    use_plan(&["--secret-key", key])?.fails(12)?;
     s.one(&(config_map("a", "2", "") + secret))?;
     s.plan(&["--out", "plan.slip", "--secret-key", key])?.ok()?;
     s.kubectl(&["label", "configmap", "a", "moved=yes"])?;
-    let said = use_plan(&["--secret-key", key])?.fails(1)?;
+    let said = use_plan(&["--secret-key", key])?.fails(12)?;
     ensure!(said.contains("ConfigMap/a"), "{said}");
     use_plan(&["--secret-key", key, "--allow-drift"])?.ok()?;
     s.expect_statuses("superseded,deployed")
@@ -125,7 +125,7 @@ fn encrypted(s: &Scene<'_>) -> Result<()> {
     let values = s.slipway(&["get", "values", "demo"])?.ok()?;
     ensure!(!values.contains("verysecure"), "{values}");
     let wrong = ["--secret-values", "hidden.yaml", "--secret-key", "ffffffffffffffffffffffffffffffff"];
-    let said = s.apply(&wrong)?.fails(1)?;
+    let said = s.apply(&wrong)?.fails(16)?;
     ensure!(said.contains("hidden.yaml"), "{said}");
     Ok(())
 }

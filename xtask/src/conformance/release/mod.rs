@@ -2,9 +2,10 @@
 //! simulated nodes, and with Helm on the same releases.
 //!
 //! Runs only when named: it builds Kubernetes from its modules the first time. `SLIPWAY_SCENARIOS=7,31` plays
-//! some alone.
+//! some alone. The charts of `SLIPWAY_CORPUS` are installed as well (`SLIPWAY_SCENARIOS=charts`: they alone).
 
 mod changes;
+mod charts;
 mod failures;
 mod helm;
 mod lifecycle;
@@ -13,6 +14,7 @@ mod relay;
 mod stage;
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -35,11 +37,8 @@ pub struct Case {
 const AT_ONCE: usize = 4;
 
 pub fn run() -> Result<()> {
-    let only: Vec<u32> = std::env::var("SLIPWAY_SCENARIOS")
-        .unwrap_or_default()
-        .split(',')
-        .filter_map(|number| number.trim().parse().ok())
-        .collect();
+    let asked = std::env::var("SLIPWAY_SCENARIOS").unwrap_or_default();
+    let only: Vec<&str> = asked.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let work = shell::target().join("conformance/release");
     let stage = Stage {
         slipway: built()?,
@@ -52,7 +51,7 @@ pub fn run() -> Result<()> {
     }
     let all = [changes::CASES, order::CASES, failures::CASES, lifecycle::CASES, helm::CASES].concat();
     let chosen = |cases: &[&'static Case]| -> Vec<&'static Case> {
-        let is_chosen = |case: &&&Case| only.is_empty() || only.contains(&case.number);
+        let is_chosen = |case: &&&Case| only.is_empty() || only.contains(&case.number.to_string().as_str());
         cases.iter().filter(is_chosen).copied().collect()
     };
     let (together, alone) = (chosen(&all), chosen(failures::ALONE));
@@ -68,7 +67,14 @@ pub fn run() -> Result<()> {
         cases.len(),
         numbers.len()
     );
-    if !failed.is_empty() || cases.is_empty() {
+    let with_charts = only.is_empty() || only.contains(&"charts");
+    let installed = if with_charts { charts::corpus()? } else { Vec::new() };
+    let broken: Vec<String> = installed.iter().filter_map(|chart| play_chart(&stage, chart)).collect();
+    if !installed.is_empty() {
+        println!("release: {} of {} charts pass", installed.len() - broken.len(), installed.len());
+    }
+    failed.extend(broken);
+    if !failed.is_empty() || cases.is_empty() && installed.is_empty() {
         bail!("these failed: {}", failed.join("; "));
     }
     Ok(())
@@ -101,15 +107,36 @@ fn play_all(stage: &Stage, cases: &[&Case], at_once: usize) -> Vec<String> {
 }
 
 fn play(stage: &Stage, case: &Case) -> Result<()> {
-    let place: String = case
-        .name
+    (case.play)(&scene(stage, &case.number.to_string(), case.name)?)
+}
+
+/// Plays a chart of the corpus; gives its name if it failed.
+fn play_chart(stage: &Stage, chart: &Path) -> Option<String> {
+    let name = chart.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let began = Instant::now();
+    let result = scene(stage, "", &name).and_then(|scene| charts::play(&scene, chart));
+    let seconds = began.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => {
+            println!("  ok     chart {name} ({seconds:.1} s)");
+            None
+        }
+        Err(error) => {
+            println!("  FAILED chart {name} ({seconds:.1} s)\n{error:#}");
+            Some(format!("chart {name}"))
+        }
+    }
+}
+
+/// A namespace and a directory of its own for what is played.
+fn scene<'s>(stage: &'s Stage, number: &str, name: &str) -> Result<Scene<'s>> {
+    let place: String = name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
         .take(40)
         .collect();
-    let namespace = format!("s{}-{}", case.number, place.trim_matches('-'));
+    let namespace = format!("s{number}-{}", place.trim_matches('-'));
     let directory = stage.work.join(&namespace);
     fs::create_dir_all(&directory)?;
-    let scene = Scene { stage, namespace, directory };
-    (case.play)(&scene)
+    Ok(Scene { stage, namespace, directory })
 }

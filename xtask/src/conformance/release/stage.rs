@@ -186,6 +186,12 @@ impl Scene<'_> {
         Self::write_names(&audit)
     }
 
+    /// The writes of our binary and its lock's since a mark, wherever they went.
+    pub fn cluster_writes(&self, since: u64) -> Result<Vec<String>> {
+        let audit = self.audit_of(since, |entry| text(entry, "/userAgent").starts_with("slipway"))?;
+        Self::write_names(&audit)
+    }
+
     fn write_names(audit: &[Value]) -> Result<Vec<String>> {
         let own = audit.iter().filter(|entry| {
             let uri = text(entry, "/requestURI");

@@ -74,7 +74,7 @@ async fn hostile_manifests_are_refused_quickly() {
     let file = std::fs::File::create(world.dir.path().join("huge.yaml")).unwrap();
     file.set_len(64 << 20).unwrap();
     let report = world.apply("  - {name: a, apply: {manifests: [{file: huge.yaml}]}}\n").await;
-    assert!(error(&report, "a").contains("more than 32 MiB"), "{report:?}");
+    assert!(error(&report, "a").contains("larger than 32 MiB"), "{report:?}");
     // Names that would lead elsewhere.
     for name in ["../../secrets/x", "a/b", "x?dryRun=All", "%2e%2e"] {
         let report = world.apply(&format!("  - {{name: a, apply: {{manifests: [{{inline: '{{apiVersion: v1, kind: ConfigMap, metadata: {{name: \"{name}\"}}}}'}}]}}}}\n")).await;

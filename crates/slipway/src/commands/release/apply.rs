@@ -133,5 +133,5 @@ async fn apply_saved(
     let interrupt = Interrupt::listen()?;
     let check = |plan: &slipway_release::Plan| saved.check(plan, args.allow_drift);
     let first = First::of(args.rehearse);
-    carry_out_checked(cluster, &saved.request, &options, first, &args.run, session, &interrupt, check).await
+    carry_out_checked(cluster, &saved.request, &options, first, &args.run, session, interrupt, check).await
 }

@@ -121,7 +121,7 @@ async fn carry_out(
     session: &Session,
 ) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen()?;
-    carry_out_checked(cluster, request, options, first, flags, session, &interrupt, |_| Ok(())).await
+    carry_out_checked(cluster, request, options, first, flags, session, interrupt, |_| Ok(())).await
 }
 
 /// Tries a request out if wanted, then carries it out unless `check` objects to the plan.
