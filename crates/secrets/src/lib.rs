@@ -23,12 +23,14 @@ mod material;
 mod policy;
 mod provider;
 mod reference;
+mod resolved;
 mod resolver;
 mod scan;
 mod select;
 mod sentinel;
 mod taint;
 mod trust;
+mod unresolved;
 
 pub use audit::{
     AuditError, AuditFile, AuditLine, AuditLog, AuditResult, AuditSink, CacheUse, NoAudit, Purpose,
@@ -51,7 +53,8 @@ pub use reference::{
     FieldSelector, LeaseEnd, Locator, ProviderName, ReferenceError, SecretReference, TrimMode, ValueEncoding,
     ValueType, is_reference,
 };
-pub use resolver::{NodeContext, ResolvedSecret, ResolvedSecrets, Resolver, ResolverOptions};
+pub use resolved::{ResolvedSecret, ResolvedSecrets};
+pub use resolver::{NodeContext, Resolver, ResolverOptions};
 pub use scan::{FoundReference, Interpolation, distinct, find_references};
 pub use select::SelectError;
 pub use sentinel::{SecretOrigin, Sentinels, sentinel_origin};
@@ -60,3 +63,4 @@ pub use taint::{
     compare_renders,
 };
 pub use trust::RepositoryTrust;
+pub use unresolved::{ALLOW_REFERENCES, find_unresolved};

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use slipway_event::{Clock, Redactor, SystemClock};
 use slipway_http::NetworkOptions;
@@ -24,7 +23,8 @@ use crate::provider::{
     ErrorCode, FetchedSecret, ListEntry, LoginInfo, LogoutOutcome, Provider, ProviderError,
 };
 use crate::reference::{FieldSelector, LeaseEnd, ProviderName, SecretReference};
-use crate::scan::{Interpolation, replace_references};
+use crate::resolved::{ResolvedSecret, ResolvedSecrets};
+use crate::scan::{distinct, find_references};
 use crate::select::select_value;
 use crate::sentinel::SecretOrigin;
 use crate::trust::{RepositoryTrust, trust_of};
@@ -170,6 +170,14 @@ impl Resolver {
             }
         }
         self.assemble(admitted, &outcomes, &providers)
+    }
+
+    /// Resolves every reference of a values tree in place. Values without references cost a walk and nothing else.
+    pub async fn resolve_values(&self, values: &mut Value) -> Result<ResolvedSecrets, SecretsError> {
+        let found = find_references(values, self.run.config.interpolation).map_err(SecretsError::Invalid)?;
+        let resolved = self.resolve(&distinct(&found)).await?;
+        resolved.substitute(values);
+        Ok(resolved)
     }
 
     /// Names what is below a path of a provider.
@@ -427,81 +435,4 @@ impl Resolver {
 
 fn fetch_key(reference: &AdmittedReference) -> FetchKey {
     FetchKey { provider: reference.provider.clone(), locator: reference.bound.locator.clone() }
-}
-
-/// A value and where it comes from.
-#[derive(Debug)]
-pub struct ResolvedSecret {
-    pub value: SecretJson,
-    pub origin: SecretOrigin,
-    pub provider_type: ProviderType,
-    pub version: Option<String>,
-    pub strength: MaskingStrength,
-}
-
-/// The values of a set of references; wiped when dropped.
-#[derive(Debug)]
-pub struct ResolvedSecrets {
-    secrets: BTreeMap<SecretReference, ResolvedSecret>,
-    interpolation: Interpolation,
-    warnings: Problems,
-}
-
-impl ResolvedSecrets {
-    fn empty(interpolation: Interpolation) -> Self {
-        Self { secrets: BTreeMap::new(), interpolation, warnings: Problems::new() }
-    }
-
-    fn warn(&mut self, problem: Problem) {
-        self.warnings.push(problem);
-    }
-
-    fn insert(&mut self, reference: &AdmittedReference, secret: ResolvedSecret) {
-        if secret.strength == MaskingStrength::StructureOnly {
-            let message = format!("{} is too short or too common to be masked in free text", reference.bound);
-            self.warn(
-                Problem::warning(message).hint("it stays masked in plans and diffs; use a longer value"),
-            );
-        }
-        self.secrets.insert(reference.written.clone(), secret);
-    }
-
-    /// Puts the values in the place of their references.
-    pub fn substitute(&self, values: &mut Value) {
-        replace_references(values, self.interpolation, &mut |reference| {
-            self.secrets.get(reference).map(|secret| secret.value.expose_secret().value().clone())
-        });
-    }
-
-    pub fn get(&self, reference: &SecretReference) -> Option<&ResolvedSecret> {
-        self.secrets.get(reference)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&SecretReference, &ResolvedSecret)> {
-        self.secrets.iter()
-    }
-
-    pub fn len(&self) -> usize {
-        self.secrets.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.secrets.is_empty()
-    }
-
-    /// Findings that do not stop the work.
-    pub fn warnings(&self) -> &Problems {
-        &self.warnings
-    }
-
-    /// `resolved 3 references (vault 2, aws-secrets-manager 1)`
-    pub fn summary(&self) -> String {
-        let mut counts: BTreeMap<ProviderType, usize> = BTreeMap::new();
-        for secret in self.secrets.values() {
-            *counts.entry(secret.provider_type).or_default() += 1;
-        }
-        let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let noun = if self.len() == 1 { "reference" } else { "references" };
-        format!("resolved {} {noun} ({})", self.len(), counts.join(", "))
-    }
 }

@@ -160,7 +160,7 @@ fn parse_text(text: &str, interpolation: Interpolation) -> Result<ScannedText, P
 }
 
 /// Calls `see` with every string value and its place.
-fn visit(value: &Value, at: &mut String, see: &mut dyn FnMut(&str, &str)) {
+pub(crate) fn visit(value: &Value, at: &mut String, see: &mut dyn FnMut(&str, &str)) {
     let length = at.len();
     match value {
         Value::String(text) => see(at, text),

@@ -169,6 +169,11 @@ impl TrustCheck {
     }
 }
 
+/// Tells whether a path stays below a directory, links followed.
+pub(crate) fn is_inside(path: &Path, directory: &Path) -> bool {
+    real_path(path).starts_with(real_path(directory))
+}
+
 /// The path without links and `..`, as far as it exists.
 fn real_path(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

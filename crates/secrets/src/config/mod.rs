@@ -7,6 +7,7 @@
 mod credential;
 mod layer;
 mod provider;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,16 +18,18 @@ use slipway_yaml::{Fields, Node};
 
 pub(crate) use credential::{Credential, CredentialSource};
 pub use layer::{ConfigLayer, ConfigOrigin, ConfigPlaces, find_layers, repository_root};
-pub use provider::ProviderType;
-pub(crate) use provider::{
+pub(crate) use provider::is_host_word;
+pub use settings::ProviderType;
+pub(crate) use settings::{
     AwsSettings, AzureSettings, EnvSettings, ExecSettings, FileFormat, FileSettings, GcpSettings, KvVersion,
-    ProviderConfig, ProviderSettings, VaultAuth, VaultSettings, is_host_word,
+    ProviderConfig, ProviderSettings, VaultAuth, VaultSettings,
 };
 
 use crate::policy::Policy;
 use crate::reference::{ProviderName, SecretReference};
 use crate::scan::Interpolation;
 use crate::sentinel::StandIn;
+use crate::trust::is_inside;
 
 /// Everything the configuration files say about secrets.
 #[derive(Clone, Debug, Default)]
@@ -140,13 +143,7 @@ impl SecretsConfig {
             self.interpolation = if interpolate { Interpolation::On } else { Interpolation::Off };
         }
         fields.fields("limits", |limits| self.read_limits(limits));
-        let audit = fields.fields("audit", |audit| {
-            let on_failure = match audit.bool("failClosed") {
-                Some(true) => AuditFailure::Abort,
-                _ => AuditFailure::Continue,
-            };
-            AuditSettings { file: layer.directory().join(audit.required_str("file")), on_failure }
-        });
+        let audit = fields.fields("audit", |audit| read_audit_settings(layer, audit)).flatten();
         // An audit that must not fail cannot be softened by a file of another layer.
         let is_strict = self.audit.as_ref().is_some_and(|audit| audit.on_failure == AuditFailure::Abort);
         if !(is_strict && layer.origin == ConfigOrigin::Repository) {
@@ -189,6 +186,23 @@ impl SecretsConfig {
         }
         self.trusted_repositories.extend(trusted.into_iter().map(|path| layer.directory().join(path)));
     }
+}
+
+/// The audit settings. A repository's audit stays a file of its own: lines are appended, and whoever writes the file could
+/// choose one of the user's.
+fn read_audit_settings(layer: &ConfigLayer, fields: &mut Fields<'_, '_>) -> Option<AuditSettings> {
+    let file = layer.directory().join(fields.required_str("file"));
+    let on_failure = match fields.bool("failClosed") {
+        Some(true) => AuditFailure::Abort,
+        _ => AuditFailure::Continue,
+    };
+    let is_own = is_inside(&file, layer.directory()) && file.extension().is_some_and(|end| end == "jsonl");
+    if layer.origin == ConfigOrigin::Repository && !is_own {
+        let message = "the audit file of a repository is a `.jsonl` file inside of it";
+        complain_hint(fields, "file", message, "write `file: .slipway/secrets-audit.jsonl`");
+        return None;
+    }
+    Some(AuditSettings { file, on_failure })
 }
 
 const NAME_HINT: &str = "lower-case letters, digits and dashes, at most 63";

@@ -91,9 +91,7 @@ async fn every_value_is_known_to_the_redactor_and_audited() {
     let (_folder, config) = write("dev.yaml", "db: {password: s3nt1nel-canary, pin: '42'}\n");
     let run = run(&config, &[]);
     let mut values = json!({"a": "secret://local/db#password", "b": "secret://local/db#pin", "c": "secret://local/db#password"});
-    let found = slipway_secrets::find_references(&values, Default::default()).unwrap();
-    let resolved = run.resolver.resolve(&slipway_secrets::distinct(&found)).await.unwrap();
-    resolved.substitute(&mut values);
+    let resolved = run.resolver.resolve_values(&mut values).await.unwrap();
     assert_eq!(values["a"], "s3nt1nel-canary");
     assert_eq!(run.redactor.redact("x=s3nt1nel-canary"), format!("x={}", slipway_event::MASK));
     assert_eq!(run.redactor.redact("czNudDFuZWwtY2FuYXJ5"), slipway_event::MASK, "in base64 as well");

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use slipway_secrets::{
-    FingerprintKey, MaskedChange, ObjectTaint, Sentinels, TaintOrigin, compare_renders, sentinel_origin,
+    FingerprintKey, MaskedChange, ObjectTaint, Sentinels, TaintOrigin, compare_renders, find_unresolved,
+    sentinel_origin,
 };
 
 use crate::support::{config, reference};
@@ -77,6 +78,20 @@ fn secrets_must_not_decide_which_objects_exist() {
     );
     let error = compare_renders(&[a.clone(), b], std::slice::from_ref(&a)).unwrap_err();
     assert_eq!(error.to_string(), "a secret value changes which objects exist (Secret/b)");
+}
+
+#[test]
+fn references_left_in_objects_are_found() {
+    let mut object = json!({"kind": "Deployment", "metadata": {"name": "app", "namespace": "ns"},
+        "spec": {"containers": [{"env": [{"name": "A", "value": "x"}, {"name": "B", "value": "url secret://vault/a"}]}]}});
+    let found = find_unresolved(&object);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        found[0].message,
+        "unresolved secret reference in Deployment ns/app at spec.containers[0].env[1].value"
+    );
+    object["metadata"]["annotations"] = json!({"slipway.dev/allow-secret-refs": "true"});
+    assert!(find_unresolved(&object).is_empty());
 }
 
 #[test]

@@ -119,6 +119,21 @@ fn links_do_not_lead_out_of_a_repository() {
 }
 
 #[test]
+fn the_audit_of_a_repository_stays_inside_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = |file: &str, origin| {
+        let text = format!("secrets: {{audit: {{file: {file}}}}}");
+        SecretsConfig::load(&[layer(&text, folder.path(), origin)])
+    };
+    for file in ["/tmp/x.jsonl", "../x.jsonl", ".git/hooks/pre-commit", "a/../../x.jsonl"] {
+        let problems = load(file, ConfigOrigin::Repository).expect_err(file);
+        assert!(problems.to_string().contains("inside of it"), "{problems}");
+        load(file, ConfigOrigin::User).unwrap();
+    }
+    load(".slipway/audit.jsonl", ConfigOrigin::Repository).unwrap();
+}
+
+#[test]
 fn layers_are_found_and_only_the_user_can_trust() {
     let folder = tempfile::tempdir().unwrap();
     let (root, home) = (folder.path().join("repo"), folder.path().join("home.yaml"));

@@ -134,7 +134,7 @@ pub(crate) struct AwsRefusal {
     /// `ResourceNotFoundException`
     pub(crate) kind: String,
     pub(crate) status: u16,
-    /// Set when a secret waits to be deleted.
+    /// Set when a secret waits to be deleted. AWS has no code of its own for that, only words.
     pub(crate) is_deleted: bool,
 }
 
