@@ -20,7 +20,7 @@ pub fn run() -> Result<()> {
         fs::remove_dir_all(&directory)?;
     }
     fs::create_dir_all(&directory)?;
-    let script = shell::root().join("conformance/secrets.py");
+    let script = shell::root().join("conformance/secret_backends.py");
     let mut python = Command::new("python3");
     python.arg("-B").arg(script).arg(&slipway).arg(&directory).env("PYTHONPATH", packages);
     shell::run(&mut python)?;

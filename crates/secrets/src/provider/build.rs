@@ -11,7 +11,7 @@ use super::aws::parameters::ParameterStore;
 use super::aws::secrets_manager::SecretsManager;
 use super::azure::KeyVault;
 use super::env::EnvProvider;
-use super::exec::{ExecProvider, Program};
+use super::exec::{ExecProvider, NotesUse, Program};
 use super::file::FileProvider;
 use super::gcp::SecretManager;
 use super::vault::VaultProvider;
@@ -71,7 +71,11 @@ impl BuildContext {
                     environment: &self.environment,
                     limit: self.limits.timeout,
                 };
-                let output = program.run(Vec::new(), &self.redactor).await?;
+                let learn = |output: &[u8]| {
+                    self.redactor.register(output.trim_ascii_end());
+                    NotesUse::Log
+                };
+                let output = program.run(Vec::new(), &self.redactor, learn).await?;
                 let text = std::str::from_utf8(output.expose_secret()).map_err(|_| {
                     ProviderError::new(ErrorCode::Invalid, "the program's output is not text")
                 })?;

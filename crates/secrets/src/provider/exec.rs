@@ -20,7 +20,7 @@ use super::{
 };
 use crate::config::ExecSettings;
 use crate::environment::Environment;
-use crate::material::SecretContent;
+use crate::material::{SecretContent, register, secret_json};
 use crate::reference::Locator;
 
 const PROTOCOL: u32 = 1;
@@ -109,7 +109,8 @@ impl ExecProvider {
             environment: &self.environment,
             limit,
         };
-        let output = program.run([input, b"\n".to_vec()].concat(), &self.redactor).await?;
+        let input = [input, b"\n".to_vec()].concat();
+        let output = program.run(input, &self.redactor, |output| self.learn(output)).await?;
         let reply: ExecReply = serde_json::from_slice(output.expose_secret()).map_err(|_| {
             ProviderError::new(ErrorCode::Invalid, "the program's answer is no JSON of protocol v1")
                 .hint("see the guide on secrets for the protocol; notes belong on standard error")
@@ -119,6 +120,26 @@ impl ExecProvider {
             return Err(ProviderError::new(ErrorCode::Invalid, reason).hint("this is protocol v1"));
         }
         Ok(reply)
+    }
+
+    /// Tells the redactor every value of an answer.
+    fn learn(&self, output: &[u8]) -> NotesUse {
+        if output.is_empty() {
+            return NotesUse::Log;
+        }
+        let Ok(reply) = serde_json::from_slice::<ExecReply>(output) else { return NotesUse::Drop };
+        for item in reply.items {
+            if let (ReplyEncoding::Base64, Some(serde_json::Value::String(text))) =
+                (item.encoding, &item.data)
+                && let Ok(bytes) = STANDARD.decode(text)
+            {
+                self.redactor.register(bytes);
+            }
+            if let Some(data) = item.data {
+                register(&secret_json(data), &self.redactor);
+            }
+        }
+        NotesUse::Log
     }
 
     async fn read(&self, locators: &[Locator]) -> FetchOutcomes {
@@ -205,6 +226,14 @@ impl Provider for ExecProvider {
     }
 }
 
+/// The fate of what a program wrote to standard error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotesUse {
+    Log,
+    /// The output could not be understood, so nobody knows what must be masked.
+    Drop,
+}
+
 /// A program to run for a secret.
 pub(crate) struct Program<'p> {
     pub(crate) command: &'p [String],
@@ -214,11 +243,13 @@ pub(crate) struct Program<'p> {
 }
 
 impl Program<'_> {
-    /// Runs it to its end and gives what it wrote to standard output, which is never logged.
+    /// Runs it to its end and gives what it wrote to standard output, which is never logged. Standard error is, masked:
+    /// `learn` tells the redactor what the output holds before.
     pub(crate) async fn run(
         &self,
         input: Vec<u8>,
         redactor: &Redactor,
+        learn: impl FnOnce(&[u8]) -> NotesUse,
     ) -> Result<SecretSlice<u8>, ProviderError> {
         let path = self.locate()?;
         let name = path.display().to_string();
@@ -253,8 +284,10 @@ impl Program<'_> {
                 .hint("raise `timeout:` of the provider, or look at what the program waits for"));
         };
         drop(group);
-        for line in String::from_utf8_lossy(&notes.bytes).lines().take(50) {
-            tracing::debug!("{name}: {}", redactor.redact(line));
+        if learn(&output.bytes) == NotesUse::Log {
+            for line in String::from_utf8_lossy(&notes.bytes).lines().take(50) {
+                tracing::debug!("{name}: {}", redactor.redact(line));
+            }
         }
         if output.is_cut {
             return Err(failed(ErrorCode::Invalid, format!("wrote more than {LARGEST_OUTPUT} bytes"))

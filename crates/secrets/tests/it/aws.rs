@@ -236,7 +236,9 @@ async fn roles_are_assumed_and_identities_shown() {
         }
     })
     .await;
-    let run = run(&config("aws-sm", &server, ", roleArn: 'arn:aws:iam::1:role/r', externalId: ext"), KEYS);
+    let role =
+        format!(", roleArn: 'arn:aws:iam::1:role/r', externalId: ext, stsEndpoint: '{}'", server.url());
+    let run = run(&config("aws-sm", &server, &role), KEYS);
     assert_eq!(run.text("secret://a/x").await, "role-value");
     assert_eq!(run.text("secret://a/y").await, "role-value");
     assert_eq!(

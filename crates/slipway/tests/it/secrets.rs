@@ -87,6 +87,28 @@ fn nothing_of_the_users_reaches_an_untrusted_address() {
     assert!(listener.accept().is_err(), "nobody connected");
 }
 
+#[cfg(unix)]
+#[test]
+fn notes_of_programs_are_masked() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let answer = format!("echo '{{\"v\":1,\"items\":[{{\"id\":\"0\",\"ok\":true,\"data\":\"{CANARY}\"}}]}}'");
+    place.write("plugin", format!("#!/bin/sh\nread request\necho \"note of {CANARY}\" >&2\n{answer}\n"));
+    place.write("torn", format!("#!/bin/sh\necho '{CANARY}' >&2\necho 'torn {CANARY}'\n"));
+    for name in ["plugin", "torn"] {
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(place.path().join(name), mode).unwrap();
+        let path = place.path().join(name);
+        let text = format!("providers: {{{name}: {{type: exec, command: ['{}']}}}}\n", path.display());
+        place.write(&format!("{name}.yaml"), text);
+    }
+    let ran = run(&place, "-vv secrets test secret://plugin/x --secret-config plugin.yaml");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("note of ***"), "{}", ran.err);
+    let ran = run(&place, "-vv secrets test secret://torn/x --secret-config torn.yaml");
+    assert_eq!(ran.code, Some(16), "what cannot be understood is not repeated: {}", ran.err);
+}
+
 #[test]
 fn the_users_own_file_holds_providers_too() {
     let place = Place::new();

@@ -10,6 +10,7 @@ use slipway_http::header::HeaderName;
 use slipway_http::{HeaderValue, Method, Request};
 use tokio::sync::Mutex;
 
+use super::endpoint_variable;
 use super::ini::{Profile, find_profile};
 use super::sigv4::AwsKeys;
 use super::sts::StsClient;
@@ -78,7 +79,8 @@ impl AwsCredentialChain {
 
     fn sts(&self) -> Result<StsClient, ProviderError> {
         let region = self.region.clone().unwrap_or_else(|| "us-east-1".to_owned());
-        let endpoint = self.settings.sts_endpoint.clone().or_else(|| self.settings.endpoint.clone());
+        // An endpoint of one service is not that of another.
+        let endpoint = self.settings.sts_endpoint.clone().or_else(|| endpoint_variable(&self.context));
         StsClient::new(region, endpoint, self.context.clone())
     }
 

@@ -80,7 +80,8 @@ impl ParameterStore {
         is_named
             && match (&locator.version, &locator.stage) {
                 (Some(wanted), _) => version.as_deref() == Some(wanted),
-                (None, Some(label)) => selector == label,
+                // Not every server repeats the label.
+                (None, Some(label)) => selector == label || selector.is_empty(),
                 (None, None) => selector.is_empty(),
             }
     }

@@ -1,12 +1,13 @@
 """Puts secrets into moto (AWS Secrets Manager, Parameter Store, STS) and lets slipway fetch them.
 
-Usage: secrets.py SLIPWAY DIRECTORY. Writes DIRECTORY/verdicts.json: name of the case -> what was expected and what was
+Usage: secret_backends.py SLIPWAY DIRECTORY. Writes DIRECTORY/verdicts.json: name of the case -> what was expected and what was
 said. The values are random and must not turn up in any output.
 """
 
 import json
+import logging
 import os
-import secrets
+import uuid
 import subprocess
 import sys
 
@@ -15,8 +16,9 @@ from moto.server import ThreadedMotoServer
 
 SLIPWAY, DIRECTORY = sys.argv[1:3]
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "secret-key", "AWS_REGION": "eu-west-1"}
-CANARY = "canary-" + secrets.token_hex(12)
+CANARY = "canary-" + uuid.uuid4().hex
 verdicts = {}
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
 
 def slipway(*words):
@@ -99,7 +101,7 @@ def identities():
     equal("sts: caller", True, "as arn:aws:" in ran.stdout or ran.stderr)
     with open(os.path.join(DIRECTORY, "role.yaml"), "w") as file:
         role = "arn:aws:iam::123456789012:role/reader"
-        file.write(f"secrets: {{providers: {{r: {{type: aws-sm, region: eu-west-1, endpoint: '{ENDPOINT}', roleArn: '{role}'}}}}}}\n")
+        file.write(f"secrets: {{providers: {{r: {{type: aws-sm, region: eu-west-1, endpoint: '{ENDPOINT}', stsEndpoint: '{ENDPOINT}', roleArn: '{role}'}}}}}}\n")
     ran = slipway("login", "r", "--secret-config", "role.yaml")
     equal("sts: assumed role", True, "assumed-role/reader/slipway" in ran.stdout or ran.stderr + ran.stdout)
 
