@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use slipway_problem::{Problem, Problems, Severity};
 use slipway_release::Failure;
+use slipway_secrets::SecretsError;
 
 use crate::exit::{SecretError, UsageError};
 use crate::term::output;
@@ -22,6 +23,9 @@ pub fn failure(failure: &anyhow::Error) {
     ) = failure.downcast_ref::<Failure>()
     {
         return problems_report(problems);
+    }
+    if let Some(error) = failure.downcast_ref::<SecretsError>() {
+        return problems_report(&error.problems());
     }
     if let Some(SecretError(problem)) = failure.downcast_ref::<SecretError>() {
         return show(problem);
