@@ -1,5 +1,6 @@
 //! `slipway secrets`, with files and programs as backends. No output ever holds a value.
 
+use crate::sandbox::Down;
 use crate::support::{Place, Ran};
 
 const CANARY: &str = "s3nt1nel-canary-value";
