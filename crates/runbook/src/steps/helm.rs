@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use slipway_chart::UserValues;
 use slipway_cluster::ErrorClass;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
+use slipway_event::Scope;
 use slipway_release::plan::Options as PlanOptions;
 use slipway_release::{Cause, Content, Failure, Plan, Request, apply as engine};
 use slipway_source::{LoadError, LoadedSource, SourcePath, SourceReference, SourceRequest, shown_address};
@@ -22,7 +23,6 @@ use crate::decode::chart;
 use crate::decode::json;
 use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
-use crate::events::step_events;
 use crate::files;
 use crate::model::{Action, Helm, ValuesSource};
 use crate::plan::look::{PlanRequest, namespace_note};
@@ -294,7 +294,7 @@ pub(super) async fn apply_release(
 ) -> Result<Result<engine::Report, Failure>, StepError> {
     let stop =
         stop_at(attempt, options.timeout.as_ref().map_or(attempt.step.timeout, engine::Timeout::duration));
-    let events = step_events(attempt.world.place.events, &attempt.step.name);
+    let events = attempt.world.place.events.child(Scope::step(&attempt.step.name));
     let planned = AtomicBool::new(false);
     let check = |plan: &Plan| {
         planned.store(true, Ordering::SeqCst);
