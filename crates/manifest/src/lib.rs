@@ -2,7 +2,7 @@
 //!
 //! The object model is [`serde_json::Value`] in source order; [`object`] reads identity off it.
 //! [`schema`] knows every built-in type and [`crd`] gives custom resources the same form, so that
-//! everything else is written once: [`decode`] (JSON and protobuf, strict), [`patch`] (JSON, merge and
+//! everything else is written once: [`decode`] (JSON and protobuf, strict), [`encode`] (protobuf), [`patch`] (JSON, merge and
 //! strategic merge patches, applied and created), [`fields`] and [`apply`] (who owns what, server-side
 //! apply), [`diff`] (what changed, without noise and secrets). [`jsonpath`], [`selector`], [`quantity`],
 //! [`names`] read kubectl's small languages with its error texts.
@@ -14,6 +14,7 @@ pub mod crd;
 pub mod decode;
 pub mod depth;
 pub mod diff;
+pub mod encode;
 pub mod field_error;
 pub mod fields;
 pub mod jsonpath;

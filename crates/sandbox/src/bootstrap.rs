@@ -317,7 +317,7 @@ fn node(core: &Core, name: &str) {
         let _ = core.update(
             &served,
             &crate::store::Key::new("", name),
-            crate::admit::prepare::Part::Main,
+            crate::write::admit::prepare::Part::Main,
             &author,
             &mut |live| {
                 let mut value = live.value.clone();

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::admit::allocate::Allocator;
+use crate::api::resource::{Registry, Served};
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::ids::Ids;
-use crate::resource::{Registry, Served};
 use crate::store::Store;
+use crate::write::admit::allocate::Allocator;
 
 /// The parts of the options that requests look at.
 #[derive(Debug, Clone)]

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::auth::pki::Authority;
 use crate::auth::{Auth, TokenKey, User};
 use crate::clock::{Clock, Speed};
 use crate::controllers::{self, Cluster, Controller, Engine};
 use crate::core::{Core, Settings};
-use crate::fault::FaultLayer;
+use crate::http::fault::FaultLayer;
+use crate::http::service::{ApiService, Caller};
 use crate::ids::Ids;
-use crate::pki::Authority;
-use crate::service::{ApiService, Caller};
 use crate::store::{DataNotice, LogOptions, Recovery, Store};
 
 /// Why a sandbox cannot start.

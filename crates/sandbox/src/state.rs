@@ -55,7 +55,7 @@ impl Sandbox {
 
 /// Brings what is derived from the objects in line with them: served resources, taken addresses.
 pub(crate) fn follow(core: &Core) {
-    crate::crd::refresh(core);
+    crate::api::crd::refresh(core);
     core.addresses.clear();
     for service in core.store.list("services", None) {
         core.addresses.adopt(&format!("{}/{}", service.namespace(), service.name()), &service.value());

@@ -30,9 +30,19 @@ pub fn apply(mut document: Value, patch: &Value) -> Result<Value, PatchError> {
     }
     let mut copied = 0;
     for operation in operations {
-        apply_one(&mut document, operation, &mut copied).map_err(PatchError::DoesNotApply)?;
+        match apply_one(&mut document, operation, &mut copied).map_err(PatchError::DoesNotApply)? {
+            Step::Done => {}
+            Step::Differs(path) => return Err(PatchError::TestFailed(path)),
+        }
     }
     Ok(document)
+}
+
+/// The outcome of one operation.
+enum Step {
+    Done,
+    /// A test found something else at this path.
+    Differs(String),
 }
 
 const MISSING: &str = "missing value";
@@ -40,7 +50,7 @@ const MISSING: &str = "missing value";
 /// Copies of copies double with every operation: together they may not be larger than a request.
 const MOST_COPIED: usize = 3 << 20;
 
-fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize) -> Result<(), String> {
+fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize) -> Result<Step, String> {
     let text = |field: &str| operation.get(field).and_then(Value::as_str);
     let op = text("op").unwrap_or("unknown");
     if !matches!(op, "add" | "remove" | "replace" | "move" | "test" | "copy") {
@@ -57,6 +67,9 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     if matches!(op, "add" | "replace") {
         fits(operation.get("value").unwrap_or(&Value::Null))?;
+    }
+    if op == "test" {
+        return test(document, path, operation.get("value"));
     }
     match op {
         "add" => {
@@ -80,7 +93,7 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
                     return Err("replace operation value must be object or array".to_owned());
                 }
                 *document = value;
-                return Ok(());
+                return Ok(Step::Done);
             }
             let (parent, key) = find(document, path).ok_or_else(|| {
                 format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")
@@ -100,7 +113,6 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
                 _ => Err(format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")),
             }
         }
-        "test" => test(document, path, operation.get("value")),
         "move" => {
             let from = from()?;
             let (parent, key) = find(document, from).ok_or_else(|| {
@@ -136,18 +148,19 @@ fn apply_one(document: &mut Value, operation: &Value, copied_so_far: &mut usize)
                 .map_err(|error| format!("error while adding value during copy: {error}"))
         }
     }
+    .map(|()| Step::Done)
 }
 
-fn test(document: &mut Value, path: &str, expected: Option<&Value>) -> Result<(), String> {
-    let failed = || format!("testing value {path} failed: test failed");
+fn test(document: &mut Value, path: &str, expected: Option<&Value>) -> Result<Step, String> {
+    let same = |same: bool| if same { Step::Done } else { Step::Differs(path.to_owned()) };
     if path.is_empty() {
-        return if Some(&*document) == expected { Ok(()) } else { Err(failed()) };
+        return Ok(same(Some(&*document) == expected));
     }
     let (parent, key) = find(document, path)
         .ok_or_else(|| format!("test operation does not apply: is missing path: {path}: {MISSING}"))?;
     let found = get(parent, &key).map_err(|error| format!("error in test for path: '{path}': {error}"))?;
     let null = &Value::Null;
-    if found.unwrap_or(null) == expected.unwrap_or(null) { Ok(()) } else { Err(failed()) }
+    Ok(same(found.unwrap_or(null) == expected.unwrap_or(null)))
 }
 
 /// Finds the map or list a pointer's last part names something in.

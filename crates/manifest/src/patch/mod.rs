@@ -24,6 +24,9 @@ pub enum PatchError {
     /// The patch does not fit the object.
     #[error("{0}")]
     DoesNotApply(String),
+    /// A test of a JSON patch found something else at this path.
+    #[error("testing value {0} failed: test failed")]
+    TestFailed(String),
 }
 
 /// Prints a value as Go's `%v` does: `map[a:1 b:[x y]]`.

@@ -16,7 +16,8 @@ pub fn zero_field(kind: TypeRef<'_>, field: &Field) -> Option<Value> {
     match child.shape() {
         // A struct is printed even when empty; a map is not.
         Shape::Map(map) if !map.name.is_empty() => Some(zero(child)),
-        _ if field.omit == Omit::Empty => None,
+        // So is a quantity, which is a struct in Go.
+        _ if field.omit == Omit::Empty && child.as_scalar() != Some(Scalar::Quantity) => None,
         Shape::Map(_) | Shape::List(_) | Shape::Any(_) => Some(Value::Null),
         Shape::Scalar(scalar) => Some(match scalar {
             Scalar::Bool => Value::Bool(false),

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use slipway_manifest::decode::{decode_json, decode_protobuf, decode_value, unknown_fields};
+use slipway_manifest::encode::encode_protobuf;
 use slipway_manifest::schema::{Schema, TypeRef};
 
 fn kind(api_version: &str, kind: &str) -> TypeRef<'static> {
@@ -138,6 +139,7 @@ fn protobuf_bodies_of_kubectl_decode() {
             .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex"))
             .collect();
         let decoded = decode_protobuf(&bytes, Schema::built_in().types()).expect("decodes");
+        assert_eq!(encode_protobuf(&decoded.object, Schema::built_in().types()).as_deref(), Some(&bytes[..]));
         assert_eq!(decoded.object, expected);
         for end in 0..bytes.len() {
             let _ = decode_protobuf(&bytes[..end], Schema::built_in().types());

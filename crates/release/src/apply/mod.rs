@@ -31,7 +31,7 @@ pub use timeout::Timeout;
 /// How long giving the lock back may take; a lease nobody renews ends by itself.
 const RELEASE: Duration = Duration::from_secs(5);
 /// How long a run that a troubled cluster ended goes on to record that, and then to give the lock back.
-const CLOSING: Duration = Duration::from_millis(750);
+const CLOSING: Duration = Duration::from_millis(500);
 const HASTY_RELEASE: Duration = Duration::from_millis(250);
 
 /// How to carry a plan out.

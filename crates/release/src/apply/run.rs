@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::resource::DeployType;
 
 /// How much later than everything it runs the graph stops by itself.
-const BACKSTOP: Duration = Duration::from_secs(1);
+const BACKSTOP: Duration = Duration::from_millis(500);
 
 /// How a run ended badly.
 pub(super) struct End {

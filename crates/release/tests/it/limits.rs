@@ -150,19 +150,14 @@ async fn passing_trouble_is_survived_or_named() {
             let world = World::bare();
             world.deployed(&[config_map("a", "0")]).await;
             let faults = FaultLayer::new(seed);
-            let kinds = [
-                Fault::TooManyRequests { retry_after: 1 },
-                Fault::ServerError(500),
-                Fault::ServerError(503),
-                Fault::Reset,
-                Fault::Delay(Duration::from_secs(2)),
-            ];
-            for fault in kinds {
-                faults.add(Rule::new(fault).probability(probability / 5.0));
+            for rule in Rule::passing_trouble(probability) {
+                faults.add(rule);
             }
             let world = limited(world, &faults);
             let started = Instant::now();
-            let objects: Vec<_> = (0..8).map(|n| config_map(&format!("c{n}"), "1")).collect();
+            // Nothing is deleted: the garbage collector runs in real time.
+            let mut objects: Vec<_> = (0..8).map(|n| config_map(&format!("c{n}"), "1")).collect();
+            objects.push(config_map("a", "1"));
             let ended = world.apply(&objects).await;
             let elapsed = started.elapsed();
             // A cluster that answers, if slowly, is given the grace to record a failure in.
@@ -178,7 +173,9 @@ async fn passing_trouble_is_survived_or_named() {
                     let is_late = failure.cause() == Cause::Timeout;
                     let is_trouble = class.is_some_and(ErrorClass::is_transient);
                     assert!(is_late || is_trouble, "{seed}: {class:?} {told}");
-                    assert!(told.contains("the timeout of 12s passed"), "{seed}: {told}");
+                    // Whoever asks again and again may give up before that.
+                    let says_so = told.contains("the timeout of 12s passed");
+                    assert!(says_so || elapsed < LIMIT, "{seed}: {elapsed:?}: {told}");
                     *ends.entry(class).or_insert(0) += 1;
                 }
             }

@@ -25,7 +25,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject;
 
     use super::*;
-    use crate::pki::Authority;
+    use crate::auth::pki::Authority;
 
     #[test]
     fn the_subject_names_user_and_groups() {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::User;
 use super::rbac::{self, Attributes, decide};
+use crate::api::resource::Served;
 use crate::core::Core;
-use crate::resource::Served;
 use crate::status::{Named, Result, Status};
 use crate::store::Key;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod certificate;
 pub(crate) mod escalate;
+pub(crate) mod pki;
 pub(crate) mod rbac;
 pub(crate) mod review;
 pub(crate) mod signers;
@@ -236,7 +237,7 @@ pub(crate) fn impersonate(core: &Core, headers: &HeaderMap, user: Arc<User>) -> 
         other.uid = uid.to_owned();
     }
     for (key, value) in extra {
-        let key = crate::route::decode(key).unwrap_or_else(|| key.to_owned());
+        let key = crate::http::route::decode(key).unwrap_or_else(|| key.to_owned());
         allowed("authentication.k8s.io", "userextras", &key, "", value)?;
         other.extra.entry(key).or_default().push(value.to_owned());
     }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::rbac::{Attributes, Decision, decide, visit};
 use super::token::ISSUER;
 use super::{BoundObject, Claims, User};
-use crate::handlers::Request;
-use crate::respond::Reply;
+use crate::api::handlers::Request;
+use crate::http::respond::Reply;
 use crate::status::{Cause, Named, Result, Status};
 use crate::store::Key;
 
@@ -52,16 +52,16 @@ pub(crate) fn answer(request: &Request, object: &Value) -> Result<Option<Reply>>
             print(&decide(&request.core, &user, &spec.attributes()))
         }
         ("", "Binding") => {
-            let key = Key::new(&request.path.namespace, crate::admit::meta::text(&object, "name"));
+            let key = Key::new(&request.path.namespace, crate::write::admit::meta::text(&object, "name"));
             let author = request.author("CreateOptions")?;
             let target = object["target"]["name"].as_str().unwrap_or("");
-            crate::bind::bind(&request.core, &key, target, &author)?;
+            crate::write::bind::bind(&request.core, &key, target, &author)?;
             let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
             return Ok(Some(Reply::value(201, body)));
         }
         _ => return Ok(None),
     };
-    crate::admit::meta::of(&mut object).insert("creationTimestamp".into(), Value::Null);
+    crate::write::admit::meta::of(&mut object).insert("creationTimestamp".into(), Value::Null);
     object["status"] = status;
     Ok(Some(Reply::value(201, object)))
 }
@@ -179,12 +179,12 @@ const LONGEST: i64 = 1 << 32;
 pub(crate) fn token(request: &Request) -> Result<Reply> {
     let core = &request.core;
     let parsed = request.parse_body()?.value;
-    crate::handlers::registered(&parsed, "TokenRequest", "authentication.k8s.io/v1")?;
+    crate::api::handlers::registered(&parsed, "TokenRequest", "authentication.k8s.io/v1")?;
     let account = core
         .store
         .get("serviceaccounts", &request.key())
         .ok_or_else(|| Status::not_found(request.served.named(), &request.path.name))?;
-    let named = crate::admit::meta::text(&parsed, "name");
+    let named = crate::write::admit::meta::text(&parsed, "name");
     if !named.is_empty() && named != request.path.name {
         return Err(Status::invalid(
             Named { group: "authentication.k8s.io", what: "TokenRequest" },

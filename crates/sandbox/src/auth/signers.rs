@@ -7,10 +7,10 @@ use x509_parser::prelude::FromDer;
 
 use super::User;
 use super::rbac::{self, Attributes, decide};
-use crate::admit::prepare::Part;
+use crate::api::resource::Served;
 use crate::core::Core;
-use crate::resource::Served;
 use crate::status::{Result, Status};
+use crate::write::admit::prepare::Part;
 
 const GROUP: &str = "certificates.k8s.io";
 /// The signer whose certificates authenticate clients of the API server.
@@ -25,7 +25,7 @@ pub(crate) fn check_create(served: &Served, new: &Value) -> Result<()> {
     }
     if organizations(&new["spec"]["request"]).iter().any(|group| group == MASTERS) {
         let why = format!("use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed");
-        return Err(Status::forbidden(served.named(), crate::admit::meta::text(new, "name"), &why));
+        return Err(Status::forbidden(served.named(), crate::write::admit::meta::text(new, "name"), &why));
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ pub(crate) fn check_update(
         return Ok(());
     }
     let why = format!("user not permitted to {verb} requests with signerName \"{signer}\"");
-    Err(Status::forbidden(served.named(), crate::admit::meta::text(new, "name"), &why))
+    Err(Status::forbidden(served.named(), crate::write::admit::meta::text(new, "name"), &why))
 }
 
 /// The groups a request's subject names.

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::read::by_kind;
 use super::{Collected, Reference, Report};
-use crate::admit::allocate::Refusal;
+use crate::api::resource::Served;
 use crate::core::Core;
-use crate::resource::Served;
 use crate::sandbox::Sandbox;
 use crate::store::{Draft, Expect, Key, Raced};
+use crate::write::admit::allocate::Refusal;
 
 impl Sandbox {
     /// Writes objects of another cluster as they were there: uid, owners, managed fields and times stay.
@@ -142,9 +142,9 @@ fn write(core: &Core, object: Value) -> Result<(), String> {
     }
     let decoded = match &served.custom {
         Some(custom) => custom.decode(object, &[]),
-        None => crate::typed::decode(object, served.shape(), &[]),
+        None => crate::write::typed::decode(object, served.shape(), &[]),
     };
-    let mut value = crate::convert::to_storage(&served, decoded?.value);
+    let mut value = crate::write::convert::to_storage(&served, decoded?.value);
     for _ in 0..16 {
         let live = core.store.get(&storage.table, &key);
         furnish(core, &storage, &key, live.as_ref().map(|l| (&*l.uid, l.value())), &mut value)?;
@@ -167,8 +167,8 @@ fn furnish(
     value: &mut Value,
 ) -> Result<(), String> {
     let kind = served.rule_key();
-    let counts = served.custom.is_some() || crate::admit::rules::counts_generation(kind);
-    let meta = crate::admit::meta::of(value);
+    let counts = served.custom.is_some() || crate::write::admit::rules::counts_generation(kind);
+    let meta = crate::write::admit::meta::of(value);
     if let Some((uid, _)) = &live {
         meta.insert("uid".into(), (*uid).into());
     } else if meta.get("uid").is_none_or(|uid| uid.as_str().is_none_or(str::is_empty)) {
@@ -183,13 +183,13 @@ fn furnish(
     if let Some(custom) = &served.custom {
         custom.default(value, false);
     } else {
-        crate::admit::default::apply(kind.0, &served.def.version, kind.1, value);
+        crate::write::admit::default::apply(kind.0, &served.def.version, kind.1, value);
         if kind == ("", "Service") {
             address(core, key, live.as_ref().map(|(_, value)| value), value)?;
         }
-        *value = crate::typed::decode(value.take(), served.shape(), &[])?.value;
+        *value = crate::write::typed::decode(value.take(), served.shape(), &[])?.value;
     }
-    crate::admit::meta::tidy(value, served.custom.is_some());
+    crate::write::admit::meta::tidy(value, served.custom.is_some());
     Ok(())
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::admit::prepare::Part;
+use crate::api::resource::Served;
+use crate::api::select::Labels;
 use crate::core::Core;
-use crate::delete::DeleteOptions;
-use crate::resource::Served;
-use crate::select::Labels;
 use crate::status::{Named, Result, Status};
 use crate::store::{Key, Object};
+use crate::write::admit::prepare::Part;
+use crate::write::delete::DeleteOptions;
 use crate::write::{Author, Ownership, Proposal};
 
 /// The cluster as a controller sees it. Tables are named as in `deployments.apps`, `pods`.
@@ -114,7 +114,7 @@ impl Cluster {
         if served.custom.is_some() {
             return Ok(object);
         }
-        crate::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(Status::internal)
+        crate::write::typed::decode(object, served.shape(), &[]).map(|d| d.value).map_err(Status::internal)
     }
 
     /// Changes an object in place. `change` may run again when a race was lost.
@@ -163,7 +163,7 @@ impl Cluster {
 
     /// Binds a pod to a node, as a scheduler does.
     pub fn bind(&self, key: &Key, node: &str) -> Result<()> {
-        crate::bind::bind(&self.core, key, node, &self.author("kube-scheduler"))
+        crate::write::bind::bind(&self.core, key, node, &self.author("kube-scheduler"))
     }
 
     /// Deletes an object; one that is gone already is fine.

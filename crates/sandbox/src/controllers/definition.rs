@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{Cluster, Controller, Item, Next, Queue};
-use crate::crd::FINALIZER;
-use crate::delete::DeleteOptions;
+use crate::api::crd::FINALIZER;
 use crate::status::Result;
 use crate::store::{Change, Event, Key};
+use crate::write::delete::DeleteOptions;
 
 const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::{Cluster, Controller, Item, Next, Queue};
-use crate::delete::{DeleteOptions, Propagation};
 use crate::status::Result;
 use crate::store::{Change, Event, Object};
+use crate::write::delete::{DeleteOptions, Propagation};
 
 /// Who writes when a reference or a finalizer is taken off.
 const MANAGER: &str = "kube-controller-manager";

@@ -6,6 +6,7 @@
 //! asks to be called again.
 
 mod cluster;
+pub(crate) mod cron;
 mod definition;
 mod engine;
 mod garbage;

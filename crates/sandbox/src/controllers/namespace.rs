@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{Cluster, Controller, Item, Next, Queue};
-use crate::admit::prepare::Part;
 use crate::core::Core;
-use crate::delete::{DeleteOptions, Propagation};
 use crate::status::Result;
 use crate::store::{Change, Event, Key};
+use crate::write::admit::prepare::Part;
+use crate::write::delete::{DeleteOptions, Propagation};
 use crate::write::{Author, Ownership};
 
 const MANAGER: &str = "kube-controller-manager";
@@ -32,7 +32,7 @@ pub(crate) fn create(core: &Core, table: &str, namespace: &str, mut object: Valu
     }
     object["kind"] = served.def.kind.as_str().into();
     object["apiVersion"] = served.api_version().into();
-    if let Ok(decoded) = crate::typed::decode(object, served.shape(), &[]) {
+    if let Ok(decoded) = crate::write::typed::decode(object, served.shape(), &[]) {
         let _ = core.create(&served, namespace, decoded.value, &Author::system(manager), Ownership::Update);
     }
 }

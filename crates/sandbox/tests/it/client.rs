@@ -16,6 +16,7 @@ pub(crate) struct Answer {
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: Value,
     pub(crate) text: String,
+    pub(crate) bytes: Bytes,
 }
 
 pub(crate) const MERGE: &str = "application/merge-patch+json";
@@ -59,7 +60,7 @@ impl Client {
         let headers = response.headers().clone();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Answer { code, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text }
+        Answer { code, headers, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text, bytes }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

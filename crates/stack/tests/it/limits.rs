@@ -88,30 +88,28 @@ fn retries_outlast_trouble_that_passes() {
     }
 }
 
-/// Every second request: a run ends well, or in time with the class of what stopped it.
+/// One request in twenty, and every second one: a run ends well, or in time with the class of what stopped it.
 #[test]
-fn half_of_all_requests_may_fail() {
-    for seed in 0..10 {
-        virtual_time(async {
-            let world = world();
-            let faults = FaultLayer::new(seed);
-            let kinds = [
-                Fault::TooManyRequests { retry_after: 1 },
-                Fault::ServerError(500),
-                Fault::ServerError(503),
-                Fault::Reset,
-                Fault::Delay(Duration::from_secs(2)),
-            ];
-            for fault in kinds {
-                faults.add(Rule::new(fault).probability(0.1));
-            }
-            let (node, elapsed) = run(&world, &faults, 1).await;
-            assert!(elapsed <= Duration::from_secs(14), "{seed}: {elapsed:?}");
-            if node.status != NodeStatus::Succeeded {
-                let class = node.last_error_class.unwrap_or_default();
-                let known = ["RATE_LIMIT", "SERVER_5XX", "TRANSPORT"].contains(&class.as_str());
-                assert!(known, "{seed}: {class}: {:?}", node.last_error);
-            }
-        });
+fn passing_trouble_is_survived_or_has_its_class() {
+    for (probability, seeds) in [(0.05, 0..10), (0.5, 10..20)] {
+        for seed in seeds {
+            virtual_time(async {
+                let world = world();
+                let faults = FaultLayer::new(seed);
+                for rule in Rule::passing_trouble(probability) {
+                    faults.add(rule);
+                }
+                let (node, elapsed) = run(&world, &faults, 1).await;
+                // Giving the lock back is tried a little longer after a success.
+                let slack = if node.status == NodeStatus::Succeeded { 5 } else { 2 };
+                assert!(elapsed <= Duration::from_secs(12 + slack), "{seed}: {elapsed:?}");
+                if node.status != NodeStatus::Succeeded {
+                    assert!(probability > 0.1, "{seed}: {:?}", node.last_error);
+                    let class = node.last_error_class.unwrap_or_default();
+                    let known = ["RATE_LIMIT", "SERVER_5XX", "TRANSPORT"].contains(&class.as_str());
+                    assert!(known, "{seed}: {class}: {:?}", node.last_error);
+                }
+            });
+        }
     }
 }

@@ -49,16 +49,8 @@ async fn steps_survive_passing_trouble_or_end_in_time() {
     for (seed, probability) in [(1, 0.05), (2, 0.05), (3, 0.5), (4, 0.5), (5, 0.5)] {
         for step in steps() {
             let world = world();
-            let kinds = [
-                Fault::TooManyRequests { retry_after: 1 },
-                Fault::ServerError(500),
-                Fault::ServerError(503),
-                Fault::Reset,
-                Fault::Delay(Duration::from_secs(2)),
-            ];
-            for fault in kinds {
-                let rule = Rule::new(fault).path_contains("/namespaces/default/");
-                world.faults.add(rule.probability(probability / 5.0));
+            for rule in Rule::passing_trouble(probability) {
+                world.faults.add(rule.path_contains("/namespaces/default/"));
             }
             let started = Instant::now();
             let report = world.apply(&step).await;

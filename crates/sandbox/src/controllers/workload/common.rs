@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::super::{Cluster, Item, Next, Queue};
-use crate::delete::{DeleteOptions, Propagation};
+use crate::api::select::Labels;
 use crate::ids::{fnv32a, safe_encode};
-use crate::select::Labels;
 use crate::status::Result;
 use crate::store::{Change, Event, Key};
+use crate::write::delete::{DeleteOptions, Propagation};
 
 pub(super) const MANAGER: &str = "kube-controller-manager";
 pub(super) const HASH_LABEL: &str = "pod-template-hash";

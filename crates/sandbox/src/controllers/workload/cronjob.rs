@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
-use crate::cron::Schedule;
+use crate::controllers::cron::Schedule;
 use crate::status::Result;
 use crate::store::Event;
 

@@ -6,7 +6,7 @@ use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
 use super::node;
 use super::revision::{GENERATION, Revisions};
-use crate::select::Labels;
+use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::Event;
 

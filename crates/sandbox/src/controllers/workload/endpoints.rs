@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::budget::Selectors;
 use super::common::*;
-use crate::select::Labels;
+use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::{Event, Key};
 
@@ -49,7 +49,7 @@ impl Controller for Endpoints {
         let Some(service) = cluster.get("services", space, called) else {
             let mirror = cluster.object("endpoints", &item.key);
             if mirror.is_some_and(|m| m.label(MIRROR_MANAGER).is_some()) {
-                cluster.delete("endpoints", &item.key, &crate::delete::DeleteOptions::default())?;
+                cluster.delete("endpoints", &item.key, &crate::write::delete::DeleteOptions::default())?;
             }
             return Ok(Next::Done);
         };

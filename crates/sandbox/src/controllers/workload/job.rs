@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
-use crate::delete::{DeleteOptions, Propagation};
-use crate::select::Labels;
+use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::Event;
+use crate::write::delete::{DeleteOptions, Propagation};
 
 const TABLE: &str = "jobs.batch";
 const COMPONENT: &str = "job-controller";

@@ -11,9 +11,9 @@ use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
 use super::fault::{Fate, Plan, ends};
 use super::status::{self, HOST, Shown, Why};
-use crate::delete::DeleteOptions;
 use crate::status::Result;
 use crate::store::{Change, Event, Key};
+use crate::write::delete::DeleteOptions;
 
 const MANAGER: &str = "kubelet";
 /// How long containers take to stop when asked nicely.

@@ -31,9 +31,11 @@ pub(super) fn fits(spec: &Value, node: &Value) -> Result<(), Misfit> {
     for resource in ["cpu", "memory", "ephemeral-storage"] {
         let asked: i128 = list(spec, "/containers")
             .iter()
-            .filter_map(|c| c["resources"]["requests"].get(resource).and_then(crate::admit::quota::amount))
+            .filter_map(|c| {
+                c["resources"]["requests"].get(resource).and_then(crate::write::admit::quota::amount)
+            })
             .sum();
-        let has = node["status"]["allocatable"].get(resource).and_then(crate::admit::quota::amount);
+        let has = node["status"]["allocatable"].get(resource).and_then(crate::write::admit::quota::amount);
         if has.is_some_and(|h| asked > h) {
             return Err(Misfit { reason: format!("Insufficient {resource}"), preemptible: true });
         }

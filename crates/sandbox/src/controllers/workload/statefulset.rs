@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
 use super::revision::Revisions;
-use crate::select::Labels;
+use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::Event;
 

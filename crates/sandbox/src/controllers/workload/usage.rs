@@ -43,7 +43,7 @@ impl Controller for Quotas {
             return Ok(Next::Done);
         };
         let hard = quota["spec"]["hard"].clone();
-        let used = crate::admit::quota::used(&cluster.core, &item.key.namespace, &quota["spec"]);
+        let used = crate::write::admit::quota::used(&cluster.core, &item.key.namespace, &quota["spec"]);
         cluster.update_status(TABLE, &item.key, MANAGER, |value| {
             value["status"] = serde_json::json!({"hard": hard, "used": used});
         })?;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
-use crate::select::Labels;
+use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::{Change, Event, Key};
 
@@ -163,8 +163,9 @@ fn choose(claim: &Value, cluster: &Cluster) -> Option<Value> {
         let free = volume["spec"]["claimRef"].is_null();
         return (free || is_meant(&volume, claim)).then_some(volume);
     }
-    let amount =
-        |v: &Value, pointer: &str| v.pointer(pointer).and_then(crate::admit::quota::amount).unwrap_or(0);
+    let amount = |v: &Value, pointer: &str| {
+        v.pointer(pointer).and_then(crate::write::admit::quota::amount).unwrap_or(0)
+    };
     let wanted = amount(claim, "/spec/resources/requests/storage");
     let selector = claim["spec"].get("selector").map(|s| Labels::of_selector(s).unwrap_or_default());
     let mut fitting: Vec<Value> = Vec::new();

@@ -1,0 +1,420 @@
+//! Subresources: status, scale, eviction, binding, token and the rest.
+
+use serde_json::{Value, json};
+
+use crate::api::Verb;
+use crate::api::select::Labels;
+use crate::http::negotiate::{PatchForm, patch_form};
+use crate::http::respond::Reply;
+use crate::status::{Cause, Named, Result, Status};
+use crate::write::admit::meta;
+use crate::write::admit::prepare::Part;
+use crate::write::delete::DeleteOptions;
+use crate::write::{Author, Ownership, Proposal};
+
+use super::Request;
+
+pub(super) fn handle(request: &Request, verb: Verb) -> Result<Reply> {
+    let name = request.path.subresource.as_str();
+    let Some(sub) = request.served.def.subresource(name) else {
+        return Err(if request.served.custom.is_some() {
+            Status::not_found(request.served.named(), &request.path.name)
+        } else {
+            Status::no_such_resource()
+        });
+    };
+    if !sub.verbs.iter().any(|v| v == verb.as_str()) {
+        return Err(Status::method_not_allowed());
+    }
+    let part = match name {
+        "status" => Part::Status,
+        "finalize" => Part::Finalize,
+        "approval" => Part::Approval,
+        "ephemeralcontainers" => Part::EphemeralContainers,
+        "resize" => Part::Resize,
+        "scale" => return scale(request, verb),
+        "log" => return super::log::handle(request),
+        "eviction" => return evict(request),
+        "binding" => return bind(request),
+        "token" => return crate::auth::review::token(request),
+        _ => {
+            request.core.live(&request.storage(), &request.key())?;
+            let mut status = Status::new(
+                501,
+                "",
+                format!("{}/{name} is not supported by this server", request.served.def.plural),
+            );
+            status.reason = "NotImplemented";
+            return Err(status);
+        }
+    };
+    match verb {
+        Verb::Get => super::get::handle(request),
+        Verb::Update => super::update::replace(request, part),
+        Verb::Patch => super::patch::patch(request, part),
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// The scale of an object.
+fn scale_of(request: &Request, value: &Value) -> Result<Value> {
+    let meta = &value["metadata"];
+    let (spec, status, selector) = match request.served.custom.as_ref().and_then(|c| c.scale.as_ref()) {
+        Some(paths) => {
+            let spec = value.pointer(&paths.spec_path).and_then(Value::as_i64).ok_or_else(|| {
+                Status::internal(format!(
+                    "the spec replicas field {:?} does not exist",
+                    paths.spec_path.replace('/', ".")
+                ))
+            })?;
+            let status = value.pointer(&paths.status_path).and_then(Value::as_i64).unwrap_or(0);
+            let selector = paths
+                .selector_path
+                .as_ref()
+                .and_then(|p| value.pointer(p))
+                .and_then(Value::as_str)
+                .unwrap_or("")
+                .to_owned();
+            (spec, status, selector)
+        }
+        None => (
+            value["spec"]["replicas"].as_i64().unwrap_or(0),
+            value["status"]["replicas"].as_i64().unwrap_or(0),
+            print_selector(&value["spec"]["selector"]),
+        ),
+    };
+    let mut shown = serde_json::Map::new();
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(member) = meta.get(key) {
+            shown.insert(key.into(), member.clone());
+        }
+    }
+    let mut status_out = json!({"replicas": status});
+    if !selector.is_empty() {
+        status_out["selector"] = selector.into();
+    }
+    Ok(json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": shown,
+        "spec": if spec == 0 { json!({}) } else { json!({"replicas": spec}) },
+        "status": status_out,
+    }))
+}
+
+/// A selector as text, sorted as Go sorts it.
+fn print_selector(selector: &Value) -> String {
+    let mut parts: Vec<(String, String)> = Vec::new();
+    let labels = selector.get("matchLabels").unwrap_or(selector);
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        if let Some(value) = value.as_str() {
+            parts.push((key.clone(), format!("{key}={value}")));
+        }
+    }
+    for e in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = e["key"].as_str().unwrap_or("");
+        let mut values: Vec<&str> =
+            e["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        parts.push((
+            key.to_owned(),
+            match e["operator"].as_str().unwrap_or("") {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "Exists" => key.to_owned(),
+                _ => format!("!{key}"),
+            },
+        ));
+    }
+    parts.sort();
+    parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
+fn scale(request: &Request, verb: Verb) -> Result<Reply> {
+    let served = request.storage();
+    let key = request.key();
+    if verb == Verb::Get {
+        let live = request.core.live(&served, &key)?;
+        return Ok(request.scale_reply(scale_of(request, &live.value)?));
+    }
+    let options = if verb == Verb::Patch { "PatchOptions" } else { "UpdateOptions" };
+    let author = request.author(options)?;
+    let own_kind = |value: &Value| registered(value, "Scale", "autoscaling/v1");
+    let body = crate::http::body::yaml(&request.body)
+        .map_err(Status::bad_request)
+        .or_else(|e| request.parse_body().map_err(|_| e))?
+        .value;
+    let form = (verb == Verb::Patch)
+        .then(|| patch_form(&request.content_type, request.served.origin()))
+        .transpose()?;
+    let body = if verb == Verb::Update { request.parse_body()?.value } else { body };
+    if verb == Verb::Update {
+        own_kind(&body)?;
+    }
+    if form == Some(PatchForm::Apply) && body["kind"] != "Scale" {
+        let (group, version) =
+            slipway_manifest::object::split_api_version(body["apiVersion"].as_str().unwrap_or(""));
+        let kind = body["kind"].as_str().unwrap_or("");
+        return Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+    }
+    let named = meta::text(&body, "name");
+    if form != Some(PatchForm::Json) && !named.is_empty() && named != request.path.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({named}) does not match the name on the URL ({})",
+            request.path.name
+        )));
+    }
+    let force = request.query.flag("force").unwrap_or(false);
+    let written = request.core.update(&served, &key, Part::Main, &scale_author(&author), &mut |live| {
+        let current = scale_of(request, &live.value).unwrap_or_else(|_| json!({"spec": {}}));
+        let asked = match form {
+            None => body.clone(),
+            Some(PatchForm::Json) => slipway_manifest::patch::json::apply(current, &body)
+                .map_err(|e| Status::new(422, "Invalid", e.to_string()))?,
+            Some(_) => slipway_manifest::patch::merge::apply(current, body.clone())
+                .map_err(|e| Status::bad_request(e.to_string()))?,
+        };
+        let uid = meta::text(&asked, "uid");
+        if !uid.is_empty() && uid != &*live.object.uid {
+            return Err(crate::write::other_uid(&served, &live.object, uid, author.dry_run));
+        }
+        if let word @ ("string" | "bool" | "array" | "object") = json_word(&asked["spec"]["replicas"]) {
+            let (shown, why) = match form {
+                Some(PatchForm::Strategic) => {
+                    (print_go(&body), format!("unrecognized type: {}", "int32"))
+                }
+                _ => (
+                    String::from_utf8_lossy(&request.body).into_owned(),
+                    format!(
+                        "json: cannot unmarshal {word} into Go struct field ScaleSpec.spec.replicas of type int32"
+                    ),
+                ),
+            };
+            return Err(Status::invalid(
+                Named { group: "", what: "" },
+                "",
+                vec![Cause::invalid("patch", &shown.into(), &why)],
+            ));
+        }
+        let version = meta::text(&asked, "resourceVersion");
+        if !version.is_empty() && version != live.object.rev.to_string() {
+            return Err(Status::stale(request.served.named(), &request.path.name));
+        }
+        let replicas = asked["spec"]["replicas"].as_i64().unwrap_or(0);
+        if replicas < 0 && request.served.custom.is_none() {
+            return Err(Status::invalid(
+                Named { group: "autoscaling", what: "Scale" },
+                &request.path.name,
+                vec![Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0")],
+            ));
+        }
+        let mut value = live.value.clone();
+        let path = request
+            .served
+            .custom
+            .as_ref()
+            .and_then(|c| c.scale.as_ref())
+            .map_or_else(|| "/spec/replicas".to_owned(), |s| s.spec_path.clone());
+        if form == Some(PatchForm::Apply) {
+            let mut config = json!({
+                "apiVersion": value["apiVersion"], "kind": value["kind"],
+                "metadata": {"name": value["metadata"]["name"], "namespace": value["metadata"]["namespace"]},
+            });
+            set_pointer(&mut config, &path, replicas.into());
+            if body["spec"]["replicas"].is_null() {
+                config["spec"] = json!({});
+            }
+            // A scale of nothing does not show it: to say so is a change.
+            if scale_of(request, &value).is_ok_and(|scale| scale["spec"]["replicas"].is_null()) {
+                take_pointer(&mut value, &path);
+            }
+            let author = scale_author(&author);
+            let applied = request
+                .core
+                .apply_config(&served, Some(&value), &config, &author, Part::Main, force)
+                .map_err(|status| in_words_of_scale(status, served.api_version()))?;
+            let mut value = applied.object;
+            if value.pointer(&path).is_none_or(Value::is_null) {
+                // Whoever gives the number up leaves none.
+                set_pointer(&mut value, &path, 0.into());
+            }
+            return Ok(Proposal { value, ownership: Ownership::Applied, warnings: vec![] });
+        }
+        set_pointer(&mut value, &path, replicas.into());
+        Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
+    })?;
+    let rev = written.rev();
+    let shown = scale_of(request, &written.value())?;
+    Ok(request.scale_reply(shown).wrote(rev))
+}
+
+fn json_word(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::Null | Value::Number(_) => "",
+    }
+}
+
+/// A patch as Go prints a map.
+fn print_go(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let mut parts: Vec<String> =
+                members.iter().map(|(key, value)| format!("{key}:{}", print_go(value))).collect();
+            parts.sort();
+            format!("map[{}]", parts.join(" "))
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Ownership through `/scale` is recorded apart.
+fn scale_author(author: &Author) -> Author {
+    Author { scale: true, ..author.clone() }
+}
+
+fn set_pointer(value: &mut Value, pointer: &str, new: Value) {
+    let mut at = value;
+    for part in pointer.trim_start_matches('/').split('/') {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[part];
+    }
+    *at = new;
+}
+
+fn take_pointer(value: &mut Value, pointer: &str) {
+    let (parent, key) = pointer.rsplit_once('/').unwrap_or(("", pointer));
+    if let Some(members) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
+        members.shift_remove(key);
+    }
+}
+
+/// Conflicts with who wrote the object name the version of its scale.
+fn in_words_of_scale(mut status: Box<Status>, version: &str) -> Box<Status> {
+    let (own, scale) = (format!("using {version}"), "using autoscaling/v1");
+    status.message = status.message.replace(&own, scale);
+    for cause in status.details.iter_mut().filter_map(|d| d["causes"].as_array_mut()).flatten() {
+        if let Some(message) = cause["message"].as_str() {
+            cause["message"] = message.replace(&own, scale).into();
+        }
+    }
+    status
+}
+
+/// Refuses a body of another kind than the subresource takes.
+pub(crate) fn registered(body: &Value, kind: &str, version: &str) -> Result<()> {
+    let given = body["kind"].as_str().unwrap_or("");
+    if given.is_empty() || given == kind {
+        return Ok(());
+    }
+    let written = body["apiVersion"].as_str().filter(|v| !v.is_empty()).unwrap_or(version);
+    let short = slipway_manifest::object::split_api_version(written).1;
+    Err(Status::bad_request(format!(
+        "{given} in version \"{short}\" cannot be handled as a {kind}: no kind \"{given}\" is registered for version \"{written}\" in scheme \"pkg/runtime/scheme.go:111\""
+    )))
+}
+
+fn evict(request: &Request) -> Result<Reply> {
+    let author = request.author("CreateOptions")?;
+    let body = request.parse_body()?.value;
+    registered(&body, "Eviction", "policy/v1")?;
+    let core = &request.core;
+    let key = request.key();
+    let served = request.storage();
+    let live = core.live(&served, &key)?;
+    let named = meta::text(&body, "name");
+    if !named.is_empty() && named != request.path.name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let options = DeleteOptions::read(&body["deleteOptions"], &request.query)?;
+    let options = DeleteOptions { dry_run: author.dry_run || options.dry_run, ..options };
+    let phase = live.value["status"]["phase"].as_str().unwrap_or("");
+    let free = matches!(phase, "Succeeded" | "Failed" | "Pending") || live.object.deleting;
+    if !free {
+        budget_allows(request, &live.object)?;
+    }
+    core.delete(&served, &key, &options)?;
+    let rev = core.store.rev();
+    let body =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(Reply::value(201, body).wrote(Some(rev)))
+}
+
+/// Refuses an eviction a disruption budget has no room for, and books one it has.
+fn budget_allows(request: &Request, pod: &crate::store::Object) -> Result<()> {
+    let core = &request.core;
+    let mut budgets = core.store.list("poddisruptionbudgets.policy", Some(pod.namespace()));
+    budgets.retain(|budget| {
+        Labels::of_selector(&budget.value()["spec"]["selector"]).is_some_and(|s| s.matches(pod))
+    });
+    if budgets.len() > 1 {
+        return Err(Status::plain_500(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
+    }
+    for budget in budgets {
+        let value = budget.value();
+        let status = &value["status"];
+        if status["disruptionsAllowed"].as_i64().unwrap_or(0) <= 0 {
+            let count = |key: &str| status[key].as_i64().unwrap_or(0);
+            let message = format!(
+                "The disruption budget {} needs {} healthy pods and has {} currently",
+                budget.name(),
+                count("desiredHealthy"),
+                count("currentHealthy")
+            );
+            return Err(Status::too_many_requests(
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                json!([{"reason": "DisruptionBudget", "message": message}]),
+                0,
+            ));
+        }
+        let Some(served) = core.of_table("poddisruptionbudgets.policy") else { continue };
+        let author = Author::system("kube-apiserver");
+        core.update(&served, &budget.key, Part::Status, &author, &mut |live| {
+            let mut value = live.value.clone();
+            let left = value["status"]["disruptionsAllowed"].as_i64().unwrap_or(0) - 1;
+            value["status"]["disruptionsAllowed"] = left.max(0).into();
+            Ok(Proposal { value, ownership: Ownership::Update, warnings: vec![] })
+        })?;
+    }
+    Ok(())
+}
+
+fn bind(request: &Request) -> Result<Reply> {
+    let author = request.author("CreateOptions")?;
+    let body = request.parse_body()?.value;
+    registered(&body, "Binding", "v1")?;
+    let target = body["target"]["name"].as_str().unwrap_or("");
+    let kind = body["target"]["kind"].as_str().unwrap_or("");
+    let named = meta::text(&body, "name");
+    if !named.is_empty() && named != request.path.name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    // A real server does not turn these into a status of its own.
+    if !matches!(kind, "" | "Node") {
+        return Err(Status::plain_500(format!(
+            "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+        )));
+    }
+    if target.is_empty() {
+        return Err(Status::plain_500("target.name: Required value"));
+    }
+    let uid = meta::text(&body, "uid");
+    let live = request.core.live(&request.storage(), &request.key())?;
+    if !uid.is_empty() && uid != &*live.object.uid {
+        return Err(crate::write::other_uid(&request.storage(), &live.object, uid, author.dry_run));
+    }
+    crate::write::bind::bind(&request.core, &request.key(), target, &author)?;
+    let rev = request.core.store.rev();
+    let body =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(Reply::value(201, body).wrote(Some(rev)))
+}

@@ -1,0 +1,342 @@
+//! Validation of persistent volumes, those written into an attachment included.
+
+use serde_json::{Value, json};
+
+use super::storage::access_modes;
+use super::{Causes, is_empty, list, names, pod, texts};
+use crate::status::Cause;
+use crate::write::admit::meta;
+use crate::write::admit::quota::{amount, canonical};
+
+/// What a persistent volume may be, one of them: its member and the name refusals have for a second one.
+const VOLUMES: &[(&str, &str)] = &[
+    ("hostPath", "hostPath"),
+    ("gcePersistentDisk", "gcePersistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("nfs", "nfs"),
+    ("rbd", "rbd"),
+    ("quobyte", "quobyte"),
+    ("cephfs", "cephFS"),
+    ("iscsi", "iscsi"),
+    ("cinder", "cinder"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("scaleIO", "scaleIO"),
+    ("local", "local"),
+    ("storageos", "storageos"),
+    ("csi", "csi"),
+];
+
+/// Members a kind of volume must have.
+const NEEDED: &[(&str, &[&str])] = &[
+    ("gcePersistentDisk", &["pdName"]),
+    ("awsElasticBlockStore", &["volumeID"]),
+    ("glusterfs", &["endpoints", "path"]),
+    ("nfs", &["server", "path"]),
+    ("rbd", &["monitors", "image"]),
+    ("cephfs", &["monitors"]),
+    ("iscsi", &["targetPortal"]),
+    ("cinder", &["volumeID"]),
+    ("flexVolume", &["driver"]),
+    ("azureFile", &["secretName", "shareName"]),
+    ("vsphereVolume", &["volumePath"]),
+    ("photonPersistentDisk", &["pdID"]),
+    ("portworxVolume", &["volumeID"]),
+    ("azureDisk", &["diskName", "diskURI"]),
+    ("scaleIO", &["gateway", "system", "volumeName"]),
+    ("local", &["path"]),
+    ("storageos", &["volumeName"]),
+];
+
+pub(super) fn volume(object: &Value, out: &mut Causes) {
+    spec(&object["spec"], meta::text(object, "name"), false, "spec", out);
+}
+
+/// A volume written into an attachment may say less.
+pub(super) fn inline(volume: &Value, field: &str, out: &mut Causes) {
+    spec(volume, "", true, field, out);
+}
+
+fn spec(spec: &Value, name: &str, inline: bool, at: &str, out: &mut Causes) {
+    let refuse = |key: &str, out: &mut Causes| {
+        let why = "may not be specified in the context of inline volumes";
+        out.push(Cause::forbidden(format!("{at}.{key}"), why));
+    };
+    if inline {
+        for key in ["claimRef", "capacity"] {
+            if !spec[key].is_null() && (key == "claimRef" || !is_empty(&spec[key])) {
+                refuse(key, out);
+            }
+        }
+        if spec["csi"].is_null() {
+            let why = "has to be specified in the context of inline volumes";
+            out.push(Cause::required(format!("{at}.csi"), why));
+        }
+    }
+    if is_empty(&spec["accessModes"]) {
+        out.push(Cause::required(format!("{at}.accessModes"), ""));
+    }
+    access_modes(spec, at, out);
+    let policy = &spec["persistentVolumeReclaimPolicy"];
+    if inline {
+        if !is_empty(policy) && policy != "Retain" {
+            let why = "may only be Retain in the context of inline volumes";
+            out.push(Cause::forbidden(format!("{at}.persistentVolumeReclaimPolicy"), why));
+        }
+        if !spec["nodeAffinity"].is_null() {
+            refuse("nodeAffinity", out);
+        }
+    } else {
+        capacity(&spec["capacity"], &format!("{at}.capacity"), out);
+        let known = ["Delete", "Recycle", "Retain"];
+        if !is_empty(policy) && !policy.as_str().is_some_and(|policy| known.contains(&policy)) {
+            out.push(Cause::not_supported(format!("{at}.persistentVolumeReclaimPolicy"), policy, &known));
+        }
+        node_affinity(&spec["nodeAffinity"], &format!("{at}.nodeAffinity"), out);
+    }
+    sources(spec, name, at, out);
+    let whole = spec["hostPath"]["path"].as_str().is_some_and(|path| {
+        path.starts_with('/') && path.split('/').all(|part| part.is_empty() || part == ".")
+    });
+    if whole && policy == "Recycle" {
+        let why = "may not be 'recycle' for a hostPath mount of '/'";
+        out.push(Cause::forbidden(format!("{at}.persistentVolumeReclaimPolicy"), why));
+    }
+    if let Some(class) = spec["storageClassName"].as_str().filter(|class| !class.is_empty()) {
+        if inline {
+            refuse("storageClassName", out);
+        } else {
+            let at = format!("{at}.storageClassName");
+            texts(meta::subdomain_problems(class), &spec["storageClassName"], &at, out);
+        }
+    }
+    let mode = &spec["volumeMode"];
+    match mode.as_str() {
+        Some(text) if inline && text != "Filesystem" => {
+            let why = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+            out.push(Cause::forbidden(format!("{at}.volumeMode"), why));
+        }
+        Some(text) if !inline && text != "Block" && text != "Filesystem" => {
+            out.push(Cause::not_supported(format!("{at}.volumeMode"), mode, &["Block", "Filesystem"]));
+        }
+        _ => {}
+    }
+    if let Some(class) = spec["volumeAttributesClassName"].as_str().filter(|_| !inline) {
+        let field = format!("{at}.volumeAttributesClassName");
+        if class.is_empty() {
+            out.push(Cause::required(&field, "an empty string is disallowed"));
+        } else {
+            texts(meta::subdomain_problems(class), &json!(class), &field, out);
+        }
+        if spec["csi"].is_null() {
+            let why = "has to be specified when using volumeAttributesClassName";
+            out.push(Cause::required(format!("{at}.csi"), why));
+        }
+    }
+}
+
+fn capacity(capacity: &Value, at: &str, out: &mut Causes) {
+    if is_empty(capacity) {
+        out.push(Cause::required(at, ""));
+    }
+    let members = meta::sorted(capacity);
+    if members.len() != 1 || capacity.get("storage").is_none() {
+        let shown = members.iter().map(|(k, v)| ((*k).clone(), (*v).clone()));
+        let shown = if capacity.is_null() { Value::Null } else { Value::Object(shown.collect()) };
+        out.push(Cause::not_supported(at, &shown, &["storage"]));
+    }
+    for (name, size) in members {
+        let (at, given) = (format!("{at}[{name}]"), amount(size).unwrap_or(0));
+        if given <= -1_000_000_000 {
+            let units = json!(i64::try_from(given / 1_000_000_000).unwrap_or(i64::MIN));
+            out.push(Cause::invalid(&at, &units, "must be a valid resource quantity"));
+        }
+        if given <= 0 {
+            out.push(Cause::invalid(at, &json!(canonical(size)), "must be greater than zero"));
+        }
+    }
+}
+
+/// The nodes a volume can be used on.
+fn node_affinity(affinity: &Value, at: &str, out: &mut Causes) {
+    if affinity.is_null() {
+        return;
+    }
+    let at = format!("{at}.required");
+    if affinity["required"].is_null() {
+        out.push(Cause::required(at, "must specify required node constraints"));
+        return;
+    }
+    let (terms, at) = (&affinity["required"]["nodeSelectorTerms"], format!("{at}.nodeSelectorTerms"));
+    if is_empty(terms) {
+        out.push(Cause::required(at, "must have at least one node selector term"));
+        return;
+    }
+    for (i, term) in list(terms) {
+        pod::node_term(term, true, &format!("{at}[{i}]"), out);
+    }
+}
+
+fn sources(spec: &Value, name: &str, at: &str, out: &mut Causes) {
+    let mut given = 0;
+    for (key, called) in VOLUMES {
+        let source = &spec[*key];
+        if !source.is_object() {
+            continue;
+        }
+        // Volumes of a vendor's own driver are never one too many.
+        if given > 0 && *key != "flexVolume" {
+            let why = "may not specify more than 1 volume type";
+            out.push(Cause::forbidden(format!("{at}.{called}"), why));
+            continue;
+        }
+        given += 1;
+        let field = if *key == "gcePersistentDisk" { "persistentDisk" } else { key };
+        let field = format!("{at}.{field}");
+        for (_, needed) in NEEDED.iter().filter(|(kind, _)| kind == key) {
+            for member in needed.iter().filter(|member| is_empty(&source[**member])) {
+                out.push(Cause::required(format!("{field}.{member}"), ""));
+            }
+        }
+        source_of(key, source, name, &field, out);
+        if *key == "local" && spec["nodeAffinity"].is_null() {
+            let why = "Local volume requires node affinity";
+            out.push(Cause::required(format!("{at}.nodeAffinity"), why));
+        }
+    }
+    if given == 0 {
+        out.push(Cause::required(at, "must specify a volume type"));
+    }
+}
+
+/// What a kind of volume asks of its members beyond their being there.
+fn source_of(kind: &str, source: &Value, name: &str, at: &str, out: &mut Causes) {
+    let text = |key: &str| source[key].as_str().unwrap_or("");
+    match kind {
+        "hostPath" => pod::host_path(source, at, out),
+        "local" if text("path").split('/').any(|part| part == "..") => {
+            out.push(Cause::invalid(format!("{at}.path"), &source["path"], "must not contain '..'"));
+        }
+        "gcePersistentDisk" | "awsElasticBlockStore" => {
+            pod::partition(source, format!("{at}.partition"), out);
+        }
+        "glusterfs" => match source["endpointsNamespace"].as_str() {
+            Some("") => out.push(Cause::invalid(
+                format!("{at}.endpointsNamespace"),
+                &json!(""),
+                "if the endpointnamespace is set, it must be a valid namespace name",
+            )),
+            Some(namespace) => {
+                let at = format!("{at}.endpointsNamespace");
+                texts(meta::label_problems(namespace), &source["endpointsNamespace"], &at, out);
+            }
+            None => {}
+        },
+        "flocker" => pod::flocker(source, at, out),
+        "nfs" if !text("path").starts_with('/') => {
+            let why = "must be an absolute path";
+            out.push(Cause::invalid(format!("{at}.path"), &json!(text("path")), why));
+        }
+        "quobyte" => pod::quobyte(source, at, out),
+        "iscsi" => iscsi(source, name, at, out),
+        "fc" => pod::fibre_channel(source, at, out),
+        "flexVolume" => {
+            for (key, _) in meta::sorted(&source["options"]) {
+                let home = format!(".{}", key.split_once('/').map_or(key.as_str(), |(home, _)| home));
+                let home = home.to_lowercase();
+                if home.ends_with(".kubernetes.io") || home.ends_with(".k8s.io") {
+                    let why = "kubernetes.io and k8s.io namespaces are reserved";
+                    out.push(Cause::invalid(format!("{at}.options[{key}]"), &json!(key), why));
+                }
+            }
+        }
+        "azureFile" if source["secretNamespace"].as_str() == Some("") => {
+            out.push(Cause::required(format!("{at}.secretNamespace"), ""));
+        }
+        "azureDisk" => pod::azure_disk(source, at, out),
+        "cinder" | "storageos" => {
+            for key in ["volumeName", "volumeNamespace"] {
+                if kind == "storageos" && !text(key).is_empty() {
+                    texts(meta::label_problems(text(key)), &source[key], &format!("{at}.{key}"), out);
+                }
+            }
+            for key in ["name", "namespace"] {
+                if source["secretRef"].is_object() && is_empty(&source["secretRef"][key]) {
+                    out.push(Cause::required(format!("{at}.secretRef.{key}"), ""));
+                }
+            }
+        }
+        "csi" => csi(source, at, out),
+        _ => {}
+    }
+}
+
+fn iscsi(source: &Value, name: &str, at: &str, out: &mut Causes) {
+    let portal = source["targetPortal"].as_str().unwrap_or("");
+    let initiator = source["initiatorName"].as_str();
+    if initiator.is_some() && name.len() + portal.len() + 1 > 64 {
+        let why = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+        out.push(Cause::invalid(format!("{at}.targetportal"), &json!(portal), why));
+    }
+    match source["iqn"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required(format!("{at}.iqn"), "")),
+        iqn => initiator_name(iqn, format!("{at}.iqn"), out),
+    }
+    if source["lun"].as_i64().is_some_and(|n| !(0..=255).contains(&n)) {
+        let why = "must be between 0 and 255, inclusive";
+        out.push(Cause::invalid(format!("{at}.lun"), &source["lun"], why));
+    }
+    let secret = &source["secretRef"];
+    if (source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true) && secret.is_null() {
+        out.push(Cause::required(format!("{at}.secretRef"), ""));
+    }
+    if secret.is_object() && is_empty(&secret["name"]) {
+        out.push(Cause::required(format!("{at}.secretRef.name"), ""));
+    }
+    if let Some(initiator) = initiator {
+        initiator_name(initiator, format!("{at}.initiatorname"), out);
+    }
+}
+
+/// The name of one end of a connection; here all bad ones are bad in the same way.
+fn initiator_name(name: &str, field: String, out: &mut Causes) {
+    let mut found = Causes::new();
+    pod::iscsi_name(name, field.clone(), &mut found);
+    if !found.is_empty() {
+        out.push(Cause::invalid(field, &json!(name), "must be valid format"));
+    }
+}
+
+fn csi(source: &Value, at: &str, out: &mut Causes) {
+    names::driver(source["driver"].as_str().unwrap_or(""), &format!("{at}.driver"), out);
+    if is_empty(&source["volumeHandle"]) {
+        out.push(Cause::required(format!("{at}.volumeHandle"), ""));
+    }
+    for key in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let (secret, at) = (&source[key], format!("{at}.{key}"));
+        if !secret.is_object() {
+            continue;
+        }
+        type Check = fn(&str) -> Vec<String>;
+        let members: [(&str, Check); 2] =
+            [("name", meta::subdomain_problems), ("namespace", meta::label_problems)];
+        for (member, problems) in members {
+            match secret[member].as_str().unwrap_or("") {
+                "" => out.push(Cause::required(format!("{at}.{member}"), "")),
+                text => texts(problems(text), &secret[member], &format!("{at}.{member}"), out),
+            }
+        }
+    }
+}

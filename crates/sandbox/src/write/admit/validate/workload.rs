@@ -1,0 +1,378 @@
+//! Validation of the kinds that make, scale and protect pods.
+
+use serde_json::{Value, json};
+
+use super::pod::{self, known};
+use super::{Causes, is_empty, label_selector, list, non_negative, selects, texts};
+use crate::status::Cause;
+use crate::write::admit::meta;
+
+pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";
+
+/// The checks every kind with a selector and a template shares. Of a template whose selector cannot be
+/// read nothing is said.
+fn selector_and_template(spec: &Value, what: &str, out: &mut Causes) -> bool {
+    let selector = &spec["selector"];
+    if selector.is_null() {
+        out.push(Cause::required("spec.selector", ""));
+    } else {
+        label_selector(selector, "spec.selector", out);
+        if is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]) {
+            out.push(Cause::invalid(
+                "spec.selector",
+                selector,
+                &format!("empty selector is invalid for {what}"),
+            ));
+        }
+    }
+    if unreadable(selector) {
+        if what == "statefulset" {
+            let shown = format!("Invalid value: {selector}");
+            out.push(Cause { message: shown, ..Cause::invalid_unshown("spec.selector", "") });
+        } else {
+            out.push(Cause::invalid("spec.selector", selector, "invalid label selector"));
+        }
+        return false;
+    }
+    template_matches(spec, out);
+    true
+}
+
+/// Whether a selector cannot even be turned into one.
+fn unreadable(selector: &Value) -> bool {
+    let mut problems = Causes::new();
+    label_selector(selector, "", &mut problems);
+    !problems.is_empty()
+}
+
+fn template_matches(spec: &Value, out: &mut Causes) {
+    let template = &spec["template"];
+    let labels = &template["metadata"]["labels"];
+    let selector = &spec["selector"];
+    let everything =
+        selector.is_object() && is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]);
+    if !everything && !selects(selector, labels) {
+        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    }
+    pod::template(template, "spec.template", out);
+}
+
+fn always_restarts(spec: &Value, what: &str, out: &mut Causes) {
+    let template = &spec["template"]["spec"];
+    if template["restartPolicy"] != "Always" {
+        out.push(Cause::not_supported(
+            "spec.template.spec.restartPolicy",
+            &json!(template["restartPolicy"].as_str().unwrap_or("")),
+            &["Always"],
+        ));
+    }
+    if !template["activeDeadlineSeconds"].is_null() {
+        out.push(Cause::forbidden(
+            "spec.template.spec.activeDeadlineSeconds",
+            &format!("activeDeadlineSeconds in {what} is not Supported"),
+        ));
+    }
+}
+
+pub(super) fn deployment(spec: &Value, out: &mut Causes) {
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    if selector_and_template(spec, "deployment", out) {
+        always_restarts(spec, "ReplicaSet", out);
+    }
+    let strategy = &spec["strategy"];
+    match strategy["type"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("spec.strategy.type", "")),
+        "Recreate" => {
+            if !strategy["rollingUpdate"].is_null() {
+                out.push(Cause::forbidden(
+                    "spec.strategy.rollingUpdate",
+                    "may not be specified when strategy `type` is 'Recreate'",
+                ));
+            }
+        }
+        "RollingUpdate" => {
+            if strategy["rollingUpdate"].is_null() {
+                out.push(Cause::required(
+                    "spec.strategy.rollingUpdate",
+                    "this should be defaulted and never be nil",
+                ));
+            } else {
+                rolling(&strategy["rollingUpdate"], "spec.strategy.rollingUpdate", out);
+            }
+        }
+        _ => out.push(Cause::not_supported(
+            "spec.strategy",
+            &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
+            &["Recreate", "RollingUpdate"],
+        )),
+    }
+    for key in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+        non_negative(&spec[key], format!("spec.{key}"), out);
+    }
+    if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64()
+        && deadline <= spec["minReadySeconds"].as_i64().unwrap_or(0)
+    {
+        out.push(Cause::invalid(
+            "spec.progressDeadlineSeconds",
+            &spec["progressDeadlineSeconds"],
+            "must be greater than minReadySeconds",
+        ));
+    }
+}
+
+/// A count or a percentage, not negative.
+fn count_or_percent(value: &Value, field: &str, out: &mut Causes) {
+    match value {
+        Value::String(text) => {
+            let digits = text.strip_suffix('%').unwrap_or("");
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                out.push(Cause::invalid(
+                    field,
+                    value,
+                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
+                ));
+            }
+        }
+        _ => non_negative(value, field.to_owned(), out),
+    }
+}
+
+fn percent_over(value: &Value, field: &str, out: &mut Causes) {
+    let percent = value.as_str().and_then(|t| t.strip_suffix('%')).and_then(|t| t.parse::<i64>().ok());
+    if percent.is_some_and(|p| p > 100) {
+        out.push(Cause::invalid(field, value, "must not be greater than 100%"));
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Number(n) => n.as_i64() == Some(0),
+        Value::String(s) => s.strip_suffix('%').and_then(|t| t.parse::<i64>().ok()) == Some(0),
+        _ => value.is_null(),
+    }
+}
+
+/// A count, or how many percent.
+fn amount_of(value: &Value) -> i64 {
+    match value {
+        Value::String(text) => text.strip_suffix('%').and_then(|t| t.parse().ok()).unwrap_or(0),
+        _ => value.as_i64().unwrap_or(0),
+    }
+}
+
+fn rolling(rolling: &Value, field: &str, out: &mut Causes) {
+    count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+    count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
+    if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
+        out.push(Cause::invalid(
+            format!("{field}.maxUnavailable"),
+            &rolling["maxUnavailable"],
+            "may not be 0 when `maxSurge` is 0",
+        ));
+    }
+    percent_over(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+}
+
+pub(super) fn replica_set(spec: &Value, out: &mut Causes) {
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    // The text says so in every release.
+    if selector_and_template(spec, "deployment", out) {
+        always_restarts(spec, "ReplicaSet", out);
+    }
+}
+
+pub(super) fn replication_controller(object: &Value, out: &mut Causes) {
+    let spec = &object["spec"];
+    if is_empty(&spec["selector"]) {
+        out.push(Cause::required("spec.selector", ""));
+    }
+    if spec["template"].is_null() {
+        out.push(Cause::required("spec.template", ""));
+    } else {
+        let selector = json!({"matchLabels": spec["selector"]});
+        let labels = &spec["template"]["metadata"]["labels"];
+        if !is_empty(&spec["selector"]) && !selects(&selector, labels) {
+            out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+        }
+        pod::template(&spec["template"], "spec.template", out);
+        always_restarts(spec, "ReplicationController", out);
+    }
+    // What the type itself says is looked at last.
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+}
+
+pub(super) fn stateful_set(spec: &Value, new: bool, out: &mut Causes) {
+    match spec["podManagementPolicy"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("spec.podManagementPolicy", "")),
+        "OrderedReady" | "Parallel" => {}
+        _ => out.push(Cause::invalid(
+            "spec.podManagementPolicy",
+            &spec["podManagementPolicy"],
+            "must be 'OrderedReady' or 'Parallel'",
+        )),
+    }
+    let strategy = &spec["updateStrategy"];
+    match strategy["type"].as_str().unwrap_or("") {
+        "" => out.push(Cause::required("spec.updateStrategy", "")),
+        "OnDelete" => {
+            if !strategy["rollingUpdate"].is_null() {
+                out.push(Cause::invalid(
+                    "spec.updateStrategy.rollingUpdate",
+                    &strategy["rollingUpdate"],
+                    "only allowed for updateStrategy 'RollingUpdate'",
+                ));
+            }
+        }
+        "RollingUpdate" => {
+            let rolling = &strategy["rollingUpdate"];
+            non_negative(&rolling["partition"], "spec.updateStrategy.rollingUpdate.partition".into(), out);
+            if !rolling["maxUnavailable"].is_null() {
+                let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+                count_or_percent(&rolling["maxUnavailable"], field, out);
+                // What is no percentage counts as none.
+                if amount_of(&rolling["maxUnavailable"]) == 0 {
+                    out.push(Cause::invalid(field, &rolling["maxUnavailable"], "cannot be 0"));
+                }
+                percent_over(&rolling["maxUnavailable"], field, out);
+            }
+        }
+        _ => {
+            let rolling = &strategy["rollingUpdate"];
+            let names = [("Partition", "partition"), ("MaxUnavailable", "maxUnavailable")];
+            let rolling = rolling.is_object().then(|| super::internal(rolling, &names));
+            out.push(Cause::invalid(
+                "spec.updateStrategy",
+                &json!({"Type": strategy["type"], "RollingUpdate": rolling}),
+                "must be 'RollingUpdate' or 'OnDelete'",
+            ));
+        }
+    }
+    for key in ["whenDeleted", "whenScaled"] {
+        let policy = &spec["persistentVolumeClaimRetentionPolicy"];
+        if !policy.is_null() {
+            let at = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
+            known(&policy[key], at, &["Retain", "Delete"], out);
+        }
+    }
+    for (i, claim) in list(&spec["volumeClaimTemplates"]).filter(|_| new) {
+        super::storage::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{i}].spec"), out);
+    }
+    non_negative(&spec["replicas"], "spec.replicas".into(), out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    non_negative(&spec["ordinals"]["start"], "spec.ordinals.start".into(), out);
+    if let Some(name) = spec["serviceName"].as_str().filter(|name| new && !name.is_empty()) {
+        texts(meta::label_problems(name), &spec["serviceName"], "spec.serviceName", out);
+    }
+    let mut whole = spec.clone();
+    with_claims(&mut whole);
+    let _ = selector_and_template(&whole, "statefulset", out);
+    always_restarts(spec, "StatefulSet", out);
+}
+
+/// Every claim template is a volume of each pod, in place of one of its name the template lists, and
+/// the names pods have are not the template's to give.
+fn with_claims(spec: &mut Value) {
+    let mut volumes: Vec<Value> = Vec::new();
+    for (_, claim) in list(&spec["volumeClaimTemplates"]) {
+        let name = claim["metadata"]["name"].as_str().unwrap_or("");
+        if !volumes.iter().any(|volume| volume["name"] == name) {
+            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        }
+    }
+    let template = &mut spec["template"]["spec"];
+    if let Some(members) = template.as_object_mut() {
+        members.shift_remove("hostname");
+        members.shift_remove("subdomain");
+    }
+    let own: Vec<Value> = list(&template["volumes"])
+        .filter(|(_, own)| !volumes.iter().any(|v| v["name"] == own["name"].as_str().unwrap_or("")))
+        .map(|(_, own)| own.clone())
+        .collect();
+    volumes.extend(own);
+    template["volumes"] = Value::Array(volumes);
+}
+
+pub(super) fn daemon_set(spec: &Value, out: &mut Causes) {
+    label_selector(&spec["selector"], "spec.selector", out);
+    let selector = &spec["selector"];
+    let labels = &spec["template"]["metadata"]["labels"];
+    if !unreadable(selector) && !selects(selector, labels) {
+        out.push(Cause::invalid("spec.template.metadata.labels", labels, MISMATCH));
+    }
+    if selector.is_object() && is_empty(&selector["matchLabels"]) && is_empty(&selector["matchExpressions"]) {
+        out.push(Cause::invalid("spec.selector", selector, "empty selector is invalid for daemonset"));
+    }
+    pod::template(&spec["template"], "spec.template", out);
+    always_restarts(spec, "DaemonSet", out);
+    non_negative(&spec["minReadySeconds"], "spec.minReadySeconds".into(), out);
+    let strategy = &spec["updateStrategy"];
+    match strategy["type"].as_str().unwrap_or("") {
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            let rolling = &strategy["rollingUpdate"];
+            let field = "spec.updateStrategy.rollingUpdate";
+            count_or_percent(&rolling["maxUnavailable"], &format!("{field}.maxUnavailable"), out);
+            count_or_percent(&rolling["maxSurge"], &format!("{field}.maxSurge"), out);
+            if !is_zero(&rolling["maxUnavailable"]) && !is_zero(&rolling["maxSurge"]) {
+                out.push(Cause::invalid(
+                    format!("{field}.maxSurge"),
+                    &rolling["maxSurge"],
+                    "may not be set when maxUnavailable is non-zero",
+                ));
+            }
+            if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
+                out.push(Cause::required(
+                    format!("{field}.maxUnavailable"),
+                    "cannot be 0 when maxSurge is 0",
+                ));
+            }
+        }
+        _ => out.push(Cause::not_supported(
+            "spec.updateStrategy",
+            &super::internal(strategy, &[("Type", "type"), ("RollingUpdate", "rollingUpdate")]),
+            &["RollingUpdate", "OnDelete"],
+        )),
+    }
+    non_negative(&spec["revisionHistoryLimit"], "spec.revisionHistoryLimit".into(), out);
+}
+
+pub(super) fn revision(object: &Value, new: bool, out: &mut Causes) {
+    non_negative(&object["revision"], "revision".into(), out);
+    // What is kept does not change, and is not looked at again.
+    if new && object["data"].is_null() {
+        out.push(Cause::required("data", "data is mandatory"));
+    } else if new && !object["data"].is_object() {
+        out.push(Cause::required("data", "data must be a valid JSON object"));
+    }
+}
+
+pub(super) fn disruption_budget(spec: &Value, out: &mut Causes) {
+    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+        let shown = super::internal(
+            spec,
+            &[
+                ("MinAvailable", "minAvailable"),
+                ("Selector", "selector"),
+                ("MaxUnavailable", "maxUnavailable"),
+                ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy"),
+            ],
+        );
+        out.push(Cause::invalid("spec", &shown, "minAvailable and maxUnavailable cannot be both set"));
+    }
+    for key in ["minAvailable", "maxUnavailable"] {
+        if !spec[key].is_null() {
+            count_or_percent(&spec[key], &format!("spec.{key}"), out);
+            percent_over(&spec[key], &format!("spec.{key}"), out);
+        }
+    }
+    label_selector(&spec["selector"], "spec.selector", out);
+    let policies = &["AlwaysAllow", "IfHealthyBudget"];
+    super::known(
+        &spec["unhealthyPodEvictionPolicy"],
+        "spec.unhealthyPodEvictionPolicy".into(),
+        policies,
+        out,
+    );
+}

@@ -1,0 +1,59 @@
+//! Binding a pod to a node.
+
+use serde_json::json;
+
+use crate::core::Core;
+use crate::status::{Named, Result, Status};
+use crate::store::{Draft, Expect, Key};
+use crate::write::Author;
+use crate::write::admit::meta;
+use crate::write::admit::prepare::Part;
+
+/// Assigns a pod to a node and says that it is scheduled.
+pub(crate) fn bind(core: &Core, key: &Key, node: &str, author: &Author) -> Result<()> {
+    let served = core.of_table("pods").ok_or_else(Status::no_such_resource)?;
+    let pods = Named { group: "", what: "pods" };
+    let _ = Part::Main;
+    loop {
+        let live = core.live(&served, key)?;
+        let mut pod = live.value.clone();
+        if live.object.deleting {
+            let why = format!("pod {} is being deleted, cannot be assigned to a host", key.name);
+            return Err(Status::conflict(Named { group: "", what: "pods/binding" }, &key.name, &why));
+        }
+        if let Some(host) = pod["spec"]["nodeName"].as_str().filter(|h| !h.is_empty()) {
+            let why = format!("pod {} is already assigned to node \"{host}\"", key.name);
+            return Err(Status::conflict(Named { group: "", what: "pods/binding" }, &key.name, &why));
+        }
+        if pod["spec"]["schedulingGates"].as_array().is_some_and(|g| !g.is_empty()) {
+            let why = format!("pod {} has non-empty .spec.schedulingGates", key.name);
+            return Err(Status::conflict(pods, &key.name, &why));
+        }
+        if author.dry_run {
+            return Ok(());
+        }
+        pod["spec"]["nodeName"] = node.into();
+        let generation = pod["metadata"]["generation"].as_i64().unwrap_or(1);
+        let condition = json!({
+            "type": "PodScheduled", "observedGeneration": generation, "status": "True",
+            "lastProbeTime": null, "lastTransitionTime": core.now(),
+        });
+        let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.retain(|c| c["type"] != "PodScheduled");
+        conditions.push(condition);
+        pod["status"]["conditions"] = conditions.into();
+        let mut pod = crate::write::typed::decode(pod, served.shape(), &[]).map_err(Status::internal)?.value;
+        meta::tidy(&mut pod, false);
+        let draft = Draft::new(&pod);
+        let stored = core.store.put::<crate::store::Raced>(
+            &served.table,
+            key,
+            Expect::Rev(live.object.rev),
+            &draft,
+            |_| Ok(()),
+        );
+        if stored.is_ok() {
+            return Ok(());
+        }
+    }
+}
