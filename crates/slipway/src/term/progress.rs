@@ -83,6 +83,9 @@ impl Teller {
     fn is_known(&self, record: &Record) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let key = |node: &String| (record.scope.clone(), node.clone());
+        // Of a release among others the lines about its records tell that it is done.
+        let is_silent =
+            |node: &str| record.scope.is_empty() && SILENT.iter().any(|quiet| node.starts_with(quiet));
         match &record.event {
             Event::Object { node, object, state, .. } => {
                 if *state == ObjectState::Waiting {
@@ -97,11 +100,9 @@ impl Teller {
                 *state == ObjectState::Ready && !told.waiting.remove(&name(object))
             }
             Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
-                told.nodes.remove(&key(node)) || SILENT.iter().any(|quiet| node.starts_with(quiet))
+                told.nodes.remove(&key(node)) || is_silent(node)
             }
-            Event::NodeFinished { node, status: NodeStatus::Blocked, .. } => {
-                SILENT.iter().any(|quiet| node.starts_with(quiet))
-            }
+            Event::NodeFinished { node, status: NodeStatus::Blocked, .. } => is_silent(node),
             _ => false,
         }
     }
