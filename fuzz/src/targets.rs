@@ -92,6 +92,16 @@ pub const TARGETS: &[Target] = &[
             "1.5Gi",
         ],
     },
+    Target {
+        name: "secrets",
+        run: secrets,
+        seeds: &[
+            "secret://vault/app/db?version=3&type=json#/a~1b/0",
+            "a ${secret://v/x#k} $${ b",
+            "secrets: {defaultProvider: v, providers: {v: {type: vault, address: 'http://h', token: env:T}}}",
+            "policy: {rules: [{id: a, when: {ci: true}, deny: {types: [file]}}]}\nproviders: {l: {type: file, path: x}}",
+        ],
+    },
     Target { name: "request", run: crate::server::request, seeds: crate::server::REQUESTS },
     Target { name: "server-patch", run: crate::server::patch, seeds: crate::server::PATCHES },
     Target { name: "server-definition", run: crate::server::definition, seeds: crate::server::DEFINITIONS },
@@ -230,6 +240,22 @@ fn decode(input: &[u8]) {
     if let Some(kind) = slipway_manifest::Schema::built_in().of(&deployment()) {
         let _ = slipway_manifest::decode::decode_json(input, kind);
     }
+}
+
+/// References, texts with references in them, and configuration files.
+fn secrets(bytes: &[u8]) {
+    use slipway_secrets::{
+        ConfigLayer, ConfigOrigin, Interpolation, SecretReference, SecretsConfig, find_references,
+    };
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(reference) = text.parse::<SecretReference>() {
+        let canonical = reference.to_string();
+        assert_eq!(canonical.parse::<SecretReference>().as_ref(), Ok(&reference), "{canonical}");
+    }
+    let _ = find_references(&Value::String(text.to_owned()), Interpolation::On);
+    let layer =
+        ConfigLayer { path: "slipway.yaml".into(), text: text.to_owned(), origin: ConfigOrigin::Repository };
+    let _ = SecretsConfig::load(&[layer]);
 }
 
 fn yaml(input: &[u8]) {

@@ -6,6 +6,7 @@ const ORDER: &[&str] = &[
     "problem",
     "graph",
     "event",
+    "http",
     "go",
     "yaml",
     "journal",

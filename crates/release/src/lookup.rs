@@ -19,7 +19,7 @@ struct Live {
     runtime: tokio::runtime::Handle,
 }
 
-/// What `lookup` gives: an object, a list if no name is given, or nothing.
+/// The answer to `lookup`: an object, a list if no name is given, or nothing.
 pub async fn find(
     cluster: &Cluster,
     gvk: Gvk,

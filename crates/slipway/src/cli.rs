@@ -188,6 +188,8 @@ pub enum Command {
     Run(commands::run::Args),
     /// Take many releases to their clusters as one graph
     Stack(Box<commands::stack::Args>),
+    /// References to secrets: test, find and check them
+    Secrets(Box<commands::secrets::Args>),
     /// Run the embedded Kubernetes API server
     Sandbox(commands::sandbox::Args),
     /// Show or run a graph of nodes and needs

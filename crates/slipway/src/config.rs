@@ -115,6 +115,8 @@ pub enum Variable {
     NelmSecretKey,
     WerfSecretKey,
     WerfOldSecretKey,
+    SecretConfig,
+    SecretProvider,
     HelmRepositoryConfig,
     HelmRepositoryCache,
     HelmRegistryConfig,
@@ -130,7 +132,7 @@ pub enum Variable {
 
 impl Variable {
     /// Every variable, in the order they are shown.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::HelmDriver,
         Self::StackRoot,
         Self::StackProfile,
@@ -144,6 +146,8 @@ impl Variable {
         Self::NelmSecretKey,
         Self::WerfSecretKey,
         Self::WerfOldSecretKey,
+        Self::SecretConfig,
+        Self::SecretProvider,
         Self::HelmRepositoryConfig,
         Self::HelmRepositoryCache,
         Self::HelmRegistryConfig,
@@ -173,6 +177,8 @@ impl Variable {
             Self::NelmSecretKey => ("NELM_SECRET_KEY", "secrets.key"),
             Self::WerfSecretKey => ("WERF_SECRET_KEY", "secrets.key"),
             Self::WerfOldSecretKey => ("WERF_OLD_SECRET_KEY", "secrets.oldKey"),
+            Self::SecretConfig => ("SLIPWAY_SECRET_CONFIG", "secrets.config"),
+            Self::SecretProvider => ("SLIPWAY_SECRET_PROVIDER", "secrets.provider"),
             Self::HelmRepositoryConfig => ("HELM_REPOSITORY_CONFIG", "charts.repositories"),
             Self::HelmRepositoryCache => ("HELM_REPOSITORY_CACHE", "charts.cache"),
             Self::HelmRegistryConfig => ("HELM_REGISTRY_CONFIG", "charts.registries"),
@@ -262,9 +268,18 @@ pub fn ci_job_url() -> Option<String> {
     github().or_else(|| others.into_iter().find_map(text))
 }
 
-/// This machine's name where the system does not tell.
-pub fn host_name() -> Option<String> {
-    variable("HOSTNAME").map(|name| name.to_string_lossy().into_owned())
+/// Tells whether a build service runs us.
+pub fn is_ci() -> bool {
+    variable("CI").is_some_and(|value| value != "false") || ci_job_url().is_some()
+}
+
+/// The name of this machine, as runs and audits record it.
+pub fn machine_name() -> String {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = kernel.or_else(|| variable("HOSTNAME").map(|name| name.to_string_lossy().into_owned()));
+    let name = name.unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
 /// Everything in the environment that is text, for a runbook's own variables.
@@ -304,7 +319,8 @@ pub fn schema() -> serde_json::Value {
         }
         (key.to_owned(), schema)
     };
-    let properties: serde_json::Map<_, _> = KEYS.into_iter().map(property).collect();
+    let mut properties: serde_json::Map<_, _> = KEYS.into_iter().map(property).collect();
+    properties.insert("secrets".to_owned(), serde_json::json!({ "type": "object" }));
     serde_json::json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Slipway configuration file",
@@ -327,6 +343,8 @@ fn read(path: &Path) -> Result<FileSettings, Problems> {
             settings.push((key, value, fields.place(key).location()));
         }
     }
+    // Read by whoever uses secrets.
+    fields.ignore("secrets");
     fields.finish();
     problems.into_result(settings)
 }

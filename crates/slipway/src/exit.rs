@@ -54,7 +54,10 @@ impl Exit {
                 (2, "changes pending, where `--exit-code` or `--detailed-exitcode` asked for it")
             }
             Self::Revision => (3, "only a new revision pending, where `--exit-code` asked for it"),
-            Self::Invalid => (10, "invalid files or selectors of a stack"),
+            Self::Invalid => (
+                10,
+                "invalid files or selectors of a stack, invalid references to secrets or their providers",
+            ),
             Self::NothingSelected => (11, "nothing selected"),
             Self::Stale => (12, "inputs or cluster changed since the plan"),
             Self::Locked => (13, "locked by somebody else"),
@@ -94,6 +97,9 @@ impl Exit {
         if cause.is::<SecretError>() {
             return Some(Self::SecretMissing);
         }
+        if let Some(error) = cause.downcast_ref::<slipway_secrets::SecretsError>() {
+            return Some(Self::of_secrets(error));
+        }
         if let Some(failure) = cause.downcast_ref::<slipway_release::Failure>() {
             return Self::of_release(failure);
         }
@@ -112,6 +118,16 @@ impl Exit {
             Failure::Stale(_) => Some(Self::Stale),
             Failure::Locked(_) => Some(Self::Locked),
             _ => None,
+        }
+    }
+
+    /// The code of references that did not become values.
+    fn of_secrets(error: &slipway_secrets::SecretsError) -> Self {
+        use slipway_secrets::SecretsError;
+        match error {
+            SecretsError::Invalid(_) => Self::Invalid,
+            SecretsError::Refused(_) => Self::Refused,
+            SecretsError::Unresolved(_) | SecretsError::Audit(_) => Self::SecretMissing,
         }
     }
 
@@ -201,6 +217,9 @@ mod tests {
             (slipway_stack::Error::from(problem()).into(), Exit::Invalid),
             (slipway_chart::Error::Secret("no key fits".into()).into(), Exit::SecretMissing),
             (slipway_chart::Error::Publish("gone".into()).into(), Exit::Failed),
+            (slipway_secrets::SecretsError::Invalid(problem().into()).into(), Exit::Invalid),
+            (slipway_secrets::SecretsError::Refused(problem().into()).into(), Exit::Refused),
+            (slipway_secrets::SecretsError::Unresolved(Vec::new()).into(), Exit::SecretMissing),
         ] {
             assert_eq!(Exit::of(&failure), expected, "{failure:#}");
         }

@@ -10,9 +10,12 @@ use slipway_cluster::helm::{Driver, Release, Status, Storage};
 use slipway_cluster::{Cluster, Deadline, ErrorClass};
 use slipway_event::Events;
 use slipway_problem::Problem;
-use slipway_release::apply::{self, Report, Timeout};
-use slipway_release::plan::{self, Options};
-use slipway_release::{Cause, Content, Failure, Request, inspect, show};
+use slipway_release::plan::situation;
+use slipway_release::show::ViewOptions;
+use slipway_release::{
+    Content, ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, ReleasePlan,
+    ReleaseRequest, ReleaseStatus, Report, RunTimeout, inspect,
+};
 use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
@@ -28,9 +31,9 @@ pub trait Connect: Sync {
     fn adjust(
         &self,
         cluster: &Cluster,
-        request: &Request,
-        options: apply::Options,
-    ) -> impl Future<Output = Result<apply::Options, NodeError>> + Send {
+        request: &ReleaseRequest,
+        options: ExecuteOptions,
+    ) -> impl Future<Output = Result<ExecuteOptions, NodeError>> + Send {
         let _ = (cluster, request);
         async move { Ok(options) }
     }
@@ -115,31 +118,42 @@ impl<C: Connect> Engine<C> {
         tokio::task::spawn_blocking(work).await.unwrap_or_else(broke_off)
     }
 
-    async fn request(&self, node: &Node) -> Result<Request, NodeError> {
-        let content = Content::Source(Arc::new(self.source(node).await?));
+    async fn request(&self, node: &Node) -> Result<ReleaseRequest, NodeError> {
+        let missing_namespace =
+            if node.apply.create_namespace { MissingNamespace::Create } else { MissingNamespace::Refuse };
         // Hooks are waited for whatever is said of objects, as Helm does.
-        let options =
-            Options { no_final_tracking: !node.apply.wait, track_hooks: true, ..Options::default() };
-        Ok(Request { name: node.name.clone(), namespace: node.namespace.clone(), content, options })
+        let options = PlanOptions {
+            no_final_tracking: !node.apply.wait,
+            track_hooks: true,
+            missing_namespace,
+            ..PlanOptions::default()
+        };
+        let content = Content::Source(Arc::new(self.source(node).await?));
+        Ok(ReleaseRequest {
+            name: node.name.as_str().into(),
+            namespace: node.namespace.as_str().into(),
+            content,
+            options,
+        })
     }
 
-    fn removal(node: &Node) -> Request {
-        Request {
-            name: node.name.clone(),
-            namespace: node.namespace.clone(),
+    fn removal(node: &Node) -> ReleaseRequest {
+        ReleaseRequest {
+            name: node.name.as_str().into(),
+            namespace: node.namespace.as_str().into(),
             content: Content::Nothing,
-            options: Options::default(),
+            options: PlanOptions::default(),
         }
     }
 
     /// The release engine's own plan for a release, as its cluster is now; writes nothing.
-    pub async fn prepare(&self, node: &Node, command: Command) -> Result<plan::Plan, NodeError> {
+    pub async fn prepare(&self, node: &Node, command: Command) -> Result<ReleasePlan, NodeError> {
         let request = match command {
             Command::Apply => self.request(node).await?,
             Command::Delete => Self::removal(node),
         };
         let cluster = self.connect.connect(&node.cluster).await?;
-        plan::plan(&cluster, &request, &self.events).await.map_err(failed)
+        slipway_release::plan(&cluster, &request, &self.events).await.map_err(failed)
     }
 
     async fn storage(&self, at: &At<'_>) -> Result<Storage, NodeError> {
@@ -163,9 +177,9 @@ impl<C: Connect> Engine<C> {
 const READING: &str = "its history was read";
 
 fn applied(report: &Report) -> Applied {
-    let skipped = report.status == "skipped";
+    let skipped = report.status == ReleaseStatus::Skipped;
     Applied {
-        revision: (report.revision > 0).then_some(u64::from(report.revision)),
+        revision: Some(u64::from(report.revision.get())).filter(|revision| *revision > 0),
         changed: !skipped,
         note: skipped.then(|| "nothing to do".to_owned()),
     }
@@ -183,8 +197,8 @@ impl<C: Connect> Deploy for Engine<C> {
     async fn apply(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
         let request = self.request(node).await?;
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
-        let timeout = node.timeout(Command::Apply).map(Timeout::from);
-        let known = plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
+        let timeout = node.timeout(Command::Apply).map(RunTimeout::from);
+        let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
         let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if let Some(last) = known.history.last()
             && is_busy(last, attempt, node.apply.timeout_ms)
@@ -194,31 +208,29 @@ impl<C: Connect> Deploy for Engine<C> {
                 format!("revision {} is {status}: another operation is at work on it", last.version);
             return Err(NodeError::new(Class::HelmBusy, message));
         }
-        let options = apply::Options {
-            timeout,
-            auto_rollback: node.apply.atomic,
-            create_namespace: node.apply.create_namespace,
-            ..apply::Options::default()
-        };
+        let options =
+            ExecuteOptions { timeout, auto_rollback: node.apply.atomic, ..ExecuteOptions::default() };
         let options = self.connect.adjust(&cluster, &request, options).await?;
         let report =
-            apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
+            slipway_release::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone())
+                .await;
         report.map(|report| applied(&report)).map_err(failed)
     }
 
     async fn delete(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
         let request = Self::removal(node);
-        let timeout = node.timeout(Command::Delete).map(Timeout::from);
-        let known = plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
+        let timeout = node.timeout(Command::Delete).map(RunTimeout::from);
+        let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
         let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if known.history.releases.is_empty() {
             return Ok(Applied { revision: None, changed: false, note: Some("not installed".to_owned()) });
         }
-        let options = apply::Options { timeout, ..apply::Options::default() };
+        let options = ExecuteOptions { timeout, ..ExecuteOptions::default() };
         let options = self.connect.adjust(&cluster, &request, options).await?;
         let report =
-            apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
+            slipway_release::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone())
+                .await;
         report.map(|report| applied(&report)).map_err(failed)
     }
 
@@ -253,7 +265,7 @@ impl<C: Connect> Deploy for Engine<C> {
 
     async fn plan(&self, node: &Node, command: Command) -> Result<Preview, NodeError> {
         let plan = self.prepare(node, command).await?;
-        let view = plan.view(&show::Options::default());
+        let view = plan.view(&ViewOptions::default());
         let count = |actions: &[&str]| {
             view.summary
                 .iter()
@@ -288,7 +300,7 @@ impl<C: Connect> Deploy for Engine<C> {
         // What was deployed is compared, so none of the release's inputs is read.
         let request = Self::removal(node);
         let changes =
-            inspect::drift(&cluster, &request, None, &show::Options::default()).await.map_err(failed)?;
+            inspect::drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);
         Ok(Verdict { drifted: significant.map(|change| change.object).collect(), ..Verdict::default() })
     }
@@ -347,23 +359,23 @@ fn unloaded(error: LoadError) -> NodeError {
 fn failed(failure: Failure) -> NodeError {
     match failure {
         Failure::Cluster(error) => refused(error),
-        Failure::Problems(problems) | Failure::Stale(problems) => {
+        Failure::Problems(problems) | Failure::Ownership(problems) | Failure::Stale(problems) => {
             NodeError::new(Class::Invalid, problems.to_string())
         }
         Failure::Immutable(problems) => NodeError::new(Class::ImmutableField, problems.to_string()),
         Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
         Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
         Failure::Locked(message) => NodeError::new(Class::HelmBusy, message),
-        Failure::Run { cause, message, .. } => {
+        Failure::Run { cause, .. } => {
             let class = match cause {
                 // The record has one class for objects that do not become ready, in time or at all.
-                Cause::Timeout | Cause::NotReady => Class::WaitTimeout,
-                Cause::LockLost => Class::Conflict,
-                Cause::Cancelled => Class::Canceled,
-                Cause::Cluster(class) => class_of(class),
-                Cause::Other => Class::Internal,
+                FailureCause::Timeout | FailureCause::NotReady => Class::WaitTimeout,
+                FailureCause::LockLost => Class::Conflict,
+                FailureCause::Cancelled => Class::Canceled,
+                FailureCause::Cluster(class) => class_of(class),
+                FailureCause::Other => Class::Internal,
             };
-            NodeError::new(class, message)
+            NodeError::new(class, failure.to_string())
         }
     }
 }

@@ -10,6 +10,7 @@ mod random;
 mod release;
 mod runbook;
 mod sandbox;
+mod secrets;
 
 use std::path::PathBuf;
 
@@ -41,6 +42,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "runbook", run: runbook::run, when: When::Named },
     Suite { name: "release", run: release::run, when: When::Named },
     Suite { name: "kubectl", run: kubectl::run, when: When::Named },
+    Suite { name: "secrets", run: secrets::run, when: When::Always },
     Suite { name: "sandbox", run: sandbox::run, when: When::Named },
 ];
 

@@ -10,18 +10,7 @@ use crate::error::Error;
 /// The name of a login whose password is an identity token, as Docker writes it.
 pub(super) const IDENTITY_TOKEN: &str = "<token>";
 
-/// A name and password, or a token.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Login {
-    pub username: String,
-    pub password: String,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
-    }
-}
+pub use slipway_http::Login;
 
 /// Logins by host, and the programs that know others.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,7 @@
 //! The indexes of HTTP repositories and the charts they name.
 
 use slipway_event::without_credentials;
+use slipway_http::HttpError;
 use url::Url;
 
 use super::credentials::Login;
@@ -14,7 +15,7 @@ pub async fn fetch_index(client: &Client, repository: &Repository) -> Result<(In
     let url = absolute(&repository.url, "index.yaml")?;
     let address = without_credentials(&repository.url);
     let bytes = client.get(&url, login(repository, &url).as_ref()).await.map_err(|error| match error {
-        Error::Interrupted(_) => error,
+        HttpError::Interrupted(_) => error.into(),
         error => Error::Publish(format!(
             "looks like {address:?} is not a valid chart repository or cannot be reached: {error}"
         )),

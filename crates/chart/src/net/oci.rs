@@ -1,10 +1,10 @@
 //! Charts in OCI registries: a thin client for what charts need.
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LINK, LOCATION, WWW_AUTHENTICATE};
-use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use slipway_event::without_credentials;
 use slipway_go::semver::{Constraints, Version};
+use slipway_http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LINK, LOCATION, WWW_AUTHENTICATE};
+use slipway_http::{Answer, Authorization, Client, Method, Request, StatusCode, parse_url, shown};
 use url::Url;
 
 use crate::deps::{go_json, sha256_hex};
@@ -12,7 +12,6 @@ use crate::error::Error;
 use crate::metadata::Metadata;
 
 use super::credentials::{Credentials, IDENTITY_TOKEN, Login};
-use super::http::{Answer, Authorization, Client, Request, parse, shown};
 use super::reference::{Reference, is_digest, is_host};
 
 const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
@@ -75,18 +74,18 @@ impl<'s> Session<'s> {
         reference: &'s Reference,
         actions: &'static str,
     ) -> Result<Self, Error> {
-        let scheme = if client.plain_http { "http" } else { "https" };
+        let scheme = if client.plain_http() { "http" } else { "https" };
         let host = match reference.host.as_str() {
             "docker.io" => "registry-1.docker.io",
             host => host,
         };
         let base = format!("{scheme}://{host}/v2/{}/", reference.repository);
-        let base = parse(base.strip_suffix("//").map_or(base.as_str(), |_| &base[..base.len() - 1]))?;
+        let base = parse_url(base.strip_suffix("//").map_or(base.as_str(), |_| &base[..base.len() - 1]))?;
         Ok(Self { client, reference, base, login, authorization: None, actions })
     }
 
     fn url(&self, path: &str) -> Result<Url, Error> {
-        parse(&format!("{}{path}", self.base))
+        Ok(parse_url(&format!("{}{path}", self.base))?)
     }
 
     /// Sends, and once more with credentials when the registry itself asks for them.
@@ -99,14 +98,15 @@ impl<'s> Session<'s> {
         let challenge = answer.header(&WWW_AUTHENTICATE).unwrap_or_default().to_owned();
         self.authorization = Some(self.authorize(&challenge).await?);
         request.authorization.clone_from(&self.authorization);
-        self.client.send(request).await
+        Ok(self.client.send(request).await?)
     }
 
     async fn authorize(&self, challenge: &str) -> Result<Authorization, Error> {
         let denied = || Error::Publish(format!("{} asks for a login: log in first", self.reference.host));
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((challenge, ""));
         if scheme.eq_ignore_ascii_case("basic") {
-            return Authorization::basic(self.login.as_ref().ok_or_else(denied)?, self.base.origin());
+            let login = self.login.as_ref().ok_or_else(denied)?;
+            return Ok(Authorization::basic(login, self.base.origin())?);
         }
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(denied());
@@ -114,7 +114,7 @@ impl<'s> Session<'s> {
         let parameters = parse_parameters(parameters);
         let get =
             |name: &str| parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        let mut realm = parse(get("realm").ok_or_else(denied)?)?;
+        let mut realm = parse_url(get("realm").ok_or_else(denied)?)?;
         if self.login.is_some() && realm.scheme() != "https" && realm.origin() != self.base.origin() {
             return fail(format!(
                 "{} gives out tokens at {}: credentials go to a registry itself or to an https address only",
@@ -156,7 +156,7 @@ impl<'s> Session<'s> {
         let answer: Value = serde_json::from_slice(&answer.body(LARGEST_MANIFEST).await?)
             .map_err(|error| Error::Publish(format!("{}: {error}", self.reference.host)))?;
         let token = ["token", "access_token"].iter().find_map(|key| answer.get(*key).and_then(Value::as_str));
-        Authorization::bearer(token.ok_or_else(denied)?, self.base.origin())
+        Ok(Authorization::bearer(token.ok_or_else(denied)?, self.base.origin())?)
     }
 
     async fn expect(&mut self, request: Request) -> Result<Answer, Error> {
@@ -191,7 +191,7 @@ impl<'s> Session<'s> {
         // Another host may take the content; the credentials stay here.
         let location = answer.header(&LOCATION).unwrap_or_default();
         let joined = start.join(location).map_err(|error| Error::Publish(error.to_string()))?;
-        let mut target = parse(joined.as_str())?;
+        let mut target = parse_url(joined.as_str())?;
         target.query_pairs_mut().append_pair("digest", digest);
         let mut request = Request::new(Method::PUT, target);
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

@@ -13,7 +13,7 @@ use slipway_go::filepath::is_file_name;
 pub(super) fn archive_name(url: &Url) -> Result<String, Error> {
     let last = url.path().rsplit('/').next().unwrap_or_default();
     let stem = last.strip_suffix(".tgz").unwrap_or(last);
-    named(stem, &super::http::shown(url))
+    named(stem, &slipway_http::shown(url))
 }
 
 /// The name an archive of a chart is kept under.

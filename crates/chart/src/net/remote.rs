@@ -12,10 +12,11 @@ use crate::error::Error;
 use crate::load::go_io;
 use crate::repo::{Entry, Index, Repository};
 use slipway_event::without_credentials;
+use slipway_http::{HttpError, parse_url};
 
 use super::credentials::{Credentials, Login};
 use super::home::{Home, replace};
-use super::http::{Client, ClientOptions, NetworkOptions, parse};
+use super::http::{Client, ClientOptions, NetworkOptions};
 use super::index::{check_digest, fetch_index, is_same_origin, login};
 use super::oci;
 use super::place::{archive_name, cache_directory, chart_name};
@@ -188,7 +189,7 @@ impl Remote {
     ) -> Result<Archive, Error> {
         let client = self.client(repository)?;
         let login = login(repository, url);
-        let mut address = parse(url)?;
+        let mut address = parse_url(url)?;
         let file_name = archive_name(&address)?;
         let chart = client.get(url, login.as_ref()).await?;
         check_digest(url, digest, &chart)?;
@@ -199,7 +200,7 @@ impl Remote {
             let shown = without_credentials(address.as_str());
             match client.get(address.as_str(), login.as_ref()).await {
                 Ok(bytes) => signature = Some(bytes),
-                Err(error @ Error::Interrupted(_)) => return Err(error),
+                Err(error @ HttpError::Interrupted(_)) => return Err(error.into()),
                 Err(error) if provenance == Provenance::Must => {
                     return fail(format!("failed to fetch provenance {shown:?}: {error}"));
                 }
@@ -380,14 +381,14 @@ impl Remote {
             (Some(certificate), Some(key)) => Some([certificate, b"\n".to_vec(), key].concat()),
             _ => None,
         };
-        Client::new(&ClientOptions {
+        Ok(Client::new(&ClientOptions {
             ca: read(&repository.ca_file)?,
             identity,
             insecure_skip_tls_verify: repository.insecure_skip_tls_verify,
             plain_http: self.access.plain_http,
             user_agent: String::new(),
             network: self.network.clone(),
-        })
+        })?)
     }
 
     /// The login for a registry: the flag's, Helm's, Docker's, or what a helper program knows.
@@ -433,7 +434,7 @@ impl Remote {
             Some(given) if is_same_origin(&self.access.repo, url) => Some(given.clone()),
             _ => repository.as_ref().and_then(|repository| login(repository, url)),
         };
-        self.client(&repository.unwrap_or_default())?.get(url, login.as_ref()).await
+        Ok(self.client(&repository.unwrap_or_default())?.get(url, login.as_ref()).await?)
     }
 
     /// The index of a repository, read once for as long as this value or a clone of it lives.

@@ -30,7 +30,8 @@ impl SchemaSource for RemoteSchemas {
             return Ok(known.clone());
         }
         let options = ClientOptions { network: self.network.clone(), ..ClientOptions::default() };
-        let bytes = wait(async { Client::new(&options)?.get_up_to(address, None, LARGEST_SCHEMA).await })?;
+        let bytes =
+            wait(async { Ok(Client::new(&options)?.get_up_to(address, None, LARGEST_SCHEMA).await?) })?;
         fetched.insert(address.to_owned(), bytes.clone());
         Ok(bytes)
     }

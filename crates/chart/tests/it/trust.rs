@@ -230,7 +230,7 @@ async fn no_error_shows_credentials_of_an_address() {
     for base in [host.address.as_str(), silent.as_str(), "127.0.0.1:1", "[bad"] {
         for path in ["none", "loop", "bad", "large"] {
             let address = format!("http://u:hush@{base}/{path}?sig=hush&X-Amz-Signature=hush");
-            errors.extend(client.get_up_to(&address, None, 10).await.err());
+            errors.extend(client.get_up_to(&address, None, 10).await.err().map(Into::into));
             let access = Access { repo: address.clone(), ..Access::default() };
             let repo = remote(folder.path(), access).with_network(network.clone());
             errors.extend(repo.locate("foo", Provenance::No).await.err());

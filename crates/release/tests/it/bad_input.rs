@@ -5,15 +5,15 @@ use std::path::Path;
 
 use serde_json::json;
 use slipway_cluster::{Cluster, ErrorClass, Retry};
-use slipway_release::plan::{Content, Request};
-use slipway_release::{Cause, Failure};
+use slipway_release::plan::{Content, ReleaseRequest};
+use slipway_release::{Failure, FailureCause};
 use slipway_sandbox::{Sandbox, User};
 
 use crate::tap::Tap;
 use crate::world::{World, config_map};
 
 /// A chart with one template.
-fn chart(world: &World, folder: &Path, template: &str) -> Request {
+fn chart(world: &World, folder: &Path, template: &str) -> ReleaseRequest {
     fs::create_dir_all(folder.join("demo/templates")).expect("a folder");
     fs::write(folder.join("demo/Chart.yaml"), "apiVersion: v2\nname: demo\nversion: 1.0.0\n")
         .expect("writes");
@@ -364,7 +364,7 @@ async fn a_cluster_that_is_not_there_is_told() {
     let cluster = Cluster::new(kube::Client::new(refusing, "default")).with_retry(Retry::never());
     let world = World { cluster, ..world };
     let failure = world.failed(&[config_map("a", "1")]).await;
-    assert_eq!(failure.cause(), Cause::Cluster(ErrorClass::Transport));
+    assert_eq!(failure.cause(), FailureCause::Cluster(ErrorClass::Transport));
     assert!(failure.to_string().contains("connection refused"), "{failure}");
     assert!(nowhere.seen().is_empty());
 }

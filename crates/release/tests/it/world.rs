@@ -10,9 +10,9 @@ use slipway_cluster::helm::{Driver, History, Status, Storage};
 use slipway_cluster::{At, Cluster, Retry, WriteOptions};
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
 use slipway_manifest::Gvk;
-use slipway_release::Failure;
-use slipway_release::apply::{self, Report};
-use slipway_release::plan::{self, Content, Options, Plan, Request};
+use slipway_release::{
+    Content, ExecuteOptions, Failure, PlanOptions, ReleasePlan, ReleaseRequest, Report, apply, plan,
+};
 use slipway_sandbox::{FaultLayer, Sandbox};
 use slipway_source::{
     Document, LoadContext, LoadedSource, Origin, RenderedSource, SourcePath, SourceRequest, Stored,
@@ -25,8 +25,8 @@ use crate::tap::Tap;
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
     pub(crate) cluster: Cluster,
-    pub(crate) options: Options,
-    pub(crate) apply: apply::Options,
+    pub(crate) options: PlanOptions,
+    pub(crate) apply: ExecuteOptions,
     pub(crate) notes: String,
     pub(crate) values: Value,
     pub(crate) version: String,
@@ -73,8 +73,8 @@ impl World {
         Self {
             sandbox,
             cluster,
-            options: Options::default(),
-            apply: apply::Options::default(),
+            options: PlanOptions::default(),
+            apply: ExecuteOptions::default(),
             notes: String::new(),
             values: json!({}),
             version: "1.0.0".into(),
@@ -103,7 +103,7 @@ impl World {
         Self { events, heard, ..self }
     }
 
-    pub(crate) fn request(&self, objects: &[Value]) -> Request {
+    pub(crate) fn request(&self, objects: &[Value]) -> ReleaseRequest {
         let document = |object: &Value, stored| Document {
             object: object.clone(),
             origin: Origin::new("demo/templates/all.yaml"),
@@ -123,35 +123,35 @@ impl World {
     }
 
     /// A request for the source at a path, as it is now.
-    pub(crate) fn source(&self, path: &std::path::Path, values: UserValues) -> Request {
+    pub(crate) fn source(&self, path: &std::path::Path, values: UserValues) -> ReleaseRequest {
         let found = SourcePath::detect(path).unwrap_or_else(|problem| panic!("{problem}"));
         let request = SourceRequest { values, ..SourceRequest::default() };
         let loaded = LoadedSource::load(&found, request, &LoadContext::default(), &mut Vec::new());
         self.with(Content::Source(Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")))))
     }
 
-    pub(crate) fn with(&self, content: Content) -> Request {
-        Request { name: "demo".into(), namespace: "t1".into(), content, options: self.options.clone() }
+    pub(crate) fn with(&self, content: Content) -> ReleaseRequest {
+        ReleaseRequest { name: "demo".into(), namespace: "t1".into(), content, options: self.options.clone() }
     }
 
-    pub(crate) async fn plan(&self, objects: &[Value]) -> Result<Plan, Failure> {
-        plan::plan(&self.cluster, &self.request(objects), &self.events).await
+    pub(crate) async fn plan(&self, objects: &[Value]) -> Result<ReleasePlan, Failure> {
+        plan(&self.cluster, &self.request(objects), &self.events).await
     }
 
     pub(crate) async fn apply(&self, objects: &[Value]) -> Result<Report, Failure> {
         self.run(&self.request(objects)).await
     }
 
-    pub(crate) async fn run(&self, request: &Request) -> Result<Report, Failure> {
+    pub(crate) async fn run(&self, request: &ReleaseRequest) -> Result<Report, Failure> {
         self.run_until(request, CancellationToken::new()).await
     }
 
     pub(crate) async fn run_until(
         &self,
-        request: &Request,
+        request: &ReleaseRequest,
         cancel: CancellationToken,
     ) -> Result<Report, Failure> {
-        apply::apply(&self.cluster, request, &self.apply, &self.events, cancel).await
+        apply(&self.cluster, request, &self.apply, &self.events, cancel).await
     }
 
     pub(crate) async fn deployed(&self, objects: &[Value]) -> Report {

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use slipway_cluster::helm::{Driver, Status, Storage};
 use slipway_cluster::{At, Propagation};
 use slipway_manifest::object;
-use slipway_release::decide::Kept;
-use slipway_release::plan::Options as PlanOptions;
-use slipway_release::{Content, Plan, Request, apply as engine};
+use slipway_release::decide::KeptReason;
+use slipway_release::plan::KeptObject;
+use slipway_release::{Content, ExecuteOptions, Failure, PlanOptions, ReleaseRequest};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType, helm};
 use crate::context::{Found, StepContext, describe, shown};
@@ -148,29 +148,33 @@ pub(super) async fn remove(
     namespace: &str,
     timeout: Duration,
 ) -> Result<(), StepError> {
-    let request = Request {
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
+    let request = ReleaseRequest {
+        name: name.into(),
+        namespace: namespace.into(),
         content: Content::Nothing,
         options: PlanOptions::default(),
     };
-    let options = engine::Options {
+    let options = ExecuteOptions {
         timeout: Some(helm::given(attempt, timeout)),
-        create_namespace: false,
         deletion_timeout: Some(timeout),
-        ..engine::Options::default()
+        ..ExecuteOptions::default()
     };
-    let told = |plan: &Plan| {
-        for left in &plan.remaining {
-            match &left.why {
-                Kept::Owner(owner) => attempt.warn(format!("{} stays: it belongs to {owner}", left.object)),
-                Kept::Policy => attempt.note(format!("{} stays: its policy says so", left.object)),
-            }
-        }
-    };
-    match helm::apply_release(attempt, &request, &options, told).await? {
+    let removed = helm::apply_release(attempt, &request, &options).await?;
+    let report = removed.as_ref().map_or_else(Failure::report, Some);
+    warn_of_kept(attempt, report.map_or(&[], |report| &report.kept));
+    match removed {
         Ok(_) => Ok(()),
         Err(failure) => Err(helm::told(attempt, failure)),
+    }
+}
+
+/// Tells what a delete leaves, and why.
+fn warn_of_kept(attempt: &StepContext<'_>, kept: &[KeptObject]) {
+    for KeptObject { object, why } in kept {
+        match why {
+            KeptReason::Owner(owner) => attempt.warn(format!("{object} stays: it belongs to {owner}")),
+            KeptReason::Policy => attempt.note(format!("{object} stays: its policy says so")),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A sandbox, a runbook on it, and a wire in between that counts, meddles and breaks.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -70,7 +71,10 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Body(u16, String),
-    Broken(&'static str),
+    /// Nobody listens.
+    Refused,
+    /// The server's certificate is not trusted.
+    Untrusted,
 }
 
 /// The answer to a request, if it is one that is not served.
@@ -81,7 +85,14 @@ fn scripted(state: &WireState, line: &str) -> Option<Result<Response<Body>, towe
         .find(|answer| answer.times > 0 && line.starts_with(answer.method) && line.contains(&answer.part))?;
     answer.times -= usize::from(answer.times != usize::MAX);
     Some(match answer.what.clone() {
-        Reply::Broken(text) => Err(text.into()),
+        Reply::Refused => {
+            let text = "tcp connect error: connection refused";
+            Err(io::Error::new(io::ErrorKind::ConnectionRefused, text).into())
+        }
+        Reply::Untrusted => {
+            let error = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+            Err(io::Error::new(io::ErrorKind::InvalidData, error).into())
+        }
         Reply::Body(code, body) => {
             let body = futures::stream::once(async move { Ok(Bytes::from(body)) });
             let answer = Response::builder().status(code).header("content-type", "application/json");

@@ -17,6 +17,7 @@ pub mod render;
 pub mod repo;
 pub mod run;
 pub mod sandbox;
+pub mod secrets;
 pub mod stack;
 pub mod validate;
 
@@ -47,6 +48,7 @@ pub fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(&args, session),
         Command::Stack(args) => stack::run(&args, session),
         Command::Sandbox(args) => sandbox::run(&args, session),
+        Command::Secrets(args) => secrets::run(&args, session),
         Command::Graph(args) => graph::run(&args, session),
         Command::Config(args) => config::run(&args, session),
         Command::Completions(args) => completions::run(&args),

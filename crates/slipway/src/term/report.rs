@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use slipway_problem::{Problem, Problems, Severity};
 use slipway_release::Failure;
+use slipway_secrets::SecretsError;
 
 use crate::exit::{SecretError, UsageError};
 use crate::term::output;
@@ -14,10 +15,17 @@ pub fn failure(failure: &anyhow::Error) {
     if let Some(problems) = failure.downcast_ref::<Problems>() {
         return problems_report(problems);
     }
-    if let Some(Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems)) =
-        failure.downcast_ref::<Failure>()
+    if let Some(
+        Failure::Problems(problems)
+        | Failure::Immutable(problems)
+        | Failure::Ownership(problems)
+        | Failure::Stale(problems),
+    ) = failure.downcast_ref::<Failure>()
     {
         return problems_report(problems);
+    }
+    if let Some(error) = failure.downcast_ref::<SecretsError>() {
+        return problems_report(&error.problems());
     }
     if let Some(SecretError(problem)) = failure.downcast_ref::<SecretError>() {
         return show(problem);

@@ -65,7 +65,9 @@ impl Fetcher for Network {
                     network: helm::network(),
                     ..ClientOptions::default()
                 };
-                wait(async { Client::new(&options)?.get_up_to(&address, login.as_ref(), LARGEST_FILE).await })
+                wait(async {
+                    Ok(Client::new(&options)?.get_up_to(&address, login.as_ref(), LARGEST_FILE).await?)
+                })
             });
             match fetched.await {
                 Ok(Ok(bytes)) => Ok(bytes),

@@ -157,7 +157,7 @@ impl LaunchArgs {
                 && std::mem::take(&mut request.selector.include_dependents),
             allow_drift: self.allow_drift,
         });
-        let host = runs::host();
+        let host = crate::config::machine_name();
         let user = crate::config::user_name();
         let pid = std::process::id();
         let meta = Meta {

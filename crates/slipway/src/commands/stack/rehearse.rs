@@ -10,7 +10,7 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, Storage};
 use slipway_event::{Events, SystemClock};
 use slipway_problem::{Location, Problem};
-use slipway_release::{Request, apply as engine, plan};
+use slipway_release::{ExecuteOptions, ReleaseRequest, plan};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
@@ -131,9 +131,9 @@ impl Connect for Stages {
     async fn adjust(
         &self,
         cluster: &Cluster,
-        request: &Request,
-        options: engine::Options,
-    ) -> Result<engine::Options, NodeError> {
+        request: &ReleaseRequest,
+        options: ExecuteOptions,
+    ) -> Result<ExecuteOptions, NodeError> {
         let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
         let plan = plan(cluster, request, &Events::silent()).await.map_err(|error| invalid(&error))?;
         let unattended = rehearse::unattended(cluster).await.map_err(|error| invalid(&error))?;

@@ -13,6 +13,7 @@ use slipway_stack::{Error, duration};
 
 use super::flags::RootFlags;
 use crate::cli::Output;
+use crate::config;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term;
@@ -103,17 +104,9 @@ pub fn store(root: &Path) -> anyhow::Result<Store> {
     Ok(Store::new(&directory(root)?, Arc::new(SystemClock)))
 }
 
-/// The name of this machine, as runs record it.
-pub fn host() -> String {
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = kernel.or_else(crate::config::host_name).unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
-}
-
 /// Whether a process of this machine lives; nobody can tell of another one's.
 fn alive(run_host: &str, pid: u64) -> bool {
-    if run_host != host() {
+    if run_host != config::machine_name() {
         return true;
     }
     #[cfg(unix)]

@@ -1,0 +1,309 @@
+//! Reads the entries of `providers`, each by the rules of its type.
+
+use slipway_problem::{Problem, Problems};
+use slipway_yaml::{Fields, Node};
+use url::Url;
+
+use super::credential;
+use super::layer::ConfigLayer;
+use super::settings::{
+    AwsSettings, AzureCloud, AzureSettings, EnvSettings, ExecSettings, FileFormat, FileSettings, GcpSettings,
+    KvVersion, ProviderConfig, ProviderSettings, ProviderType, TYPES, VaultAuth, VaultSettings,
+};
+use super::{complain_hint, duration};
+use crate::reference::ProviderName;
+
+/// Reads one entry of `providers`.
+pub(super) fn read(
+    name: &Node,
+    node: &Node,
+    layer: &ConfigLayer,
+    problems: &mut Problems,
+) -> Option<ProviderConfig> {
+    let text = name.key_text();
+    let parsed = ProviderName::parse(&text);
+    if parsed.is_none() {
+        let problem = Problem::error(format!("`{text}` is no name of a provider")).at(name.location());
+        problems.push(problem.hint(super::NAME_HINT));
+    }
+    let mut fields = Fields::of(node, problems);
+    let word = fields.required_str("type");
+    let kind = ProviderType::parse(word);
+    if kind.is_none() && !word.is_empty() {
+        let problem =
+            Problem::error(format!("unknown type of provider `{word}`")).at(fields.place("type").location());
+        let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
+        let problem = problem.did_you_mean(word, names.iter().copied());
+        let problem = if problem.hint.is_none() {
+            problem.hint(format!("one of {}", names.join(", ")))
+        } else {
+            problem
+        };
+        fields.problems().push(problem);
+    }
+    let settings = kind.and_then(|kind| read_settings(kind, &mut fields, layer));
+    if kind.is_none() {
+        // Without a type no key can be judged.
+        fields.ignore_unknown();
+    }
+    fields.finish();
+    Some(ProviderConfig {
+        name: parsed?,
+        settings: settings?,
+        origin: layer.origin,
+        directory: layer.directory().to_owned(),
+        place: name.location(),
+    })
+}
+
+fn read_settings(
+    kind: ProviderType,
+    fields: &mut Fields<'_, '_>,
+    layer: &ConfigLayer,
+) -> Option<ProviderSettings> {
+    Some(match kind {
+        ProviderType::File => ProviderSettings::File(read_file(fields, layer)),
+        ProviderType::Env => {
+            ProviderSettings::Env(EnvSettings { prefix: fields.string("prefix").unwrap_or_default() })
+        }
+        ProviderType::Exec => ProviderSettings::Exec(read_exec(fields)),
+        ProviderType::Vault => ProviderSettings::Vault(Box::new(read_vault(fields, layer)?)),
+        ProviderType::AwsSecretsManager => {
+            ProviderSettings::AwsSecretsManager(Box::new(read_aws(kind, fields, layer)))
+        }
+        ProviderType::AwsParameters => {
+            ProviderSettings::AwsParameters(Box::new(read_aws(kind, fields, layer)))
+        }
+        ProviderType::GcpSecretManager => ProviderSettings::GcpSecretManager(read_gcp(fields, layer)),
+        ProviderType::AzureKeyVault => ProviderSettings::AzureKeyVault(Box::new(read_azure(fields, layer)?)),
+    })
+}
+
+fn read_file(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> FileSettings {
+    let formats = [
+        ("auto", FileFormat::Auto),
+        ("env", FileFormat::Env),
+        ("json", FileFormat::Json),
+        ("yaml", FileFormat::Yaml),
+    ];
+    let key_separator = fields.string("keySeparator").unwrap_or_else(|| "/".to_owned());
+    if key_separator.is_empty() {
+        complain_hint(fields, "keySeparator", "`keySeparator` is empty", "leave it out for `/`");
+    }
+    FileSettings {
+        path: layer.directory().join(fields.required_str("path")),
+        format: fields.one_of("format", &formats).unwrap_or_default(),
+        key_separator,
+    }
+}
+
+fn read_exec(fields: &mut Fields<'_, '_>) -> ExecSettings {
+    let command = fields.strings("command");
+    if command.first().is_none_or(String::is_empty) {
+        complain_hint(
+            fields,
+            "command",
+            "`command` names no program",
+            "write `command: [/path/to/program, argument]`",
+        );
+    }
+    ExecSettings { command, env: fields.string_map("env"), timeout: duration(fields, "timeout") }
+}
+
+fn read_vault(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<VaultSettings> {
+    let versions = [("1", KvVersion::One), ("2", KvVersion::Two), ("auto", KvVersion::Auto)];
+    let kv_version = match fields.text("kvVersion") {
+        None => KvVersion::Auto,
+        Some(text) => {
+            versions.iter().find(|(word, _)| *word == text).map(|(_, version)| *version).unwrap_or_else(
+                || {
+                    complain_hint(fields, "kvVersion", "`kvVersion` is unknown", "one of 1, 2, auto");
+                    KvVersion::Auto
+                },
+            )
+        }
+    };
+    let mount = fields.string("mount").unwrap_or_else(|| "secret".to_owned());
+    if mount.trim_matches('/').is_empty() {
+        complain_hint(fields, "mount", "`mount` is empty", "leave it out for `secret`");
+    }
+    let methods = ["token", "approle", "kubernetes", "aws", "jwt"].map(|method| (method, method));
+    let method = fields.one_of("authMethod", &methods);
+    Some(VaultSettings {
+        address: address(fields, "address"),
+        namespace: fields.string("namespace"),
+        mount: mount.trim_matches('/').to_owned(),
+        kv_version,
+        key: fields.string("key"),
+        ca_cert: fields.string("caCert").map(|path| layer.directory().join(path)),
+        tls_skip_verify: fields.bool("tlsSkipVerify").unwrap_or_default(),
+        auth_mount: fields.string("authMount").map(|mount| mount.trim_matches('/').to_owned()),
+        auth: read_vault_auth(method.unwrap_or("token"), fields, layer)?,
+    })
+}
+
+fn read_vault_auth(method: &str, fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<VaultAuth> {
+    let token = credential::read(fields, "token", layer);
+    let role_id = credential::read(fields, "roleId", layer);
+    let secret_id = credential::read(fields, "secretId", layer);
+    let wrapped_secret_id = credential::read(fields, "secretIdWrapped", layer);
+    let kubernetes_role = fields.string("kubernetesRole");
+    let kubernetes_token = credential::read(fields, "kubernetesToken", layer);
+    let token_path = fields.string("kubernetesTokenPath").map(|path| layer.directory().join(path));
+    let aws_role = fields.string("awsRole");
+    let region = region(fields, "awsRegion");
+    let server_id = fields.string("awsHeaderValue");
+    let sts_endpoint = address(fields, "stsEndpoint");
+    let jwt = credential::read(fields, "jwt", layer);
+    let jwt_role = fields.string("jwtRole");
+    fields.exclusive(&["secretId", "secretIdWrapped"]);
+    let mut missing = |key: &str| {
+        let at = fields.node().location();
+        let problem = Problem::error(format!("missing key `{key}`")).at(at);
+        fields.problems().push(problem.hint(format!("`authMethod: {method}` needs it")));
+    };
+    match method {
+        "approle" => match role_id {
+            Some(role_id) => Some(VaultAuth::AppRole { role_id, secret_id, wrapped_secret_id }),
+            None => {
+                missing("roleId");
+                None
+            }
+        },
+        "kubernetes" => match kubernetes_role {
+            Some(role) => Some(VaultAuth::Kubernetes { role, token: kubernetes_token, token_path }),
+            None => {
+                missing("kubernetesRole");
+                None
+            }
+        },
+        "aws" => Some(VaultAuth::Aws { role: aws_role, region, server_id, sts_endpoint }),
+        "jwt" => match jwt {
+            Some(jwt) => Some(VaultAuth::Jwt { role: jwt_role, jwt }),
+            None => {
+                missing("jwt");
+                None
+            }
+        },
+        _ => Some(VaultAuth::Token(token)),
+    }
+}
+
+fn read_aws(kind: ProviderType, fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> AwsSettings {
+    let mut settings = AwsSettings {
+        region: region(fields, "region"),
+        profile: fields.string("profile"),
+        role_arn: fields.string("roleArn"),
+        external_id: fields.string("externalId"),
+        session_name: fields.string("sessionName"),
+        web_identity_token_file: fields
+            .string("webIdentityTokenFile")
+            .map(|path| layer.directory().join(path)),
+        endpoint: address(fields, "endpoint"),
+        sts_endpoint: address(fields, "stsEndpoint"),
+        prefix: fields.string("prefix").unwrap_or_default(),
+        access_key_id: credential::read(fields, "accessKeyId", layer),
+        secret_access_key: credential::read(fields, "secretAccessKey", layer),
+        session_token: credential::read(fields, "sessionToken", layer),
+        ..AwsSettings::default()
+    };
+    if settings.access_key_id.is_some() != settings.secret_access_key.is_some() {
+        let at = if settings.access_key_id.is_some() { "accessKeyId" } else { "secretAccessKey" };
+        complain_hint(
+            fields,
+            at,
+            "`accessKeyId` and `secretAccessKey` belong together",
+            "give both, or neither",
+        );
+    }
+    if kind == ProviderType::AwsParameters {
+        settings.without_decryption = fields.bool("withDecryption") == Some(false);
+    } else {
+        settings.single_reads = fields.bool("batch") == Some(false);
+    }
+    settings
+}
+
+fn read_gcp(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> GcpSettings {
+    GcpSettings {
+        project: host_word(fields, "project"),
+        location: host_word(fields, "location"),
+        endpoint: address(fields, "endpoint"),
+        credentials_file: fields.string("credentialsFile").map(|path| layer.directory().join(path)),
+        impersonate: fields.string("impersonate"),
+        quota_project: host_word(fields, "quotaProject"),
+    }
+}
+
+fn read_azure(fields: &mut Fields<'_, '_>, layer: &ConfigLayer) -> Option<AzureSettings> {
+    let clouds =
+        [("public", AzureCloud::Public), ("usgov", AzureCloud::UsGovernment), ("china", AzureCloud::China)];
+    let cloud = fields.one_of("cloud", &clouds).unwrap_or_default();
+    let name = host_word(fields, "vault");
+    let custom = address(fields, "vaultUrl");
+    fields.exclusive(&["vault", "vaultUrl"]);
+    let is_custom_address = custom.is_some();
+    let settings = AzureSettings {
+        vault_url: Url::parse("https://vault.invalid").ok()?,
+        tenant_id: fields.string("tenantId"),
+        client_id: fields.string("clientId"),
+        client_secret: credential::read(fields, "clientSecret", layer),
+        federated_token_file: fields.string("federatedTokenFile").map(|path| layer.directory().join(path)),
+        managed_identity: fields.bool("useManagedIdentity").unwrap_or_default(),
+        cloud,
+        api_version: fields.string("apiVersion").unwrap_or_else(|| "7.4".to_owned()),
+        endpoint: address(fields, "endpoint"),
+        is_custom_address,
+    };
+    let named =
+        || name.and_then(|name| Url::parse(&format!("https://{name}.{}/", cloud.vault_domain())).ok());
+    let Some(vault_url) = custom.or_else(named) else {
+        if !fields.has("vault") && !fields.has("vaultUrl") {
+            let at = fields.node().location();
+            let problem = Problem::error("missing key `vault`").at(at);
+            fields.problems().push(problem.hint("give the vault's name, or its address as `vaultUrl`"));
+        }
+        return None;
+    };
+    Some(AzureSettings { vault_url, ..settings })
+}
+
+/// An address of a service: HTTP or HTTPS, without credentials in it.
+fn address(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<Url> {
+    let text = fields.str(key)?;
+    let wrong = match Url::parse(text) {
+        Err(_) => "is no address",
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => "is neither http:// nor https://",
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => "has credentials in it",
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => "has a query or fragment",
+        Ok(url) => return Some(url),
+    };
+    complain_hint(fields, key, format!("`{key}` {wrong}"), "write `https://host:port`");
+    None
+}
+
+/// A word that becomes a part of a host's name, so it may hold nothing that ends one.
+fn host_word(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
+    let text = fields.string(key)?;
+    if is_host_word(&text) {
+        return Some(text);
+    }
+    complain_hint(
+        fields,
+        key,
+        format!("`{key}` has characters it cannot have"),
+        "letters, digits and dashes only",
+    );
+    None
+}
+
+fn region(fields: &mut Fields<'_, '_>, key: &'static str) -> Option<String> {
+    host_word(fields, key)
+}
+
+/// Tells whether a word can stand in a host's name.
+pub(crate) fn is_host_word(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 63
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}

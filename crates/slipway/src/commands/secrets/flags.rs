@@ -1,0 +1,99 @@
+//! Flags of everything that uses secrets, and the resolver they make.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use slipway_event::{RunId, SystemClock};
+use slipway_problem::Problem;
+use slipway_secrets::{
+    AuditFile, AuditSink, ConfigPlaces, Environment, NoAudit, ProviderName, Purpose, RepositoryTrust,
+    Resolver, ResolverOptions, RunIdentity, SecretsConfig, SecretsError, find_layers, repository_root,
+};
+
+use crate::config;
+use crate::exit::UsageError;
+use crate::helm;
+use crate::session::Session;
+use crate::term::report;
+
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct SecretFlags {
+    /// Secrets configuration to use instead of the user's and the repository's
+    #[arg(long, value_name = "FILE", env = "SLIPWAY_SECRET_CONFIG")]
+    pub secret_config: Option<PathBuf>,
+
+    /// Provider of references that name none (`secret:///path`)
+    #[arg(long, value_name = "NAME", env = "SLIPWAY_SECRET_PROVIDER")]
+    pub secret_provider: Option<String>,
+
+    /// Let the repository's configuration run programs and receive your credentials
+    #[arg(long)]
+    pub trust_repo: bool,
+}
+
+impl SecretFlags {
+    /// The configuration in force for files at `start`.
+    pub fn config(&self, start: &Path, session: &Session) -> anyhow::Result<SecretsConfig> {
+        let places = ConfigPlaces {
+            user: session.settings.file.clone(),
+            start: start.to_owned(),
+            only: self.secret_config.clone(),
+        };
+        let layers = find_layers(&places).map_err(SecretsError::Invalid)?;
+        let mut config = SecretsConfig::load(&layers).map_err(SecretsError::Invalid)?;
+        config.warnings.iter().for_each(report::show);
+        if let Some(name) = &self.secret_provider {
+            config.default_provider = Some(provider_name(name)?);
+        }
+        Ok(config)
+    }
+
+    /// The resolver of a run.
+    pub fn resolver(&self, start: &Path, purpose: Purpose, session: &Session) -> anyhow::Result<Resolver> {
+        let config = self.config(start, session)?;
+        let audit: Arc<dyn AuditSink> = match &config.audit {
+            Some(audit) => Arc::new(AuditFile::new(audit.file.clone())),
+            None => Arc::new(NoAudit),
+        };
+        let identity = RunIdentity {
+            run_id: RunId::generate(&SystemClock).to_string(),
+            actor: config::user_name(),
+            host: config::machine_name(),
+            command: "secrets".to_owned(),
+            purpose,
+        };
+        let options = ResolverOptions {
+            environment: Environment::new(config::environment(), config::user_home()),
+            redactor: session.redactor().clone(),
+            audit,
+            identity,
+            network: helm::network(),
+            repository: repository_root(start),
+            trust: if self.trust_repo { RepositoryTrust::Trusted } else { RepositoryTrust::Untrusted },
+            clock: Arc::new(SystemClock),
+        };
+        Ok(Resolver::new(config, options))
+    }
+}
+
+/// A provider's name as a flag gives it.
+pub fn provider_name(text: &str) -> anyhow::Result<ProviderName> {
+    let wrong = || {
+        let problem = Problem::error(format!("`{text}` is no name of a provider"));
+        UsageError(problem.hint("letters, digits and dashes, at most 63").into())
+    };
+    Ok(ProviderName::parse(text).ok_or_else(wrong)?)
+}
+
+/// Runs work with a resolver and gives back what it created, whatever the outcome.
+pub fn with_resolver<T>(
+    session: &Session,
+    resolver: &Resolver,
+    work: impl Future<Output = Result<T, SecretsError>>,
+) -> anyhow::Result<T> {
+    session.block_on(async {
+        let result = work.await;
+        resolver.finish().await.iter().for_each(report::show);
+        Ok(result?)
+    })
+}
