@@ -16,7 +16,8 @@ const ORDER: &[&str] = &[
     "chart",
     "package",
     "kustomize",
-    "secrets", // sources
+    "secrets",
+    "source", // sources
     "cluster",
     "sandbox", // cluster
     "release",

@@ -70,7 +70,7 @@ impl Counters {
 }
 
 /// Requests sent so far; prints as `12 calls: get 3, apply 4 (4 more dry-run), list 1; 1 repeated`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     real: [u64; VERBS.len()],
     dry: [u64; VERBS.len()],
@@ -111,6 +111,18 @@ impl Calls {
             real: minus(&self.real, &earlier.real),
             dry: minus(&self.dry, &earlier.dry),
             repeated: self.repeated.saturating_sub(earlier.repeated),
+        }
+    }
+}
+
+impl std::ops::Add for Calls {
+    type Output = Calls;
+
+    fn add(self, more: Calls) -> Calls {
+        Calls {
+            real: std::array::from_fn(|i| self.real[i] + more.real[i]),
+            dry: std::array::from_fn(|i| self.dry[i] + more.dry[i]),
+            repeated: self.repeated + more.repeated,
         }
     }
 }

@@ -47,6 +47,35 @@ impl ErrorClass {
     }
 }
 
+/// The reason no connection came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionFault {
+    /// Nobody listens there, so the server surely did not act.
+    Refused,
+    /// The server's certificate is not trusted; it will not be a moment later.
+    Untrusted,
+}
+
+impl ConnectionFault {
+    /// Finds the fault among an error and its causes.
+    pub(crate) fn of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        let mut current = Some(error);
+        while let Some(error) = current {
+            let io = error.downcast_ref::<std::io::Error>();
+            // An I/O error passes over what it holds when it is asked for its cause.
+            let held = io.and_then(|io| io.get_ref()).and_then(|held| held.downcast_ref());
+            if let Some(rustls::Error::InvalidCertificate(_)) = held.or_else(|| error.downcast_ref()) {
+                return Some(Self::Untrusted);
+            }
+            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+                return Some(Self::Refused);
+            }
+            current = error.source();
+        }
+        None
+    }
+}
+
 /// The `Status` a server answered with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
@@ -124,7 +153,7 @@ pub(crate) fn classify(status: &Status) -> ErrorClass {
         404 => ErrorClass::NotFound,
         409 if status.reason == "AlreadyExists" => ErrorClass::AlreadyExists,
         409 => ErrorClass::Conflict,
-        422 if says(IMMUTABLE) => ErrorClass::Immutable,
+        400 | 422 if says(IMMUTABLE) => ErrorClass::Immutable,
         400 | 413 | 415 | 422 => ErrorClass::Invalid,
         429 => ErrorClass::Throttled,
         408 | 504 => ErrorClass::Timeout,
@@ -152,12 +181,23 @@ pub struct Error {
     pub retry_after: Option<Duration>,
     /// Whether the deadline of the handle kept it from being sent again.
     pub is_late: bool,
+    /// Why no connection came about, as far as that is known.
+    pub fault: Option<ConnectionFault>,
 }
 
 impl Error {
     pub fn new(class: ErrorClass, action: impl Into<String>, message: impl Into<String>) -> Error {
         let (action, message) = (action.into(), message.into());
-        Error { class, action, at: None, message, status: None, retry_after: None, is_late: false }
+        Error {
+            class,
+            action,
+            at: None,
+            message,
+            status: None,
+            retry_after: None,
+            is_late: false,
+            fault: None,
+        }
     }
 
     pub(crate) fn at(mut self, at: &At) -> Error {
@@ -179,6 +219,7 @@ impl Error {
             retry_after: seconds.map(Duration::from_secs),
             status: Some(Box::new(status)),
             is_late: false,
+            fault: None,
         }
     }
 
@@ -195,6 +236,17 @@ impl Error {
     /// Whether there is nothing there: neither such an object nor such a kind.
     pub fn is_absent(&self) -> bool {
         matches!(self.class, ErrorClass::NotFound | ErrorClass::NoKind)
+    }
+
+    /// Whether the namespace of an object is what is missing.
+    pub fn is_missing_namespace(&self) -> bool {
+        let kind = self.status.as_ref().and_then(|status| status.details["kind"].as_str());
+        self.class == ErrorClass::NotFound && kind == Some("namespaces")
+    }
+
+    /// Whether an admission webhook answered and said no. Servers say so in words alone.
+    pub fn is_webhook_denial(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.message.contains("admission webhook"))
     }
 
     /// Whether a continue token or a resource version is too old: who reads from the start goes on.

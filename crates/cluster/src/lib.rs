@@ -33,7 +33,7 @@ mod watch;
 pub use calls::{Calls, Verb};
 pub use cluster::{Cluster, Limits, ServerVersion};
 pub use deadline::Deadline;
-pub use error::{Error, ErrorClass, Status};
+pub use error::{ConnectionFault, Error, ErrorClass, Status};
 pub use gate::Gate;
 pub use kinds::{At, Kind, Kinds};
 pub use namespace::{Missing, Namespace};

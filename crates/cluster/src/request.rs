@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::calls::Verb;
-use crate::error::{Error, ErrorClass, Status};
+use crate::error::{ConnectionFault, Error, ErrorClass, Status};
 use crate::{At, Cluster, trouble};
 
 const AGENT: &str = concat!("slipway/", env!("CARGO_PKG_VERSION"));
@@ -384,7 +384,7 @@ impl Cluster {
 fn is_unserved(error: &Error) -> bool {
     match error.class {
         ErrorClass::Throttled => true,
-        ErrorClass::Transport => error.message.contains("refused") && error.message.contains("connect"),
+        ErrorClass::Transport => error.fault == Some(ConnectionFault::Refused),
         _ => false,
     }
 }
@@ -414,10 +414,12 @@ fn trouble(call: &Call, error: &kube::Error) -> Error {
         }
         kube::Error::Auth(e) => call.error(ErrorClass::Unauthorized, deepest(e)),
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
-            let message = deepest(error);
-            // A server that is not trusted now is not trusted a moment later.
-            let untrusted = message.contains("certificate");
-            call.error(if untrusted { ErrorClass::Other } else { ErrorClass::Transport }, message)
+            let fault = ConnectionFault::of(error);
+            let class = match fault {
+                Some(ConnectionFault::Untrusted) => ErrorClass::Other,
+                Some(ConnectionFault::Refused) | None => ErrorClass::Transport,
+            };
+            Error { fault, ..call.error(class, deepest(error)) }
         }
         other => call.error(ErrorClass::Other, deepest(other)),
     }

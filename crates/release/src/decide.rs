@@ -1,4 +1,4 @@
-//! What is to be done to one object, from what is wanted and what was observed. Pure: the tests are the
+//! Decides what is done to one object, from what is wanted and what was observed. Pure: the tests are the
 //! table of the specification.
 
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde_json::Value;
 use slipway_manifest::diff::noise::{Cleaning, clean};
 use slipway_manifest::object;
 
-use crate::resource::{DeletePolicy, Settings};
+use crate::resource::{DeletePolicy, ResourceSettings};
 
-/// What a server said to applying an object without keeping the result.
+/// The answer of a server to applying an object without keeping the result.
 #[derive(Clone, Debug)]
 pub enum DryRun {
     /// It was not asked: the object cannot be tried before others exist.
     Skipped,
-    /// What the object would become.
+    /// The object as it would become.
     Accepted(Box<Value>),
     /// Some changed field cannot be changed.
     Immutable(String),
@@ -23,10 +23,10 @@ pub enum DryRun {
     Failed(String),
 }
 
-/// What is to be done to one object.
+/// The change a plan makes to one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
-pub enum Decision {
+pub enum ObjectChange {
     /// Nothing; `skipped` says which policy forbids what would be done.
     None {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub enum Decision {
     },
 }
 
-impl Decision {
+impl ObjectChange {
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None { .. })
     }
@@ -65,16 +65,16 @@ impl Decision {
     }
 }
 
-/// Why an object cannot be deployed.
+/// The reason an object cannot be deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ObjectRefusal {
     Immutable(String),
     Rejected(String),
 }
 
-/// What was observed of one object.
+/// Everything observed of one object.
 #[derive(Clone, Debug)]
-pub struct Observed<'a> {
+pub struct ObservedObject<'a> {
     pub live: Option<&'a Value>,
     pub dry_run: &'a DryRun,
     /// Owners have to be put right even if no value changes.
@@ -82,15 +82,18 @@ pub struct Observed<'a> {
 }
 
 /// Decides what is to be done.
-pub fn decide(settings: &Settings, observed: &Observed<'_>) -> Result<Decision, Refusal> {
-    let skipped = |policy: &str| Ok(Decision::None { skipped: Some(policy.to_owned()) });
+pub fn decide(
+    settings: &ResourceSettings,
+    observed: &ObservedObject<'_>,
+) -> Result<ObjectChange, ObjectRefusal> {
+    let skipped = |policy: &str| Ok(ObjectChange::None { skipped: Some(policy.to_owned()) });
     let Some(live) = observed.live else {
         if settings.skip_create {
             return skipped("skip-create");
         }
         return match observed.dry_run {
-            DryRun::Rejected(why) | DryRun::Immutable(why) => Err(Refusal::Rejected(why.clone())),
-            _ => Ok(Decision::Create),
+            DryRun::Rejected(why) | DryRun::Immutable(why) => Err(ObjectRefusal::Rejected(why.clone())),
+            _ => Ok(ObjectChange::Create),
         };
     };
     let immutable = match observed.dry_run {
@@ -102,37 +105,37 @@ pub fn decide(settings: &Settings, observed: &Observed<'_>) -> Result<Decision, 
         return skipped("skip-recreate");
     }
     if always {
-        return Ok(Decision::Recreate { reason: "delete policy before-creation".to_owned() });
+        return Ok(ObjectChange::Recreate { reason: "delete policy before-creation".to_owned() });
     }
     if let Some(why) = immutable {
         if settings.has(DeletePolicy::BeforeCreationIfImmutable) {
-            return Ok(Decision::Recreate { reason: why.clone() });
+            return Ok(ObjectChange::Recreate { reason: why.clone() });
         }
-        return Err(Refusal::Immutable(why.clone()));
+        return Err(ObjectRefusal::Immutable(why.clone()));
     }
     match observed.dry_run {
         DryRun::Failed(_) | DryRun::Rejected(_) if settings.skip_update => skipped("skip-update"),
         DryRun::Failed(_) | DryRun::Rejected(_) if settings.skip_create => skipped("skip-create"),
-        DryRun::Rejected(why) => Err(Refusal::Rejected(why.clone())),
-        DryRun::Failed(why) => Ok(Decision::Apply { reason: why.clone() }),
-        DryRun::Skipped => Ok(Decision::Apply { reason: "it could not be tried before".to_owned() }),
-        DryRun::Immutable(why) => Err(Refusal::Immutable(why.clone())),
+        DryRun::Rejected(why) => Err(ObjectRefusal::Rejected(why.clone())),
+        DryRun::Failed(why) => Ok(ObjectChange::Apply { reason: why.clone() }),
+        DryRun::Skipped => Ok(ObjectChange::Apply { reason: "it could not be tried before".to_owned() }),
+        DryRun::Immutable(why) => Err(ObjectRefusal::Immutable(why.clone())),
         DryRun::Accepted(after) => {
             let differs =
                 observed.repairs_owners || clean(live, Cleaning::Compare) != clean(after, Cleaning::Compare);
             match (differs, settings.skip_update) {
                 (true, true) => skipped("skip-update"),
-                (true, false) => Ok(Decision::Update),
-                (false, _) => Ok(Decision::None { skipped: None }),
+                (true, false) => Ok(ObjectChange::Update),
+                (false, _) => Ok(ObjectChange::None { skipped: None }),
             }
         }
     }
 }
 
-/// What follows from a decision.
+/// The work that follows a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Follow {
+pub struct FollowUp {
     pub track: bool,
     pub delete_on_success: bool,
     pub delete_on_failure: bool,
@@ -140,14 +143,14 @@ pub struct Follow {
 
 /// Says what follows: whether to wait for it, and when it goes away again.
 pub fn follow(
-    settings: &Settings,
-    decision: &Decision,
+    settings: &ResourceSettings,
+    decision: &ObjectChange,
     live: Option<&Value>,
     is_crd: bool,
     previous_failed: bool,
-) -> Follow {
+) -> FollowUp {
     if decision.is_skipped() {
-        return Follow::default();
+        return FollowUp::default();
     }
     let kept = settings.skip_delete || live.is_some_and(is_kept);
     let delete_on_success =
@@ -156,10 +159,10 @@ pub fn follow(
         && !settings.tracking.non_blocking
         && (!decision.is_none() || live.is_some() && (previous_failed || delete_on_success));
     let delete_on_failure = settings.has(DeletePolicy::Failed) && !kept && !decision.is_none() && track;
-    Follow { track, delete_on_success, delete_on_failure }
+    FollowUp { track, delete_on_success, delete_on_failure }
 }
 
-/// Whether a live object says that it must not be deleted. What cannot be read counts as saying so.
+/// Tells that a live object says it must not be deleted. A policy that cannot be read counts as saying so.
 pub fn is_kept(live: &Value) -> bool {
     if let Some(policy) = object::annotation(live, "werf.io/resource-policy") {
         let known = ["skip-create", "skip-update", "skip-recreate"];
@@ -168,20 +171,20 @@ pub fn is_kept(live: &Value) -> bool {
     object::annotation(live, "helm.sh/resource-policy").is_some()
 }
 
-/// Why a resource of an earlier revision stays although it is no longer part of the release.
+/// The reason a resource of an earlier revision stays although it is no longer part of the release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kept", content = "by")]
-pub enum Kept {
+pub enum KeptReason {
     /// A policy says so.
     Policy,
     /// It belongs to someone else now.
     Owner(String),
 }
 
-/// Whether a live object of an earlier revision may be deleted by this release.
-pub fn may_delete(live: &Value, release: &str, namespace: &str) -> Result<(), Kept> {
+/// Checks that a live object of an earlier revision may be deleted by this release.
+pub fn may_delete(live: &Value, release: &str, namespace: &str) -> Result<(), KeptReason> {
     if is_kept(live) {
-        return Err(Kept::Policy);
+        return Err(KeptReason::Policy);
     }
     let name = object::annotation(live, "meta.helm.sh/release-name");
     let place = object::annotation(live, "meta.helm.sh/release-namespace");
@@ -189,7 +192,7 @@ pub fn may_delete(live: &Value, release: &str, namespace: &str) -> Result<(), Ke
     if name == Some(release) && place == Some(namespace) && label == Some("Helm") {
         return Ok(());
     }
-    Err(Kept::Owner(match (name, place) {
+    Err(KeptReason::Owner(match (name, place) {
         (Some(name), Some(place)) if (name, place) != (release, namespace) => {
             format!("release {place}/{name}")
         }
@@ -197,37 +200,19 @@ pub fn may_delete(live: &Value, release: &str, namespace: &str) -> Result<(), Ke
     }))
 }
 
-/// Texts by which servers say that a field cannot be changed.
-const IMMUTABLE: [&str; 9] = [
-    "field is immutable",
-    "is immutable after creation",
-    "may not change once set",
-    "updates may not change fields other than",
-    "updates to statefulset spec",
-    "cannot change roleRef",
-    "may not be changed in an update",
-    "updates to parameters are forbidden",
-    "field is immutable when",
-];
-
-/// Whether a rejection of a server (422) says that a field cannot be changed.
-pub fn says_immutable(message: &str) -> bool {
-    IMMUTABLE.iter().any(|text| message.contains(text))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resource::settings::{Reading, read};
+    use crate::resource::annotations::{ReadMode, read};
     use crate::resource::{Origin, Stored};
 
-    fn settings(kind: &str, annotations: Value) -> Settings {
+    fn settings(kind: &str, annotations: Value) -> ResourceSettings {
         let (api, kind) = if kind == "Job" { ("batch/v1", kind) } else { ("v1", kind) };
         let object =
             json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x", "annotations": annotations}});
-        let (settings, problems) = read(&object, Stored::Regular, &Origin::default(), "ns", Reading::Strict);
+        let (settings, problems) = read(&object, Stored::Regular, &Origin::default(), "ns", ReadMode::Strict);
         assert!(problems.is_empty(), "{problems}");
         settings
     }
@@ -283,12 +268,12 @@ mod tests {
             rows.into_iter().enumerate()
         {
             let settings = settings(kind, annotations);
-            let decided = decide(&settings, &Observed { live, dry_run, repairs_owners: false });
+            let decided = decide(&settings, &ObservedObject { live, dry_run, repairs_owners: false });
             let found = match &decided {
                 Ok(decision) if decision.is_skipped() => "skipped",
                 Ok(decision) => decision.verb(),
-                Err(Refusal::Immutable(_)) => "immutable",
-                Err(Refusal::Rejected(_)) => "rejected",
+                Err(ObjectRefusal::Immutable(_)) => "immutable",
+                Err(ObjectRefusal::Rejected(_)) => "rejected",
             };
             assert_eq!(found, verb, "row {number}");
             let Ok(decision) = decided else { continue };
@@ -314,8 +299,14 @@ mod tests {
         };
         assert_eq!(may_delete(&object("r", "n", "Helm"), "r", "n"), Ok(()));
         let theirs = may_delete(&object("other", "n", "Helm"), "r", "n");
-        assert_eq!(theirs, Err(Kept::Owner("release n/other".into())));
-        assert_eq!(may_delete(&object("r", "n", "Tiller"), "r", "n"), Err(Kept::Owner("no release".into())));
-        assert_eq!(may_delete(&json!({"metadata": {}}), "r", "n"), Err(Kept::Owner("no release".into())));
+        assert_eq!(theirs, Err(KeptReason::Owner("release n/other".into())));
+        assert_eq!(
+            may_delete(&object("r", "n", "Tiller"), "r", "n"),
+            Err(KeptReason::Owner("no release".into()))
+        );
+        assert_eq!(
+            may_delete(&json!({"metadata": {}}), "r", "n"),
+            Err(KeptReason::Owner("no release".into()))
+        );
     }
 }

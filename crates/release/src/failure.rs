@@ -1,13 +1,13 @@
-//! Why something could not be planned or done.
+//! The ways a plan or a run fails.
 
 use slipway_cluster::ErrorClass;
 use slipway_problem::{Problem, Problems};
 
-use crate::apply::{Report, Timeout};
+use crate::execute::{Report, RunTimeout};
 
-/// What kind of trouble ended a run; what to do about it depends on that, never on words.
+/// The kind of trouble that ended a run; what to do about it depends on that, never on words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum FailureCause {
     /// An object did not become ready, or went away while it was waited for.
     NotReady,
     /// Something took longer than it may.
@@ -22,7 +22,16 @@ pub enum Cause {
     Other,
 }
 
-/// Why a plan or a run failed.
+/// The part of a release whose failure ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedPart {
+    /// A hook: it did not succeed, or could not be written.
+    Hook,
+    /// Anything else.
+    Release,
+}
+
+/// The failure of a plan or a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Something is wrong with what was asked for; nothing was written.
@@ -31,6 +40,9 @@ pub enum Failure {
     /// Objects would have to change fields that cannot be changed; nothing was written.
     #[error("{0}")]
     Immutable(Problems),
+    /// Objects are there already and belong to somebody else; nothing was written.
+    #[error("{0}")]
+    Ownership(Problems),
     /// A request to the cluster failed.
     #[error(transparent)]
     Cluster(#[from] slipway_cluster::Error),
@@ -38,34 +50,36 @@ pub enum Failure {
     #[error("{0}")]
     NotFound(String),
     /// The work began and failed; the report says how far it came.
-    #[error("{message}")]
-    Run { cause: Cause, message: String, report: Box<Report> },
+    #[error("release {} failed: {why}", report.release)]
+    Run { cause: FailureCause, part: FailedPart, why: String, report: Box<Report> },
     /// Another run holds the lock of the release, for longer than there is time.
     #[error("{0}")]
     Locked(String),
     /// The user stopped it.
     #[error("{message}")]
     Cancelled { message: String, report: Option<Box<Report>> },
-    /// A saved plan does not fit what is there now.
+    /// A plan does not fit what is there now.
     #[error("{0}")]
     Stale(Problems),
 }
 
 impl Failure {
-    /// What kind of trouble it is.
-    pub fn cause(&self) -> Cause {
+    /// The kind of trouble it is.
+    pub fn cause(&self) -> FailureCause {
         match self {
-            Self::Cluster(error) => Cause::Cluster(error.class),
+            Self::Cluster(error) => FailureCause::Cluster(error.class),
             Self::Run { cause, .. } => *cause,
-            Self::Cancelled { .. } => Cause::Cancelled,
-            Self::Locked(_) => Cause::Timeout,
-            Self::Immutable(_) => Cause::Cluster(ErrorClass::Immutable),
-            Self::Problems(_) | Self::NotFound(_) | Self::Stale(_) => Cause::Other,
+            Self::Cancelled { .. } => FailureCause::Cancelled,
+            Self::Locked(_) => FailureCause::Timeout,
+            Self::Immutable(_) => FailureCause::Cluster(ErrorClass::Immutable),
+            Self::Problems(_) | Self::Ownership(_) | Self::NotFound(_) | Self::Stale(_) => {
+                FailureCause::Other
+            }
         }
     }
 
     /// The same, with the time limit that passed while something was done, if there was no time to repeat a request.
-    pub fn within(self, timeout: Option<&Timeout>, doing: &str) -> Self {
+    pub fn within(self, timeout: Option<&RunTimeout>, doing: &str) -> Self {
         match (self, timeout) {
             (Self::Cluster(mut error), Some(timeout)) if error.is_late => {
                 error.message.push_str(&format!("; the timeout of {timeout} passed while {doing}"));
@@ -75,7 +89,7 @@ impl Failure {
         }
     }
 
-    /// What a run that failed did.
+    /// The report of a run that failed.
     pub fn report(&self) -> Option<&Report> {
         match self {
             Self::Run { report, .. } => Some(report),

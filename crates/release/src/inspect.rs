@@ -1,4 +1,4 @@
-//! Looking at releases: lists, histories, differences between revisions, drift.
+//! Inspects releases: lists, histories, differences between revisions, drift.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use slipway_cluster::helm::{Driver, Release, Scope, Storage};
 use slipway_event::Events;
 
 use crate::failure::Failure;
-use crate::plan::{self, Content, Request};
+use crate::plan::{self, Content, PlanOptions, ReleaseRequest};
 use crate::record;
-use crate::resource::{Scope as KindScope, human, normalise};
-use crate::show::{self, Change, differences};
+use crate::resource::{KindScope, human, normalise};
+use crate::show::{ChangeView, ViewOptions, differences};
 
 /// One release in a list, under the names Helm gives the columns.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ReleaseRow {
     pub name: String,
     pub namespace: String,
     pub revision: u32,
@@ -27,7 +27,7 @@ pub struct Row {
     pub description: String,
 }
 
-impl Row {
+impl ReleaseRow {
     fn of(release: &Release) -> Self {
         Self {
             name: release.name.clone(),
@@ -49,10 +49,10 @@ pub async fn list(
     namespace: &str,
     scope: Scope,
     labels: &str,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Vec<ReleaseRow>, Failure> {
     let storage = Storage::new(cluster.clone(), driver, namespace);
     let latest = storage.latest_with(scope, labels).await?;
-    Ok(latest.iter().filter_map(|(_, release)| release.as_ref().map(Row::of)).collect())
+    Ok(latest.iter().filter_map(|(_, release)| release.as_ref().map(ReleaseRow::of)).collect())
 }
 
 /// Says that a release is not there, and where one of that name is.
@@ -80,12 +80,12 @@ pub async fn history(
     driver: Driver,
     namespace: &str,
     name: &str,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Vec<ReleaseRow>, Failure> {
     let history = Storage::new(cluster.clone(), driver, namespace).history(name).await?;
     if history.releases.is_empty() {
         return Err(not_found(cluster, driver, namespace, name).await);
     }
-    Ok(history.releases.iter().map(Row::of).collect())
+    Ok(history.releases.iter().map(ReleaseRow::of).collect())
 }
 
 /// One revision, the last unless said.
@@ -108,17 +108,17 @@ pub async fn revision(
     found.ok_or_else(|| Failure::NotFound(format!("release `{name}` has no revision {wanted}")))
 }
 
-/// How an object differs between two revisions.
+/// The difference of an object between two revisions.
 #[derive(Clone, Debug, Serialize)]
-pub struct Difference {
+pub struct ObjectDifference {
     pub action: String,
     pub object: String,
     pub fields: Vec<String>,
     pub lines: Vec<String>,
 }
 
-/// What differs between two revisions.
-pub fn diff(old: &Release, new: &Release, options: &show::Options) -> Vec<Difference> {
+/// Compares two revisions.
+pub fn diff(old: &Release, new: &Release, options: &ViewOptions) -> Vec<ObjectDifference> {
     let objects = |release: &Release| -> BTreeMap<String, Value> {
         let documents = record::documents(release).0.into_iter();
         documents
@@ -140,36 +140,35 @@ pub fn diff(old: &Release, new: &Release, options: &show::Options) -> Vec<Differ
             _ => "update",
         };
         let (fields, lines, _) = differences(before, after, options);
-        all.push(Difference { action: action.to_owned(), object: name.clone(), fields, lines });
+        all.push(ObjectDifference { action: action.to_owned(), object: name.clone(), fields, lines });
     }
     all
 }
 
-/// What someone changed in the cluster since a revision was deployed: what applying it again would do.
+/// Changes someone made in the cluster since a revision was deployed: what applying it again would do.
 pub async fn drift(
     cluster: &Cluster,
-    request: &Request,
+    request: &ReleaseRequest,
     wanted: Option<u32>,
-    options: &show::Options,
-) -> Result<Vec<Change>, Failure> {
+    options: &ViewOptions,
+) -> Result<Vec<ChangeView>, Failure> {
     let last = revision(cluster, request.options.driver, &request.namespace, &request.name, wanted).await?;
-    let request = Request {
+    let request = ReleaseRequest {
         content: Content::Revision(Some(last.version)),
-        options: plan::Options { no_hooks: true, ..request.options.clone() },
+        options: PlanOptions { no_hooks: true, ..request.options.clone() },
         ..request.clone()
     };
     let plan = plan::plan(cluster, &request, &Events::silent()).await?;
     let mut changes = plan.view(options).changes;
     changes.retain(|change| !change.insignificant && change.action != "recreate");
     for change in changes.iter_mut().filter(|change| change.action == "update" && change.reason.is_none()) {
-        let mut objects = plan.items.iter().zip(&plan.facts);
-        let found = objects.find(|(item, _)| item.resource.human() == change.object);
-        change.reason = found.and_then(|(_, facts)| others(facts.live.as_ref()?));
+        let found = plan.objects.iter().find(|object| object.resource.human() == change.object);
+        change.reason = found.and_then(|object| others(object.live.as_ref()?));
     }
     Ok(changes)
 }
 
-/// Who else wrote to an object, and when: `written by kubectl-edit on 2026-01-02 03:04:05 UTC`.
+/// Others that wrote to an object, and when: `written by kubectl-edit on 2026-01-02 03:04:05 UTC`.
 fn others(live: &Value) -> Option<String> {
     let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;

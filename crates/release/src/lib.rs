@@ -1,20 +1,20 @@
 //! One release of one source taken to a cluster: planned, applied, watched, rolled back, deleted.
 //!
-//! [`source`] renders a chart, package, kustomization or plain manifests; [`resource`] reads what annotations
-//! ask for; [`plan::plan`] looks at the cluster (it never writes), decides what becomes of each object
-//! ([`mod@decide`], [`owners`]) and orders operations into a graph ([`ops`]); [`apply::apply`] carries that
-//! out under the release's lock and records it where Helm finds it ([`record`]). A delete, a rollback and a
-//! test are the same with another [`plan::Content`]. [`show`] turns a plan into what people and programs read.
+//! A loaded source (`slipway_source`) is rendered; [`resource`] reads what annotations ask for; [`plan()`] looks at the cluster (it never writes), decides what becomes of each object
+//! ([`mod@decide`], [`owners`]) and orders operations into a graph ([`ops`]). The result is a [`ReleasePlan`]: a value
+//! to be shown ([`show`]), saved ([`saved`]) and [verified](ReleasePlan::verify). [`execute()`] carries it out under
+//! the release's lock and records it where Helm finds it ([`record`]); [`apply()`] is both in one. A delete, a
+//! rollback and a test are the same with another [`Content`].
 //!
 //! The crate prints nothing: what happens is told as events.
 
-pub mod apply;
 pub mod decide;
-mod detect;
+mod execute;
 mod failure;
 pub mod inspect;
 pub mod logs;
 pub mod lookup;
+mod name;
 pub mod ops;
 pub mod owners;
 pub mod plan;
@@ -22,11 +22,10 @@ pub mod record;
 pub mod resource;
 pub mod saved;
 pub mod show;
-pub mod source;
 pub mod stage;
 pub mod wait;
 
-pub use apply::{Report, apply};
-pub use failure::{Cause, Failure};
-pub use plan::{Content, Plan, Request, plan};
-pub use source::Source;
+pub use execute::{ExecuteOptions, MOST_PLANS, ReleaseStatus, Report, RunTimeout, apply, execute};
+pub use failure::{FailedPart, Failure, FailureCause};
+pub use name::{Namespace, ReleaseName, Revision};
+pub use plan::{Content, MissingNamespace, PlanOptions, PlanPurpose, ReleasePlan, ReleaseRequest, plan};

@@ -1,4 +1,4 @@
-//! What the pods of a release say: all of them, the ones that come later too.
+//! Logs of a release's pods: all of them, the ones that come later too.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::Failure;
 use crate::inspect;
 use crate::record;
-use crate::resource::settings::{self, Reading};
+use crate::resource::annotations::{self, ReadMode};
 use crate::wait::log_rules;
 
-/// Whose pods.
+/// The release whose pods are listened to.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct LogRequest {
     pub name: String,
     pub namespace: String,
     pub driver: Driver,
@@ -30,15 +30,15 @@ pub struct Request {
     pub revision: Option<u32>,
 }
 
-impl Request {
+impl LogRequest {
     pub fn new(name: impl Into<String>, namespace: impl Into<String>) -> Self {
         Self { name: name.into(), namespace: namespace.into(), driver: Driver::default(), revision: None }
     }
 }
 
-/// Which of their lines.
+/// Settings that select lines.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LogOptions {
     /// Goes on until everything is over or somebody stops it.
     pub follow: bool,
     pub since: Option<Timestamp>,
@@ -58,7 +58,7 @@ pub struct Options {
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Said {
+pub struct LogLine {
     /// The object of the release: `Deployment/web`.
     pub object: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -76,10 +76,10 @@ type Speakers = BTreeMap<(String, String, String), LogRules>;
 /// Gives out what the pods of a release say.
 pub async fn logs(
     cluster: &Cluster,
-    request: &Request,
-    options: &Options,
+    request: &LogRequest,
+    options: &LogOptions,
     cancel: CancellationToken,
-    take: &mut (dyn FnMut(Said) + Send),
+    take: &mut (dyn FnMut(LogLine) + Send),
 ) -> Result<(), Failure> {
     let grep = match &options.grep {
         Some(text) => Some(Regex::new(text).map_err(|error| Problem::error(error.to_string()))?),
@@ -104,7 +104,7 @@ pub async fn logs(
                 let is_wanted = rules.wants_line(&source.container, &line.text)
                     && grep.is_none_or(|grep| grep.is_match(&line.text));
                 if is_wanted && let Ok(mut take) = take.lock() {
-                    (**take)(Said {
+                    (**take)(LogLine {
                         object: format!("{}/{}", at.gvk.kind, at.name),
                         namespace: source.namespace.clone(),
                         pod: source.pod.clone(),
@@ -135,15 +135,20 @@ fn maker<'s, 'm>(speakers: &'s Speakers, makers: &'m [At]) -> Option<(&'m At, &'
 /// The objects of the release that may have pods, by namespace.
 async fn speakers(
     cluster: &Cluster,
-    request: &Request,
-    options: &Options,
+    request: &LogRequest,
+    options: &LogOptions,
 ) -> Result<BTreeMap<String, Speakers>, Failure> {
-    let Request { name, namespace, driver, revision } = request;
+    let LogRequest { name, namespace, driver, revision } = request;
     let release = inspect::revision(cluster, *driver, namespace, name, *revision).await?;
     let mut all: BTreeMap<String, Speakers> = BTreeMap::new();
     for document in record::documents(&release).0 {
-        let (settings, _) =
-            settings::read(&document.object, document.stored, &document.origin, namespace, Reading::Lenient);
+        let (settings, _) = annotations::read(
+            &document.object,
+            document.stored,
+            &document.origin,
+            namespace,
+            ReadMode::Lenient,
+        );
         let mut rules = LogRules { replicas: usize::MAX, ..log_rules(&settings.tracking) };
         if options.all_lines {
             rules = LogRules { replicas: usize::MAX, ..LogRules::default() };

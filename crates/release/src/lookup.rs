@@ -1,26 +1,25 @@
 //! Rendering with a cluster to look things up in.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde_json::Value;
+use slipway_chart::Capabilities;
 use slipway_cluster::{At, Cluster, ListOptions};
-use slipway_gotmpl::{FuncError, Host, NoHost};
+use slipway_gotmpl::{FuncError, Host};
 use slipway_manifest::Gvk;
 use slipway_manifest::object::split_api_version;
+use slipway_problem::Problem;
+use slipway_source::{LoadedSource, RenderContext, RenderedSource};
 
 use crate::failure::Failure;
-use crate::source::{self, RenderRequest, Rendered, Source};
 
 /// Answers `lookup` from a cluster; used from a thread of its own.
 struct Live {
     cluster: Cluster,
     runtime: tokio::runtime::Handle,
-    /// Answers everything else.
-    backing: Arc<dyn Host + Send + Sync>,
 }
 
-/// What `lookup` gives: an object, a list if no name is given, or nothing.
+/// The answer to `lookup`: an object, a list if no name is given, or nothing.
 pub async fn find(
     cluster: &Cluster,
     gvk: Gvk,
@@ -55,39 +54,43 @@ impl Host for Live {
             Err(error) => Err(FuncError::new(error.to_string())),
         }
     }
+}
 
-    fn resolve(&self, host: &str) -> Option<String> {
-        self.backing.resolve(host)
-    }
-
-    fn secret_file(&self, path: &str) -> Result<slipway_gotmpl::Value, FuncError> {
-        self.backing.secret_file(path)
-    }
-
-    fn now(&self) -> SystemTime {
-        self.backing.now()
-    }
-
-    fn local_zone(&self) -> Option<String> {
-        self.backing.local_zone()
-    }
-
-    fn fill_random(&self, bytes: &mut [u8]) {
-        self.backing.fill_random(bytes);
-    }
-
-    fn is_seeded(&self) -> bool {
-        self.backing.is_seeded()
-    }
+/// The release a source is rendered for.
+#[derive(Clone, Debug)]
+pub(crate) struct RenderRequest {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) revision: i64,
+    pub(crate) is_upgrade: bool,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) skip_crds: bool,
+    pub(crate) skip_schema_validation: bool,
+    pub(crate) subchart_notes: bool,
 }
 
 /// Renders on a thread where `lookup` may wait for the cluster.
-pub async fn render(cluster: &Cluster, source: Source, request: RenderRequest) -> Result<Rendered, Failure> {
-    let backing = request.backing.host.clone().unwrap_or_else(|| Arc::new(NoHost));
-    let host = Live { cluster: cluster.clone(), runtime: tokio::runtime::Handle::current(), backing };
-    let rendered = tokio::task::spawn_blocking(move || source::render(&source, &request, &host)).await;
-    match rendered {
+pub(crate) async fn render(
+    cluster: &Cluster,
+    source: Arc<LoadedSource>,
+    request: RenderRequest,
+) -> Result<RenderedSource, Failure> {
+    let live = Live { cluster: cluster.clone(), runtime: tokio::runtime::Handle::current() };
+    let work = move || {
+        source.render(&RenderContext {
+            name: &request.name,
+            namespace: &request.namespace,
+            revision: request.revision,
+            is_upgrade: request.is_upgrade,
+            capabilities: &request.capabilities,
+            skip_crds: request.skip_crds,
+            skip_schema_validation: request.skip_schema_validation,
+            subchart_notes: request.subchart_notes,
+            cluster: &live,
+        })
+    };
+    match tokio::task::spawn_blocking(work).await {
         Ok(rendered) => Ok(rendered?),
-        Err(error) => Err(slipway_problem::Problem::error(format!("rendering broke off: {error}")).into()),
+        Err(error) => Err(Problem::error(format!("rendering broke off: {error}")).into()),
     }
 }

@@ -1,4 +1,4 @@
-//! Who owns which field: making `helm` the owner of everything it manages, so that what leaves the chart
+//! Owners of fields: making `helm` the owner of everything it manages, so that what leaves the chart
 //! leaves the cluster. Pure: a plan predicts what applying will write.
 
 use serde_json::Value;
@@ -9,21 +9,21 @@ use slipway_manifest::object;
 /// The field manager of releases, Helm's own.
 pub const MANAGER: &str = "helm";
 
-/// What has to be written about owners before an object is applied.
+/// The owners to be written before an object is applied.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Repair {
+pub struct OwnerRepair {
     /// All entries as they should be.
     pub managers: Managers,
-    /// What `helm` owns then.
+    /// The fields `helm` owns then.
     pub owned: Set,
 }
 
-/// Whether something was written by a client-side Helm, so that the previous manifest tells what is its.
+/// Tells that a client-side Helm wrote an object, so that the previous manifest says what is its.
 pub fn written_by_old_helm(live: &Value) -> bool {
     Managers::of(live).is_ok_and(|managers| managers.find(MANAGER, Operation::Update, "").is_some())
 }
 
-/// What `helm` owns according to an object's entries.
+/// The fields `helm` owns according to an object's entries.
 pub fn owned_by_helm(object: &Value) -> Set {
     let managers = Managers::of(object).unwrap_or_default();
     managers.find(MANAGER, Operation::Apply, "").map(|manager| manager.fields.clone()).unwrap_or_default()
@@ -38,7 +38,7 @@ pub fn repair(
     manifest: &Value,
     previous: Option<&Set>,
     keep_manual_changes: bool,
-) -> Option<Repair> {
+) -> Option<OwnerRepair> {
     let managers = Managers::of(live).ok()?;
     if managers.0.is_empty() {
         return None;
@@ -93,7 +93,7 @@ pub fn repair(
     if repaired.0.is_empty() || same(&managers, &repaired) {
         return None;
     }
-    Some(Repair { managers: repaired, owned })
+    Some(OwnerRepair { managers: repaired, owned })
 }
 
 fn same(a: &Managers, b: &Managers) -> bool {
@@ -127,9 +127,9 @@ fn twin_accounts(live: &Value, manifest: &Value, owned: &mut Set) {
     }
 }
 
-/// What an object becomes when owners are put right first: the answer of a dry run without the fields that
+/// Predicts an object when owners are put right first: the answer of a dry run without the fields that
 /// only `helm` owns then and no longer sets.
-pub fn predict(after: &Value, repair: &Repair) -> Value {
+pub fn predict(after: &Value, repair: &OwnerRepair) -> Value {
     let now = owned_by_helm(after);
     let others = repair
         .managers
@@ -148,7 +148,7 @@ pub fn predict(after: &Value, repair: &Repair) -> Value {
     predicted
 }
 
-/// Whether a set has the path or anything below it.
+/// Tells that a set has the path or anything below it.
 fn touches(set: &Set, path: &[PathElement]) -> bool {
     if set.has(path) {
         return true;

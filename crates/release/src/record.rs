@@ -3,31 +3,35 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use slipway_cluster::helm::{Hook, HookRun, Info, Release, Status, Time};
+use slipway_cluster::helm::{ChartRecord, Hook, HookRun, Info, Release, Status, Time};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems};
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 
-use crate::resource::settings::{self, HOOK_EVENTS, Reading};
-use crate::resource::transform::Document;
-use crate::resource::{DeployType, Origin, Resource, Scope, Stored, is_webhook_configuration, normalise};
-use crate::source::Rendered;
+use crate::name::Revision;
+use crate::resource::annotations::{self, HOOK_EVENTS, ReadMode};
+use crate::resource::{DeployType, KindScope, Resource, is_webhook_configuration, normalise};
 
-/// What a revision begins with.
+/// The beginning of a revision.
 #[derive(Clone, Debug)]
-pub struct Heading<'a> {
+pub struct RevisionHeading<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
-    pub revision: u32,
-    pub moment: DeployType,
+    pub revision: Revision,
+    pub deploy_type: DeployType,
     pub now: Timestamp,
     pub first_deployed: Option<Time>,
 }
 
 /// Builds the record of a new revision, pending. Documents must be transformed; their order becomes the
 /// record's: by how they are stored, kind, group, version, namespace and name.
-pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<'_>) -> Release {
+pub fn build(
+    rendered: &RenderedSource,
+    documents: &mut [Document],
+    heading: &RevisionHeading<'_>,
+) -> Release {
     documents.sort_by_cached_key(|document| {
         let gvk = object::gvk(&document.object);
         let id = ObjectId::of(&document.object);
@@ -46,7 +50,7 @@ pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<
         }
     }
     let now = Time::from(heading.now);
-    let status = match heading.moment {
+    let status = match heading.deploy_type {
         DeployType::Upgrade => Status::PendingUpgrade,
         DeployType::Rollback => Status::PendingRollback,
         _ => Status::PendingInstall,
@@ -54,7 +58,7 @@ pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<
     Release {
         name: heading.name.to_owned(),
         namespace: heading.namespace.to_owned(),
-        version: heading.revision,
+        version: heading.revision.get(),
         info: Info {
             first_deployed: heading.first_deployed.clone().unwrap_or_else(|| now.clone()),
             last_deployed: now,
@@ -63,12 +67,23 @@ pub fn build(rendered: &Rendered, documents: &mut [Document], heading: &Heading<
             notes: rendered.notes.clone(),
             ..Info::default()
         },
-        chart: rendered.chart.clone(),
+        chart: chart_record(rendered),
         config: rendered.values.clone(),
         manifest,
         hooks,
         apply_method: "ssa".to_owned(),
         ..Release::default()
+    }
+}
+
+/// The chart as a record keeps it; templates and files are left out to save room.
+fn chart_record(rendered: &RenderedSource) -> ChartRecord {
+    ChartRecord {
+        metadata: rendered.metadata.clone(),
+        values: rendered.default_values.clone(),
+        templates: json!([]),
+        files: json!([]),
+        ..ChartRecord::default()
     }
 }
 
@@ -149,8 +164,8 @@ pub fn documents(release: &Release) -> (Vec<Document>, Problems) {
 pub fn resources(
     documents: Vec<Document>,
     release_namespace: &str,
-    scope: impl Fn(&slipway_manifest::Gvk) -> Scope,
-    reading: Reading,
+    scope: impl Fn(&slipway_manifest::Gvk) -> KindScope,
+    reading: ReadMode,
 ) -> (Vec<Resource>, Problems) {
     let mut problems = Problems::new();
     let mut all = Vec::with_capacity(documents.len());
@@ -158,7 +173,7 @@ pub fn resources(
         let Document { mut object, origin, stored } = document;
         let gvk = object::gvk(&object);
         let id = normalise(&mut object, release_namespace, scope(&gvk));
-        let (settings, found) = settings::read(&object, stored, &origin, release_namespace, reading);
+        let (settings, found) = annotations::read(&object, stored, &origin, release_namespace, reading);
         problems.extend(found);
         all.push(Resource { object, gvk, id, stored, origin, settings });
     }
@@ -199,12 +214,12 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
     problems
 }
 
-/// What of a revision counts when two are compared: every object without what changes by itself.
+/// Hashes of what counts when two revisions are compared: every object without what changes by itself.
 pub fn content_hashes(release: &Release) -> BTreeMap<String, String> {
     let (documents, _) = documents(release);
     let mut hashes = BTreeMap::new();
     for mut document in documents {
-        let id = normalise(&mut document.object, &release.namespace, Scope::Unknown);
+        let id = normalise(&mut document.object, &release.namespace, KindScope::Unknown);
         let cleaned = clean(&document.object);
         let hash = Sha256::digest(canonical(&cleaned).as_bytes());
         let kind = if document.stored == Stored::Hook { "hook" } else { "object" };
@@ -263,7 +278,7 @@ pub fn canonical(value: &Value) -> String {
     sorted(value).to_string()
 }
 
-/// Why a revision is needed although no object changes.
+/// The reason for a revision although no object changes.
 pub fn reason(previous: Option<&Release>, new: &Release) -> Option<&'static str> {
     let Some(previous) = previous else { return Some("there is no release yet") };
     if previous.info.status != Status::Deployed {

@@ -25,10 +25,11 @@ use slipway_manifest::diff::redact::sensitivity;
 use slipway_problem::{Problem, Problems};
 
 use crate::failure::Failure;
-use crate::plan::{self, Content, Options, Plan, Request};
+use crate::name::Revision;
+use crate::plan::{Content, PlanOptions, ReleasePlan, ReleaseRequest};
 use crate::record;
-use crate::resource::transform::Document;
 use crate::resource::{DeployType, Origin, Stored};
+use slipway_source::Document;
 
 const FORMAT: &str = "slipway.plan/v1";
 
@@ -47,22 +48,23 @@ struct File {
     seal: String,
 }
 
-/// What is inside.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Inside {
     release: Release,
-    moment: DeployType,
+    #[serde(rename = "moment")]
+    deploy_type: DeployType,
     aside: Vec<(String, Value)>,
-    options: Options,
+    options: PlanOptions,
     state: Vec<State>,
     graph: String,
-    /// Which cluster it was made for; empty if that is not known.
+    /// The cluster it was made for; empty if that is not known.
     #[serde(default)]
     cluster: String,
 }
 
-/// What an object was when the plan was made.
+/// The state of an object when the plan was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct State {
@@ -72,17 +74,24 @@ struct State {
     action: String,
 }
 
+/// The fate of a saved plan when somebody changed its objects since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drift {
+    Refuse,
+    Allow,
+}
+
 /// A plan read from a file.
-pub struct Saved {
-    pub request: Request,
-    pub revision: u32,
+pub struct SavedPlan {
+    pub request: ReleaseRequest,
+    pub revision: Revision,
     pub created: jiff::Timestamp,
     state: Vec<State>,
     graph: String,
     cluster: String,
 }
 
-/// What tells a cluster from all others; empty for who may not see it.
+/// The identity of a cluster; empty for who may not see it.
 pub async fn identity(cluster: &Cluster) -> String {
     let at = At::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
     let found = cluster.get(&at).await.ok().flatten();
@@ -90,24 +99,24 @@ pub async fn identity(cluster: &Cluster) -> String {
     uid.unwrap_or_default().to_owned()
 }
 
-fn states(plan: &Plan) -> Vec<State> {
+fn states(plan: &ReleasePlan) -> Vec<State> {
     let text = |live: Option<&Value>, field: &str| {
         let found = live.and_then(|live| live.pointer(&format!("/metadata/{field}"))).and_then(Value::as_str);
         found.unwrap_or_default().to_owned()
     };
-    let items = plan.items.iter().zip(&plan.facts).map(|(item, facts)| State {
-        object: item.resource.human(),
-        uid: text(facts.live.as_ref(), "uid"),
-        resource_version: text(facts.live.as_ref(), "resourceVersion"),
-        action: plan::first_decision(item).map_or("none", |decision| decision.verb()).to_owned(),
+    let objects = plan.objects.iter().map(|object| State {
+        object: object.resource.human(),
+        uid: text(object.live.as_ref(), "uid"),
+        resource_version: text(object.live.as_ref(), "resourceVersion"),
+        action: object.first_change().map_or("none", |change| change.verb()).to_owned(),
     });
-    let doomed = plan.removals.iter().zip(&plan.doomed).map(|(removal, doomed)| State {
-        object: removal.resource.human(),
-        uid: text(Some(&doomed.live), "uid"),
-        resource_version: text(Some(&doomed.live), "resourceVersion"),
+    let deletions = plan.deletions.iter().map(|deletion| State {
+        object: deletion.resource.human(),
+        uid: text(Some(&deletion.live), "uid"),
+        resource_version: text(Some(&deletion.live), "resourceVersion"),
         action: "delete".to_owned(),
     });
-    items.chain(doomed).collect()
+    objects.chain(deletions).collect()
 }
 
 /// Everything a seal is over, so written that no two files give the same bytes.
@@ -145,10 +154,10 @@ fn bad_key(error: &slipway_chart::Error) -> Problem {
     Problem::error(format!("the key cannot be used: {error}"))
 }
 
-/// What of a plan must not be written in clear: objects with something sensitive in them, and values that are
+/// Problems with what must not be written in clear: objects with something sensitive in them, and values that are
 /// known to be secret (`known`) wherever they turn up.
-fn secrets(plan: &Plan, text: &str, known: &Redactor) -> Problems {
-    let sensitive = plan.items.iter().map(|item| &item.resource).filter(|resource| {
+fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
+    let sensitive = plan.objects.iter().map(|object| &object.resource).filter(|resource| {
         let is_secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
         is_secret || !matches!(sensitivity(&resource.object), Sensitivity::None)
     });
@@ -169,14 +178,19 @@ fn secrets(plan: &Plan, text: &str, known: &Redactor) -> Problems {
 /// part of the plan.
 ///
 /// `cluster` is the [`identity`] of the one the plan is for: the file is refused on another.
-pub fn save(plan: &Plan, cluster: &str, key: Option<&str>, known: &Redactor) -> Result<Vec<u8>, Failure> {
-    if matches!(plan.moment, DeployType::Delete | DeployType::Test) {
+pub fn save(
+    plan: &ReleasePlan,
+    cluster: &str,
+    key: Option<&str>,
+    known: &Redactor,
+) -> Result<Vec<u8>, Failure> {
+    if matches!(plan.deploy_type, DeployType::Delete | DeployType::Test) {
         return Err(Problem::error("only a plan that makes a revision can be saved").into());
     }
     let aside = plan.aside.iter().map(|document| (document.origin.path.to_string(), document.object.clone()));
     let inside = Inside {
         release: plan.release.clone(),
-        moment: plan.moment,
+        deploy_type: plan.deploy_type,
         aside: aside.collect(),
         options: plan.options.clone(),
         state: states(plan),
@@ -200,8 +214,8 @@ pub fn save(plan: &Plan, cluster: &str, key: Option<&str>, known: &Redactor) -> 
     };
     let mut file = File {
         format: FORMAT.to_owned(),
-        release: plan.name.clone(),
-        namespace: plan.namespace.clone(),
+        release: plan.name.to_string(),
+        namespace: plan.namespace.to_string(),
         revision: plan.release.version,
         created: jiff::Timestamp::now(),
         encrypted: key.is_some(),
@@ -214,7 +228,7 @@ pub fn save(plan: &Plan, cluster: &str, key: Option<&str>, known: &Redactor) -> 
 
 /// Reads a plan back; refuses what was changed, is encrypted with another key, or is not a plan. With a key
 /// only what was encrypted with it is a plan.
-pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
+pub fn load(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> {
     let file: File = serde_json::from_slice(bytes)
         .map_err(|error| Problem::error(format!("this is no saved plan: {error}")))?;
     if file.format != FORMAT {
@@ -259,10 +273,15 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
         origin: Origin::new(path),
         stored: Stored::Aside,
     });
-    let content = Content::Record(Box::new(inside.release), inside.moment, aside.collect());
-    Ok(Saved {
-        request: Request { name: file.release, namespace: file.namespace, content, options: inside.options },
-        revision: file.revision,
+    let content = Content::Record(Box::new(inside.release), inside.deploy_type, aside.collect());
+    Ok(SavedPlan {
+        request: ReleaseRequest {
+            name: file.release.into(),
+            namespace: file.namespace.into(),
+            content,
+            options: inside.options,
+        },
+        revision: file.revision.into(),
         created: file.created,
         state: inside.state,
         graph: inside.graph,
@@ -270,7 +289,7 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<Saved, Failure> {
     })
 }
 
-impl Saved {
+impl SavedPlan {
     /// Refuses a plan made for another cluster.
     pub fn check_cluster(&self, identity: &str) -> Result<(), Failure> {
         if self.cluster.is_empty() || identity.is_empty() || self.cluster == identity {
@@ -291,12 +310,13 @@ impl Saved {
     }
 
     /// Checks that what would be done now is what was planned; tells everything that moved.
-    pub fn check(&self, now: &Plan, allow_drift: bool) -> Result<(), Failure> {
+    pub fn check(&self, now: &ReleasePlan, drift: Drift) -> Result<(), Failure> {
         let mut problems = Problems::new();
-        if now.release.version != self.revision {
+        if now.revision() != self.revision {
             problems.push(Problem::error(format!(
                 "the plan makes revision {}, but the next one is {}",
-                self.revision, now.release.version
+                self.revision,
+                now.revision()
             )));
         }
         let current = states(now);
@@ -310,7 +330,7 @@ impl Saved {
                     planned.object, planned.action, state.action
                 ))),
                 Some(state)
-                    if !allow_drift
+                    if drift == Drift::Refuse
                         && (&state.uid, &state.resource_version)
                             != (&planned.uid, &planned.resource_version) =>
                 {
@@ -334,7 +354,7 @@ impl Saved {
         Err(Failure::Stale(problems))
     }
 
-    /// Whether the record in the file is what a release would hold.
+    /// The number of objects in the record of the file.
     pub fn objects(&self) -> usize {
         match &self.request.content {
             Content::Record(release, ..) => record::documents(release).0.len(),

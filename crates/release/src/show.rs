@@ -1,19 +1,20 @@
-//! A plan as people and programs read it: every change with its difference, without noise and secrets.
+//! Shows a plan to people and programs: every change with its difference, without noise and secrets.
 
 use serde::Serialize;
 use serde_json::Value;
 use slipway_manifest::diff::{self, Cleaning, DiffOptions, LineKind, Redactor, Significance};
 use slipway_manifest::object;
 
-use crate::decide::Decision;
-use crate::ops::Act;
-use crate::plan::{Plan, Remaining};
+use crate::decide::ObjectChange;
+use crate::name::{Namespace, ReleaseName, Revision};
+use crate::ops::OperationKind;
+use crate::plan::{Indexed, KeptObject, ReleasePlan};
 use crate::resource::{DeployType, Resource, Stored, human, is_crd};
 use crate::stage::Stage;
 
-/// How a plan is shown.
+/// Settings of a view.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ViewOptions {
     /// Lines around each change.
     pub context: usize,
     pub show_sensitive: bool,
@@ -24,7 +25,7 @@ pub struct Options {
     pub show_verbose: bool,
 }
 
-impl Default for Options {
+impl Default for ViewOptions {
     fn default() -> Self {
         Self {
             context: 3,
@@ -36,10 +37,10 @@ impl Default for Options {
     }
 }
 
-/// What happens to one object.
+/// The change of one object, ready to be shown.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct ChangeView {
     /// `create`, `recreate`, `update`, `apply`, `delete`.
     pub action: String,
     pub object: String,
@@ -54,7 +55,7 @@ pub struct Change {
     /// Runs at its stage instead of being part of the release.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hook: bool,
-    /// What happens to it later in the same run.
+    /// Later changes of it in the same run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub then: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,26 +72,27 @@ pub struct Change {
 /// A plan in a form programs read.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct View {
-    pub release: String,
-    pub namespace: String,
-    pub moment: DeployType,
-    pub revision: u32,
-    /// Whether anything is done at all.
+pub struct PlanView {
+    pub release: ReleaseName,
+    pub namespace: Namespace,
+    #[serde(rename = "moment")]
+    pub deploy_type: DeployType,
+    pub revision: Revision,
+    /// Nothing is done at all.
     pub empty: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangeView>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub kept: Vec<Remaining>,
+    pub kept: Vec<KeptObject>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     pub summary: Vec<(String, usize)>,
 }
 
-impl Plan {
-    /// What a plan does, ready to be shown.
-    pub fn view(&self, options: &Options) -> View {
+impl ReleasePlan {
+    /// The plan, ready to be shown.
+    pub fn view(&self, options: &ViewOptions) -> PlanView {
         let changes = changes(self, options);
         let mut summary = Vec::new();
         for action in ["create", "recreate", "update", "apply", "delete"] {
@@ -99,15 +101,15 @@ impl Plan {
                 summary.push((action.to_owned(), count));
             }
         }
-        View {
+        PlanView {
             release: self.name.clone(),
             namespace: self.namespace.clone(),
-            moment: self.moment,
-            revision: self.release.version,
+            deploy_type: self.deploy_type,
+            revision: self.revision(),
             empty: self.is_empty(),
             reason: self.reason.clone(),
             changes,
-            kept: self.remaining.clone(),
+            kept: self.kept.clone(),
             warnings: self.warnings.iter().map(ToString::to_string).collect(),
             summary,
         }
@@ -124,30 +126,30 @@ impl Plan {
     }
 }
 
-fn changes(plan: &Plan, options: &Options) -> Vec<Change> {
+fn changes(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
     let mut all = Vec::new();
-    for (item, facts) in plan.items.iter().zip(&plan.facts) {
-        let Some(visit) = item.visits.first() else { continue };
-        let (before, after) = match &visit.decision {
-            Decision::None { .. } => continue,
-            Decision::Update => (facts.live.as_ref(), facts.after.as_ref()),
-            Decision::Create | Decision::Recreate { .. } | Decision::Apply { .. } => {
-                (None, Some(&item.resource.object))
+    for object in &plan.objects {
+        let Some(visit) = object.visits.first() else { continue };
+        let (before, after) = match &visit.change {
+            ObjectChange::None { .. } => continue,
+            ObjectChange::Update => (object.live.as_ref(), object.predicted.as_ref()),
+            ObjectChange::Create | ObjectChange::Recreate { .. } | ObjectChange::Apply { .. } => {
+                (None, Some(&object.resource.object))
             }
         };
-        let reason = match &visit.decision {
-            Decision::Recreate { reason } | Decision::Apply { reason } => Some(reason.clone()),
+        let reason = match &visit.change {
+            ObjectChange::Recreate { reason } | ObjectChange::Apply { reason } => Some(reason.clone()),
             _ => None,
         };
-        let mut change = change(&item.resource, visit.decision.verb(), before, after, options);
+        let mut change = change(&object.resource, visit.change.verb(), before, after, options);
         change.stage = visit.stage;
-        change.weight = item.resource.settings.weight;
+        change.weight = object.resource.settings.weight;
         change.reason = reason;
         if visit.follow.delete_on_success {
             change.then.push("delete".to_owned());
         }
-        for later in &item.visits[1..] {
-            change.then.push(later.decision.verb().to_owned());
+        for later in &object.visits[1..] {
+            change.then.push(later.change.verb().to_owned());
             if later.follow.delete_on_success {
                 change.then.push("delete".to_owned());
             }
@@ -157,19 +159,19 @@ fn changes(plan: &Plan, options: &Options) -> Vec<Change> {
     let rank =
         |action: &str| ["create", "recreate", "update", "apply"].iter().position(|word| *word == action);
     all.sort_by_key(|change| (rank(&change.action), change.stage, change.weight, change.object.clone()));
-    for (removal, doomed) in plan.removals.iter().zip(&plan.doomed) {
-        let mut change = change(&removal.resource, "delete", Some(&doomed.live), None, options);
-        change.stage = removal.stage;
-        if doomed.excluded {
-            change.reason = Some(format!("it is not deployed on {}", word(plan.moment)));
+    for deletion in &plan.deletions {
+        let mut change = change(&deletion.resource, "delete", Some(&deletion.live), None, options);
+        change.stage = deletion.stage;
+        if deletion.excluded {
+            change.reason = Some(format!("it is not deployed on {}", word(plan.deploy_type)));
         }
         all.push(change);
     }
     all
 }
 
-fn word(moment: DeployType) -> &'static str {
-    match moment {
+fn word(deploy_type: DeployType) -> &'static str {
+    match deploy_type {
         DeployType::Install => "install",
         DeployType::Upgrade => "upgrade",
         DeployType::Rollback => "rollback",
@@ -183,9 +185,9 @@ fn change(
     action: &str,
     before: Option<&Value>,
     after: Option<&Value>,
-    options: &Options,
-) -> Change {
-    let mut change = Change {
+    options: &ViewOptions,
+) -> ChangeView {
+    let mut change = ChangeView {
         action: action.to_owned(),
         object: human(&resource.id),
         api_version: resource.gvk.api_version(),
@@ -226,7 +228,7 @@ fn change(
 pub fn differences(
     before: Option<&Value>,
     after: Option<&Value>,
-    options: &Options,
+    options: &ViewOptions,
 ) -> (Vec<String>, Vec<String>, Significance) {
     let redactor = Redactor::per_run();
     let settings = DiffOptions {
@@ -257,13 +259,15 @@ pub fn differences(
 }
 
 /// The name of the object an operation is about, if it is about one.
-pub fn subject(plan: &Plan, act: &Act) -> Option<String> {
-    match act {
-        Act::Deploy { item, .. }
-        | Act::Ready { item, .. }
-        | Act::CleanUp { item, .. }
-        | Act::CleanedUp { item, .. } => Some(plan.items[*item].resource.human()),
-        Act::Remove { removal } | Act::Removed { removal } => Some(plan.removals[*removal].resource.human()),
+pub fn subject(plan: &ReleasePlan, operation: &OperationKind) -> Option<String> {
+    match operation {
+        OperationKind::Deploy(index)
+        | OperationKind::TrackReadiness(index)
+        | OperationKind::CleanUp(index)
+        | OperationKind::TrackCleanUp(index) => Some(plan.objects.at(index.object).resource.human()),
+        OperationKind::Delete(index) | OperationKind::TrackAbsence(index) => {
+            Some(plan.deletions.at(*index).resource.human())
+        }
         _ => None,
     }
 }

@@ -29,7 +29,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Where what succeeded in this stage is cleaned up.
+    /// The stage in which what succeeded in this one is cleaned up.
     pub fn cleanup(self) -> Stage {
         match self {
             Self::PrePreInstall | Self::PreInstall => Self::PreUninstall,

@@ -2,54 +2,57 @@
 
 use std::time::Duration;
 
-use regex::Regex;
-use slipway_cluster::track::{
-    self, Condition, LogRules, ReadyRules, TrackError, TrackOptions, Tracker, Vigil,
-};
+use slipway_cluster::track::{self, LogRules, ReadyRules, TrackError, TrackOptions, Tracker, Vigil};
 use slipway_cluster::{At, Cluster};
 use slipway_event::Events;
 
-use crate::failure::Cause;
-use crate::resource::{FailMode, Tracking};
+use crate::failure::FailureCause;
+use crate::resource::{FailMode, TrackingSettings};
 
-/// Why a wait ended badly, with what was collected about it.
+/// The bad end of a wait, with what was collected about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
-    pub cause: Cause,
+    pub cause: FailureCause,
     pub message: String,
+    /// The reason the object did not become ready, if it was neither time nor the cluster.
+    pub unready: Option<String>,
 }
 
 impl From<TrackError> for NotReady {
     fn from(error: TrackError) -> Self {
-        let mut message = error.to_string();
         let digest = error.digest().map(ToString::to_string).unwrap_or_default();
-        if !digest.trim().is_empty() {
-            message.push('\n');
-            message.push_str(digest.trim_end());
-        }
+        let with_digest = |text: &str| match digest.trim_end() {
+            digest if digest.trim().is_empty() => text.to_owned(),
+            digest => format!("{text}\n{digest}"),
+        };
+        let message = with_digest(&error.to_string());
+        let unready = match &error {
+            TrackError::NotReady { why, .. } => Some(with_digest(why)),
+            _ => None,
+        };
         let cause = match &error {
             // The cluster kept it from being seen.
-            TrackError::TimedOut { trouble: Some(error), .. } => Cause::Cluster(error.class),
-            TrackError::TimedOut { trouble: None, .. } => Cause::Timeout,
-            TrackError::Cluster(error) => Cause::Cluster(error.class),
-            TrackError::NotReady { .. } | TrackError::Deleted { .. } => Cause::NotReady,
+            TrackError::TimedOut { trouble: Some(error), .. } => FailureCause::Cluster(error.class),
+            TrackError::TimedOut { trouble: None, .. } => FailureCause::Timeout,
+            TrackError::Cluster(error) => FailureCause::Cluster(error.class),
+            TrackError::NotReady { .. } | TrackError::Deleted { .. } => FailureCause::NotReady,
         };
-        Self { cause, message }
+        Self { cause, message, unready }
     }
 }
 
-/// What is known of an object since it was written.
-pub struct Written {
+/// Everything known of an object since it was written.
+pub struct WrittenObject {
     pub uid: Option<String>,
-    /// What its place was watched with meanwhile.
+    /// The watch on its place meanwhile.
     pub vigil: Option<Vigil>,
 }
 
 /// Waits for objects of one cluster; takes no place among mutations.
 #[derive(Clone)]
-pub struct Waiter(Tracker);
+pub struct ObjectWaiter(Tracker);
 
-impl Waiter {
+impl ObjectWaiter {
     pub fn new(cluster: Cluster, events: Events) -> Self {
         Self::with_options(cluster, events, TrackOptions::default())
     }
@@ -68,7 +71,7 @@ impl Waiter {
     pub async fn ready(
         &self,
         at: &At,
-        tracking: &Tracking,
+        tracking: &TrackingSettings,
         is_hook: bool,
         timeout: Option<Duration>,
         node: Option<&str>,
@@ -80,11 +83,11 @@ impl Waiter {
     pub async fn ready_since(
         &self,
         at: &At,
-        tracking: &Tracking,
+        tracking: &TrackingSettings,
         is_hook: bool,
         timeout: Option<Duration>,
         node: Option<&str>,
-        written: Option<Written>,
+        written: Option<WrittenObject>,
     ) -> Result<(), NotReady> {
         let mut rules = ReadyRules {
             node: node.map(str::to_owned),
@@ -92,7 +95,7 @@ impl Waiter {
             ..rules(tracking, is_hook, timeout)
         };
         let mut seen = None;
-        if let Some(Written { uid, vigil }) = written {
+        if let Some(WrittenObject { uid, vigil }) = written {
             (rules.uid, seen) = (uid, vigil);
         }
         Ok(self.0.ready_since(at, &rules, seen).await?)
@@ -114,9 +117,8 @@ impl Waiter {
     }
 }
 
-/// What annotations ask for, in the tracker's words. What does not parse was told when it was read.
-fn rules(tracking: &Tracking, is_hook: bool, timeout: Option<Duration>) -> ReadyRules {
-    let condition = |text: &Option<String>| text.as_deref().and_then(|text| Condition::parse(text).ok());
+/// The wishes of annotations as rules of the tracker.
+fn rules(tracking: &TrackingSettings, is_hook: bool, timeout: Option<Duration>) -> ReadyRules {
     ReadyRules {
         fail_mode: match tracking.fail_mode {
             FailMode::Fail => track::FailMode::Fail,
@@ -129,8 +131,8 @@ fn rules(tracking: &Tracking, is_hook: bool, timeout: Option<Duration>) -> Ready
         ignore_probe_failures: tracking.ignore_probe_failures.clone(),
         logs: log_rules(tracking),
         show_events: tracking.service_messages,
-        ready_when: condition(&tracking.ready_when),
-        failed_when: condition(&tracking.failed_when),
+        ready_when: tracking.ready_when.clone(),
+        failed_when: tracking.failed_when.clone(),
         timeout,
         hook: is_hook,
         node: None,
@@ -139,20 +141,16 @@ fn rules(tracking: &Tracking, is_hook: bool, timeout: Option<Duration>) -> Ready
     }
 }
 
-/// Which lines annotations want passed on.
-pub(crate) fn log_rules(tracking: &Tracking) -> LogRules {
-    let regex = |text: &Option<String>| text.as_deref().and_then(|text| Regex::new(text).ok());
-    let regexes = |texts: &std::collections::BTreeMap<String, String>| {
-        texts.iter().filter_map(|(key, text)| Some((key.clone(), Regex::new(text).ok()?))).collect()
-    };
+/// The log lines annotations want passed on.
+pub(crate) fn log_rules(tracking: &TrackingSettings) -> LogRules {
     LogRules {
         skip: tracking.skip_logs,
         skip_containers: tracking.skip_logs_for.iter().cloned().collect(),
         only_containers: tracking.logs_only_for.iter().cloned().collect(),
-        regex: regex(&tracking.log_regex),
-        regex_for: regexes(&tracking.log_regex_for),
-        regex_skip: regex(&tracking.log_regex_skip),
-        regex_skip_for: regexes(&tracking.log_regex_skip_for),
+        regex: tracking.log_regex.clone(),
+        regex_for: tracking.log_regex_for.clone(),
+        regex_skip: tracking.log_regex_skip.clone(),
+        regex_skip_for: tracking.log_regex_skip_for.clone(),
         replicas: tracking
             .logs_replicas
             .map_or(1, |replicas| usize::try_from(replicas).unwrap_or(usize::MAX)),

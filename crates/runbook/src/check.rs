@@ -1,18 +1,17 @@
 //! The local files a document names, looked at before anything runs: no cluster, no network.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use futures::FutureExt as _;
-use slipway_chart::Chart;
 use slipway_event::Redactor;
 use slipway_problem::Problem;
+use slipway_source::{LoadContext, LoadError, LoadedSource, Offline, SourcePath, SourceRequest};
 use slipway_yaml::Reader;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::files;
 use crate::manifests;
 use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
-use crate::remote::Offline;
 use crate::run::skipped_by_when;
 
 /// Everything wrong with the manifests, charts and values files on this machine that steps would read.
@@ -36,6 +35,12 @@ pub fn files(document: &Document, base: &Path, redactor: &Redactor) -> Diagnosti
     found
 }
 
+/// Loads a chart; neither values nor secrets matter here.
+fn load(chart: PathBuf) -> Result<LoadedSource, LoadError> {
+    let (source, request) = (SourcePath::Chart(chart), SourceRequest::default());
+    LoadedSource::load(&source, request, &LoadContext::default(), &mut Vec::new())
+}
+
 /// Fields with a code and what is wrong with them.
 fn of_step(step: &Step, base: &Path) -> Vec<(String, &'static str, String)> {
     let mut found = Vec::new();
@@ -47,7 +52,7 @@ fn of_step(step: &Step, base: &Path) -> Vec<(String, &'static str, String)> {
                 let place = base.join(path);
                 if let Err(error) = files::check_chart(&place) {
                     found.push(("chart".to_owned(), "E001", error));
-                } else if let Err(error) = Chart::load(place.as_path(), &Default::default()) {
+                } else if let Err(error) = load(place) {
                     found.push(("chart".to_owned(), "E003", format!("chart {path}: {error}")));
                 }
             }

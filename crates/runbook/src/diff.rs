@@ -7,7 +7,7 @@ use slipway_cluster::{At, ErrorClass, WriteOptions};
 use slipway_event::Redactor;
 use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider, diff};
 use slipway_manifest::object;
-use slipway_release::show;
+use slipway_release::show::ViewOptions;
 
 use crate::context::{MANAGER, StepContext, shown};
 use crate::events::silenced;
@@ -155,13 +155,13 @@ pub(crate) async fn of_release(attempt: &StepContext<'_>, own: &Helm, history: &
     };
     let request = helm::request(own, content, history);
     let events = silenced(attempt.world.place.events);
-    let planned = slipway_release::plan::plan(attempt.cluster(), &request, &events).await;
+    let planned = slipway_release::plan(attempt.cluster(), &request, &events).await;
     let plan = match planned {
         Ok(plan) => plan,
         Err(failure) => return Difference::unavailable(failure.to_string()),
     };
     let mut text = String::new();
-    for change in plan.view(&show::Options::default()).changes {
+    for change in plan.view(&ViewOptions::default()).changes {
         text.push_str(&format!("--- live/{0}\n+++ planned/{0}\n", change.object));
         for line in &change.lines {
             text.push_str(line);

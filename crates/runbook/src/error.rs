@@ -4,9 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
+use slipway_cluster::{ConnectionFault, ErrorClass};
 use slipway_graph::{Classify, ErrorClass as Class};
 use slipway_problem::Problems;
-use slipway_release::{Cause, Failure};
+use slipway_release::{FailedPart, Failure, FailureCause};
 
 /// What kind of failure it is, as results name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -137,11 +138,11 @@ pub(crate) fn advice(error: &slipway_cluster::Error) -> Option<&'static str> {
         }
         (Api::Immutable, _) => Some("such a field never changes: delete the object in a step before"),
         (Api::Unauthorized, _) => Some("the server does not take these credentials: log in again"),
-        (Api::NotFound, _) if error.message.starts_with("namespaces ") => {
+        (Api::NotFound, _) if error.is_missing_namespace() => {
             Some("createNamespace: true makes the namespace")
         }
         (_, Some(413)) => Some("the server takes no request that large: split it"),
-        (_, None) if error.message.contains("certificate") => Some(
+        _ if error.fault == Some(ConnectionFault::Untrusted) => Some(
             "the server's certificate is not trusted: is the context's certificate-authority the right one?",
         ),
         _ => None,
@@ -158,23 +159,25 @@ impl From<Failure> for StepError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Cluster(error) => error.into(),
+            Failure::Ownership(problems) => Self::foreign(problems.to_string()),
             Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => {
-                let text = problems.to_string();
-                let foreign = text.contains("belongs to") || text.contains("force-adoption");
-                if foreign { Self::foreign(text) } else { Self::new(ErrorKind::Render, text) }
+                Self::new(ErrorKind::Render, problems.to_string())
             }
             Failure::NotFound(message) => Self::new(ErrorKind::NotFound, message),
             Failure::Cancelled { .. } => Self::canceled(),
             Failure::Locked(message) => Self::new(ErrorKind::Conflict, message),
-            Failure::Run { cause, message, report } => {
+            Failure::Run { cause, part, ref report, .. } => {
                 let kind = match cause {
                     _ if report.rollback.is_some() => ErrorKind::Rollback,
-                    Cause::Timeout => ErrorKind::Timeout,
-                    Cause::LockLost => ErrorKind::Conflict,
-                    Cause::Cluster(slipway_cluster::ErrorClass::Forbidden) => ErrorKind::Forbidden,
+                    FailureCause::Timeout => ErrorKind::Timeout,
+                    FailureCause::LockLost => ErrorKind::Conflict,
+                    FailureCause::Cluster(ErrorClass::Forbidden) => ErrorKind::Forbidden,
+                    // An admission webhook that does not answer is no hook of the release.
+                    FailureCause::Cluster(ErrorClass::WebhookUnavailable) => ErrorKind::Api,
+                    _ if part == FailedPart::Hook => ErrorKind::Hook,
                     _ => ErrorKind::Api,
                 };
-                Self::new(kind, message)
+                Self::new(kind, failure.to_string())
             }
         }
     }

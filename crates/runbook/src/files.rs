@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use slipway_problem::{read_hint, read_regular_file};
-
-use crate::remote::LARGEST_FILE;
+use slipway_source::LARGEST_FILE;
 
 /// Reads a file.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use slipway_chart::Ignore;
 use slipway_manifest::diff::Redactor;
+use slipway_source::shown_address;
 
 use crate::files;
 use crate::model::{Action, ChartSource, Delete, Document, ManifestSource, Step, ValuesSource};
-use crate::remote::shown as shown_url;
 
 /// Fields whose content is the user's and stays as it is.
 const VERBATIM: &[&str] = &["values", "patch", "inline"];
@@ -95,7 +95,7 @@ fn without_credentials(block: &mut Value) {
             entries.shift_remove("auth");
             for (key, value) in entries.iter_mut().filter(|(key, _)| !VERBATIM.contains(&key.as_str())) {
                 match value {
-                    Value::String(text) if ADDRESSES.contains(&key.as_str()) => *text = shown_url(text),
+                    Value::String(text) if ADDRESSES.contains(&key.as_str()) => *text = shown_address(text),
                     Value::String(_) => {}
                     other => without_credentials(other),
                 }

@@ -6,8 +6,8 @@
 //! gives a [`Document`], or [`Diagnostics`]: everything that is wrong, at once.
 //!
 //! A document is run as a graph of its steps by the kernel: [`apply`] carries it out, [`destroy`] undoes it.
-//! Steps speak to one cluster (and to the release engine for charts); what comes from elsewhere is fetched
-//! by a [`Remote`]. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
+//! Steps speak to one cluster (and to the release engine for charts); charts and files come through
+//! `slipway_source`. What was done is kept in a Secret ([`state`]), so that the next run goes on from there.
 
 pub mod check;
 mod context;
@@ -25,7 +25,6 @@ mod load;
 mod manifests;
 mod model;
 pub mod plan;
-mod remote;
 mod run;
 mod schema;
 pub mod state;
@@ -44,7 +43,6 @@ pub use model::{
     Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError, Patch, PatchType,
     Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,
 };
-pub use remote::{FetchError, LARGEST_FILE, Offline, Remote, shown as shown_url};
 pub use run::{
     Command, RESUMED, RunError, RunOptions, RunReport, StateReport, StepReport, apply, destroy, graph,
 };

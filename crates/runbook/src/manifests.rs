@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use slipway_manifest::object;
 use slipway_problem::{Location, Problem, Problems};
+use slipway_source::{Fetcher, LARGEST_FILE, shown_address};
 use slipway_yaml::Reader;
 
 use crate::error::{ErrorKind, StepError};
 use crate::files;
 use crate::model::ManifestSource;
-use crate::remote::{LARGEST_FILE, Remote, shown};
 
 /// Reads everything the sources hold, in order. Lists become their items; what is no object, or could not
 /// be applied twice, is refused: everything wrong at once.
 pub(crate) async fn load(
     sources: &[ManifestSource],
     base: &Path,
-    remote: &dyn Remote,
+    fetcher: &dyn Fetcher,
 ) -> Result<Vec<Value>, StepError> {
     let mut problems = Problems::new();
     let mut objects = Vec::new();
@@ -47,8 +47,8 @@ pub(crate) async fn load(
                 take(&bytes, path, &origin(path), &mut objects, &mut problems);
             }
             ManifestSource::Url(url) => {
-                let name = shown(url);
-                let bytes = remote.file(url).await.map_err(|error| {
+                let name = shown_address(url);
+                let bytes = fetcher.fetch_file(url).await.map_err(|error| {
                     let failed = StepError::new(ErrorKind::Fetch, format!("{}: {error}", origin(&name)));
                     if error.permanent { failed.permanent() } else { failed }
                 })?;

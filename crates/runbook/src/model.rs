@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use slipway_problem::Location;
+use slipway_source::{ChartReference, RepositoryLogin, SourceReference};
 
 /// A whole document.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,6 +102,22 @@ pub enum ChartSource {
     Repo { url: String, name: String, version: Option<String>, auth: Option<Auth> },
     Oci { reference: String, version: Option<String>, auth: Option<Auth> },
     Path(String),
+}
+
+impl ChartSource {
+    /// The chart by its path, or as a fetcher is asked for it.
+    pub(crate) fn reference(&self) -> SourceReference {
+        let (name, repository, version, auth) = match self {
+            Self::Repo { url, name, version, auth } => (name, Some(url.clone()), version, auth),
+            Self::Oci { reference, version, auth } => (reference, None, version, auth),
+            Self::Path(path) => return SourceReference::Path(path.into()),
+        };
+        let login = auth
+            .as_ref()
+            .map(|auth| RepositoryLogin { username: auth.username.clone(), password: auth.password.clone() });
+        let version = version.clone();
+        SourceReference::Chart(ChartReference { name: name.clone(), repository, version, login })
+    }
 }
 
 /// Credentials; never printed.

@@ -311,6 +311,7 @@ fn node(core: &Core, name: &str) {
         }),
         "kubelet",
     );
+    lease(core, name);
     // The node says that it is ready, so the taint every new node gets comes off at once.
     if let Some(served) = core.of_table("nodes") {
         let author = crate::write::Author::system("kube-controller-manager");
@@ -330,4 +331,23 @@ fn node(core: &Core, name: &str) {
             },
         );
     }
+}
+
+/// The lease by which a node says that it is alive. Simulated nodes never fail, so nobody renews it.
+fn lease(core: &Core, node: &str) {
+    let Some(owner) = core.store.get("nodes", &crate::store::Key::new("", node)) else { return };
+    let renewed = format!("{:.6}", core.clock.now());
+    create(
+        core,
+        "leases.coordination.k8s.io",
+        "kube-node-lease",
+        json!({
+            "metadata": {
+                "name": node,
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": *owner.uid}],
+            },
+            "spec": {"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": renewed},
+        }),
+        "kubelet",
+    );
 }

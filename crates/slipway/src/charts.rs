@@ -3,14 +3,22 @@
 //!
 //! Every command that takes a chart goes through [`fetch`].
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
-use slipway_chart::net::{Access, Home, Provenance, wait};
-use slipway_release::Source;
+use futures::future::BoxFuture;
+use slipway_chart::net::{Access, Home, Login, Provenance, wait};
+use slipway_source::{
+    ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, LoadError, SourcePath,
+    SourceReference,
+};
 use tempfile::TempDir;
 
 use crate::commands::chart;
+use crate::exit::SecretError;
+use crate::session::Session;
 use crate::{files, helm};
 
 /// What somebody wants to use.
@@ -31,7 +39,7 @@ pub struct ChartRequest {
 /// A source on this machine, for as long as this value lives.
 #[derive(Debug)]
 pub struct Fetched {
-    pub source: Source,
+    pub source: SourcePath,
     /// What is worth knowing of a download.
     pub notes: Vec<String>,
     /// Holds what came through standard input.
@@ -46,30 +54,120 @@ pub fn fetch(request: &ChartRequest) -> anyhow::Result<Fetched> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("chart.tgz");
         std::fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
-        return Ok(Fetched { source: Source::Chart(path), notes: Vec::new(), _folder: Some(folder) });
+        return Ok(Fetched { source: SourcePath::Chart(path), notes: Vec::new(), _folder: Some(folder) });
     }
-    let (source, notes) = if is_elsewhere(request) || request.keyring.is_some() {
-        let (path, notes) = locate(request)?;
-        // What a repository holds is a chart; what lies here may be anything.
-        (if Path::new(reference).exists() { Source::detect(&path)? } else { Source::Chart(path) }, notes)
-    } else {
-        (Source::detect(Path::new(reference))?, Vec::new())
-    };
-    if let (true, Source::Chart(path)) = (request.dependency_update, &source)
+    let repository = Some(request.access.repo.as_str()).filter(|repository| !repository.is_empty());
+    let version = Some(request.access.version.as_str()).filter(|version| !version.is_empty());
+    let parsed = SourceReference::parse(reference, repository, version);
+    let mut notes = Vec::new();
+    if matches!(parsed, SourceReference::Path(_)) && request.keyring.is_some() {
+        // A chart that is here has its signature beside it.
+        notes = locate(request)?.1;
+    }
+    let fetcher = HelmFetcher::new(request.clone(), Notes::Give);
+    let found =
+        futures::executor::block_on(slipway_source::fetch(&parsed, &fetcher)).map_err(load_failure)?;
+    notes.extend(found.notes);
+    if let (true, SourcePath::Chart(path)) = (request.dependency_update, &found.path)
         && path.is_dir()
     {
         chart::update_dependencies(path, &request.access)?;
     }
-    Ok(Fetched { source, notes, _folder: None })
+    Ok(Fetched { source: found.path, notes, _folder: None })
 }
 
-/// Whether the reference names something that is not on this machine.
-fn is_elsewhere(request: &ChartRequest) -> bool {
-    let reference = request.reference.as_str();
-    let in_repository = reference.contains('/') && !reference.starts_with(['.', '/']);
-    reference.contains("://")
-        || !request.access.repo.is_empty()
-        || in_repository && !Path::new(reference).exists()
+/// Where notes on downloads go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notes {
+    /// To the caller.
+    Give,
+    /// To standard error.
+    Say,
+    /// Nowhere.
+    Drop,
+}
+
+/// Fetches charts as Helm does, each once, into Helm's cache.
+pub struct HelmFetcher {
+    /// What every chart is asked for with.
+    request: ChartRequest,
+    notes: Notes,
+    fetched: Mutex<HashMap<(String, String), PathBuf>>,
+}
+
+impl HelmFetcher {
+    pub fn new(request: ChartRequest, notes: Notes) -> Self {
+        Self { request, notes, fetched: Mutex::default() }
+    }
+
+    fn fetch(&self, chart: &ChartReference) -> anyhow::Result<FetchedChart> {
+        let mut request = ChartRequest { reference: chart.name.clone(), ..self.request.clone() };
+        let access = &mut request.access;
+        if let Some(repository) = &chart.repository {
+            access.repo.clone_from(repository);
+        }
+        if let Some(version) = &chart.version {
+            access.version.clone_from(version);
+        }
+        if let Some(login) = &chart.login {
+            let (username, password) = (login.username.clone(), login.password.clone());
+            access.login = Some(Login { username, password });
+        }
+        let wanted = (chart.name.clone(), access.version.clone());
+        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(path) = fetched.get(&wanted) {
+            return Ok(FetchedChart { path: path.clone(), notes: Vec::new() });
+        }
+        let (path, mut notes) = locate(&request)?;
+        match self.notes {
+            Notes::Give => {}
+            Notes::Say => notes.drain(..).for_each(|note| say!("{note}")),
+            Notes::Drop => notes.clear(),
+        }
+        fetched.insert(wanted, path.clone());
+        Ok(FetchedChart { path, notes })
+    }
+}
+
+impl Fetcher for HelmFetcher {
+    fn fetch_chart<'a>(
+        &'a self,
+        chart: &'a ChartReference,
+    ) -> BoxFuture<'a, Result<FetchedChart, FetchError>> {
+        let failed = |error: anyhow::Error| FetchError {
+            message: format!("{error:#}"),
+            permanent: true,
+            source: error.downcast().ok(),
+        };
+        Box::pin(async move { self.fetch(chart).map_err(failed) })
+    }
+
+    fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
+        let home = self.request.home.clone().unwrap_or_else(helm::home);
+        let remote = helm::remote_with(home, self.request.access.clone());
+        Box::pin(async move { Ok(wait(remote.get(url))?) })
+    }
+}
+
+/// How sources are read: secrets are decrypted with the key that is found, and hidden wherever something is shown.
+pub fn load_context(
+    fetcher: impl Fetcher + 'static,
+    decryption: Decryption,
+    session: &Session,
+) -> LoadContext {
+    let redactor = session.redactor().clone();
+    LoadContext { fetcher: Arc::new(fetcher), decryption, redactor, ..LoadContext::default() }
+}
+
+/// A source that could not be read, as the user is told.
+pub fn load_failure(error: LoadError) -> anyhow::Error {
+    match error {
+        LoadError::Chart(error) => error.into(),
+        LoadError::Problems(problems) => problems.into(),
+        LoadError::NoKey(problem) => SecretError(problem).into(),
+        LoadError::Decrypt { file, source } => anyhow::Error::from(source).context(format!("decrypt {file}")),
+        error => error.into(),
+    }
 }
 
 /// The chart's place on this machine, fetched and checked if need be, and what is worth knowing of it.

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use serde_json::Value;
-use slipway_chart::{Chart, LoadOptions, SeededHost, UserValues};
+use slipway_chart::UserValues;
 use slipway_problem::{Location, Problem, Problems};
-use slipway_release::Source;
-use slipway_release::source::{RenderRequest, Rendered};
+use slipway_source::{
+    Document, LoadContext, LoadError, LoadedSource, SourceContent, SourcePath, SourceRequest,
+};
 
 use crate::compile::Stack;
 use crate::discover;
@@ -86,39 +87,35 @@ fn check_source(stack: &Stack, input: &Input<'_>) -> Result<(), Problems> {
         let message = format!("release {}{others}: cannot use chart \"{}\": {reason}", first.id, input.shown);
         Problem::error(message).code("ST014").at(declaration.chart.at.clone())
     };
-    let source = Source::detect(input.path).map_err(|problem| {
+    let source = SourcePath::detect(input.path).map_err(|problem| {
         let described = wrong(&problem.message);
         match problem.hint {
             Some(hint) => described.hint(hint),
             None => described,
         }
     })?;
-    let loaded = match &source {
-        Source::Chart(path) => match Chart::load(path.as_path(), &LoadOptions::default()) {
-            Ok(chart) if chart.metadata.is_library() => {
-                Err("it is a library and cannot be released".to_owned())
-            }
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        },
-        Source::Package(path) => {
-            return slipway_package::Package::load(path, &slipway_package::LoadOptions::default()).map(drop);
-        }
-        Source::Kustomization(_) => return render_plain(&source).map(drop),
-        Source::Manifests(path) => check_manifests(&render_plain(&source)?, path),
+    // Neither values nor secrets matter here, and nothing is fetched.
+    let loaded =
+        LoadedSource::load(&source, SourceRequest::default(), &LoadContext::default(), &mut Vec::new());
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(LoadError::Problems(problems)) => return Err(problems),
+        Err(error) => return Err(wrong(&error.to_string()).into()),
     };
-    loaded.map_err(|reason| wrong(&reason).into())
-}
-
-/// Renders what takes no values.
-fn render_plain(source: &Source) -> Result<Rendered, Problems> {
-    slipway_release::source::render(source, &RenderRequest::default(), &SeededHost::new(0, 0))
+    let checked = match loaded.content() {
+        SourceContent::Chart(chart) if chart.chart().metadata.is_library() => {
+            Err("it is a library and cannot be released".to_owned())
+        }
+        SourceContent::Manifests(documents) => check_manifests(documents, source.path()),
+        SourceContent::Chart(_) | SourceContent::Package(_) | SourceContent::Kustomization(_) => Ok(()),
+    };
+    checked.map_err(|reason| wrong(&reason).into())
 }
 
 /// A directory that is nothing else is taken for manifests: a chart that lost its `Chart.yaml` among them.
-fn check_manifests(rendered: &Rendered, path: &Path) -> Result<(), String> {
+fn check_manifests(documents: &[Document], path: &Path) -> Result<(), String> {
     let is_object = |object: &Value| ["apiVersion", "kind"].iter().all(|key| object[*key].is_string());
-    let Some(document) = rendered.documents.iter().find(|document| !is_object(&document.object)) else {
+    let Some(document) = documents.iter().find(|document| !is_object(&document.object)) else {
         return Ok(());
     };
     let name = Path::new(&*document.origin.path);

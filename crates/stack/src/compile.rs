@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use slipway_journal::digest;
 use slipway_problem::{Problem, Problems};
+use slipway_source::SourceDigests;
 
 use crate::check;
-use crate::digest::{self, Digests};
 use crate::discover::{self, Tree};
 use crate::error::Error;
 use crate::git::Git;
@@ -156,7 +157,7 @@ pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
     if request.command == Command::Apply {
         check::check_inputs(&stack, &inputs, &mut problems);
     }
-    let digests = Digests::new();
+    let digests = SourceDigests::new();
     hash_all(&inputs, &digests);
     let mut plan = Plan {
         api_version: RUN_FORMAT.to_owned(),
@@ -283,7 +284,7 @@ fn check_unselected(stack: &Stack, selection: &Selection, request: &Request, pro
 }
 
 /// Hashes every file the releases read, on all cores.
-fn hash_all(inputs: &BTreeMap<usize, Inputs>, digests: &Digests) {
+fn hash_all(inputs: &BTreeMap<usize, Inputs>, digests: &SourceDigests) {
     let mut all: HashSet<PathBuf> = HashSet::new();
     for inputs in inputs.values() {
         all.extend(sources::parts(&inputs.source));
@@ -310,7 +311,7 @@ pub(crate) struct InputDigests {
 pub(crate) fn source_digest(
     root: &Path,
     source: &sources::Source,
-    digests: &Digests,
+    digests: &SourceDigests,
 ) -> Result<Option<String>, (PathBuf, String)> {
     let parts = sources::parts(source);
     let mut all = Vec::new();
@@ -331,7 +332,7 @@ fn node(
     position: usize,
     inputs: &Inputs,
     tool: &Tool,
-    digests: &Digests,
+    digests: &SourceDigests,
     command: Command,
 ) -> Result<Node, Problems> {
     let release = &stack.releases[position];

@@ -9,9 +9,9 @@ use serde_json::Value;
 use slipway_cluster::Deadline;
 use slipway_event::Events;
 use slipway_graph::{Classify, ErrorClass};
+use slipway_journal::digest;
 use tokio_util::sync::CancellationToken;
 
-use crate::digest;
 use crate::plan::{ClusterRef, Command, Node};
 use crate::record::ErrorRecord;
 

@@ -1,6 +1,7 @@
 //! Releases carried out by the release engine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -8,38 +9,31 @@ use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
 use slipway_cluster::{Cluster, Deadline, ErrorClass};
 use slipway_event::Events;
-use slipway_release::apply::{self, Report, Timeout};
-use slipway_release::plan::{self, Options};
-use slipway_release::source::Backing;
-use slipway_release::{Cause, Content, Failure, Request, Source, inspect, show};
+use slipway_problem::Problem;
+use slipway_release::plan::situation;
+use slipway_release::show::ViewOptions;
+use slipway_release::{
+    Content, ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, ReleasePlan,
+    ReleaseRequest, ReleaseStatus, Report, RunTimeout, inspect,
+};
+use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
 
 use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
 use crate::pin;
 use crate::plan::{ClusterRef, Command, Node};
 use crate::sources::SourceKind;
 
-/// Opens clusters by what a stack says about them, and brings charts from elsewhere.
+/// Opens clusters by what a stack says about them.
 pub trait Connect: Sync {
     fn connect(&self, cluster: &ClusterRef) -> impl Future<Output = Result<Cluster, NodeError>> + Send;
-
-    /// Brings a chart to this machine as an archive; a version may be a constraint.
-    fn fetch(
-        &self,
-        chart: &str,
-        version: Option<&str>,
-    ) -> impl Future<Output = Result<PathBuf, NodeError>> + Send {
-        let _ = version;
-        let message = format!("the chart {chart} is not on this machine, and nobody can bring it");
-        async move { Err(NodeError::new(Class::Invalid, message)) }
-    }
 
     /// Has the last word on how a request is carried out; rehearsals wait for less.
     fn adjust(
         &self,
         cluster: &Cluster,
-        request: &Request,
-        options: apply::Options,
-    ) -> impl Future<Output = Result<apply::Options, NodeError>> + Send {
+        request: &ReleaseRequest,
+        options: ExecuteOptions,
+    ) -> impl Future<Output = Result<ExecuteOptions, NodeError>> + Send {
         let _ = (cluster, request);
         async move { Ok(options) }
     }
@@ -50,70 +44,116 @@ pub struct Engine<C> {
     /// Where the paths of a plan start.
     pub root: PathBuf,
     pub connect: C,
+    /// How sources get here and are read.
+    pub sources: LoadContext,
     /// Where plans and checks, which belong to no attempt, tell what they do.
     pub events: Events,
 }
 
 impl<C: Connect> Engine<C> {
-    /// What of this machine a release is made of.
-    async fn source(&self, node: &Node) -> Result<Source, NodeError> {
-        let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
-        if node.source_kind != SourceKind::Remote {
-            return Source::detect(&self.root.join(&node.chart)).map_err(|problem| invalid(&problem));
-        }
-        let version = node.chart_version.as_deref();
-        let Some(digest) = &node.chart_digest else {
-            return Ok(Source::Chart(self.connect.fetch(&node.chart, version).await?));
-        };
-        let kept = pin::place(&self.root, digest);
-        if pin::holds(&kept, digest) {
-            return Ok(Source::Chart(kept));
-        }
-        // Somebody emptied the cache: the same bytes will do, others were never planned.
-        let fetched = self.connect.fetch(&node.chart, version).await?;
-        if !pin::holds(&fetched, digest) {
-            let message = format!("the chart {} is not the one that was planned: {digest}", node.chart);
-            return Err(invalid(&message));
-        }
-        Ok(Source::Chart(fetched))
-    }
-
-    async fn request(&self, node: &Node) -> Result<Request, NodeError> {
-        if let Some(reference) = node.secret_refs.first() {
+    /// Reads what a release is made of, once; a chart from elsewhere is fetched if it is not kept here.
+    async fn source(&self, node: &Node) -> Result<LoadedSource, NodeError> {
+        if let Some(reference) = node.secret_refs.first()
+            && self.sources.resolver.is_none()
+        {
             let message = format!("{}: there is no provider for {reference}", node.declared_at.file);
             return Err(NodeError::new(Class::Secret, message));
         }
-        let source = self.source(node).await?;
         let mut values = UserValues::default();
         for path in &node.values {
-            let read = values.read_file(&self.root.join(path));
-            read.map_err(|error| NodeError::new(Class::Invalid, error.to_string()))?;
+            values.read_file(&self.root.join(path)).map_err(|error| unloaded(error.into()))?;
         }
         values.set_json = node.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        // Hooks are waited for whatever is said of objects, as Helm does.
-        let options =
-            Options { no_final_tracking: !node.apply.wait, track_hooks: true, ..Options::default() };
-        let content = Content::Source { source, values: Box::new(values), backing: Backing::default() };
-        Ok(Request { name: node.name.clone(), namespace: node.namespace.clone(), content, options })
+        let request = SourceRequest { values, ..SourceRequest::default() };
+        if node.source_kind != SourceKind::Remote {
+            let found = SourcePath::detect(&self.root.join(&node.chart));
+            return self.load(found.map_err(|problem| unloaded(problem.into()))?, request).await;
+        }
+        let version = node.chart_version.as_deref();
+        let request = SourceRequest { digest: node.chart_digest.clone(), ..request };
+        if let Some(digest) = &node.chart_digest {
+            let kept = SourcePath::Chart(pin::place(&self.root, digest));
+            if let Some(loaded) = self.load_kept(kept, request.clone()).await? {
+                return Ok(loaded);
+            }
+        }
+        // Perhaps somebody emptied the cache: the same bytes will do, others were never planned.
+        let fetched = SourcePath::Chart(self.fetch(&node.chart, version).await?);
+        match (self.load_kept(fetched, request).await?, &node.chart_digest) {
+            (Some(loaded), _) => Ok(loaded),
+            (None, digest) => {
+                let digest = digest.as_deref().unwrap_or_default();
+                let message = format!("the chart {} is not the one that was planned: {digest}", node.chart);
+                Err(NodeError::new(Class::Invalid, message))
+            }
+        }
     }
 
-    fn removal(node: &Node) -> Request {
-        Request {
-            name: node.name.clone(),
-            namespace: node.namespace.clone(),
+    async fn load(&self, path: SourcePath, request: SourceRequest) -> Result<LoadedSource, NodeError> {
+        self.load_blocking(path, request).await.map_err(unloaded)
+    }
+
+    /// Loads an archive if it is the one that was planned.
+    async fn load_kept(
+        &self,
+        path: SourcePath,
+        request: SourceRequest,
+    ) -> Result<Option<LoadedSource>, NodeError> {
+        match self.load_blocking(path, request).await {
+            Ok(loaded) => Ok(Some(loaded)),
+            Err(LoadError::Digest { .. }) => Ok(None),
+            Err(error) => Err(unloaded(error)),
+        }
+    }
+
+    /// Loads on a thread that may wait.
+    async fn load_blocking(
+        &self,
+        path: SourcePath,
+        request: SourceRequest,
+    ) -> Result<LoadedSource, LoadError> {
+        let context = self.sources.clone();
+        let work = move || LoadedSource::load(&path, request, &context, &mut Vec::new());
+        let broke_off = |error| Err(Problem::error(format!("loading broke off: {error}")).into());
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(broke_off)
+    }
+
+    async fn request(&self, node: &Node) -> Result<ReleaseRequest, NodeError> {
+        let missing_namespace =
+            if node.apply.create_namespace { MissingNamespace::Create } else { MissingNamespace::Refuse };
+        // Hooks are waited for whatever is said of objects, as Helm does.
+        let options = PlanOptions {
+            no_final_tracking: !node.apply.wait,
+            track_hooks: true,
+            missing_namespace,
+            ..PlanOptions::default()
+        };
+        let content = Content::Source(Arc::new(self.source(node).await?));
+        Ok(ReleaseRequest {
+            name: node.name.as_str().into(),
+            namespace: node.namespace.as_str().into(),
+            content,
+            options,
+        })
+    }
+
+    fn removal(node: &Node) -> ReleaseRequest {
+        ReleaseRequest {
+            name: node.name.as_str().into(),
+            namespace: node.namespace.as_str().into(),
             content: Content::Nothing,
-            options: Options::default(),
+            options: PlanOptions::default(),
         }
     }
 
     /// The release engine's own plan for a release, as its cluster is now; writes nothing.
-    pub async fn prepare(&self, node: &Node, command: Command) -> Result<plan::Plan, NodeError> {
+    pub async fn prepare(&self, node: &Node, command: Command) -> Result<ReleasePlan, NodeError> {
         let request = match command {
             Command::Apply => self.request(node).await?,
             Command::Delete => Self::removal(node),
         };
         let cluster = self.connect.connect(&node.cluster).await?;
-        plan::plan(&cluster, &request, &self.events).await.map_err(failed)
+        slipway_release::plan(&cluster, &request, &self.events).await.map_err(failed)
     }
 
     async fn storage(&self, at: &At<'_>) -> Result<Storage, NodeError> {
@@ -137,9 +177,9 @@ impl<C: Connect> Engine<C> {
 const READING: &str = "its history was read";
 
 fn applied(report: &Report) -> Applied {
-    let skipped = report.status == "skipped";
+    let skipped = report.status == ReleaseStatus::Skipped;
     Applied {
-        revision: (report.revision > 0).then_some(u64::from(report.revision)),
+        revision: Some(u64::from(report.revision.get())).filter(|revision| *revision > 0),
         changed: !skipped,
         note: skipped.then(|| "nothing to do".to_owned()),
     }
@@ -157,8 +197,8 @@ impl<C: Connect> Deploy for Engine<C> {
     async fn apply(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
         let request = self.request(node).await?;
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
-        let timeout = node.timeout(Command::Apply).map(Timeout::from);
-        let known = plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
+        let timeout = node.timeout(Command::Apply).map(RunTimeout::from);
+        let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
         let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if let Some(last) = known.history.last()
             && is_busy(last, attempt, node.apply.timeout_ms)
@@ -168,36 +208,40 @@ impl<C: Connect> Deploy for Engine<C> {
                 format!("revision {} is {status}: another operation is at work on it", last.version);
             return Err(NodeError::new(Class::HelmBusy, message));
         }
-        let options = apply::Options {
-            timeout,
-            auto_rollback: node.apply.atomic,
-            create_namespace: node.apply.create_namespace,
-            ..apply::Options::default()
-        };
+        let options =
+            ExecuteOptions { timeout, auto_rollback: node.apply.atomic, ..ExecuteOptions::default() };
         let options = self.connect.adjust(&cluster, &request, options).await?;
         let report =
-            apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
+            slipway_release::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone())
+                .await;
         report.map(|report| applied(&report)).map_err(failed)
     }
 
     async fn delete(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
         let request = Self::removal(node);
-        let timeout = node.timeout(Command::Delete).map(Timeout::from);
-        let known = plan::situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
+        let timeout = node.timeout(Command::Delete).map(RunTimeout::from);
+        let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
         let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if known.history.releases.is_empty() {
             return Ok(Applied { revision: None, changed: false, note: Some("not installed".to_owned()) });
         }
-        let options = apply::Options { timeout, ..apply::Options::default() };
+        let options = ExecuteOptions { timeout, ..ExecuteOptions::default() };
         let options = self.connect.adjust(&cluster, &request, options).await?;
         let report =
-            apply::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone()).await;
+            slipway_release::apply(&cluster, &request, &options, &attempt.events, attempt.cancel.clone())
+                .await;
         report.map(|report| applied(&report)).map_err(failed)
     }
 
     async fn fetch(&self, chart: &str, version: Option<&str>) -> Result<PathBuf, NodeError> {
-        self.connect.fetch(chart, version).await
+        let reference = ChartReference {
+            name: chart.to_owned(),
+            version: version.map(str::to_owned),
+            ..ChartReference::default()
+        };
+        let fetched = self.sources.fetcher.fetch_chart(&reference).await;
+        fetched.map(|chart| chart.path).map_err(|error| unloaded(error.into()))
     }
 
     async fn status(&self, at: &At<'_>) -> Result<Live, NodeError> {
@@ -221,7 +265,7 @@ impl<C: Connect> Deploy for Engine<C> {
 
     async fn plan(&self, node: &Node, command: Command) -> Result<Preview, NodeError> {
         let plan = self.prepare(node, command).await?;
-        let view = plan.view(&show::Options::default());
+        let view = plan.view(&ViewOptions::default());
         let count = |actions: &[&str]| {
             view.summary
                 .iter()
@@ -256,7 +300,7 @@ impl<C: Connect> Deploy for Engine<C> {
         // What was deployed is compared, so none of the release's inputs is read.
         let request = Self::removal(node);
         let changes =
-            inspect::drift(&cluster, &request, None, &show::Options::default()).await.map_err(failed)?;
+            inspect::drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);
         Ok(Verdict { drifted: significant.map(|change| change.object).collect(), ..Verdict::default() })
     }
@@ -298,26 +342,40 @@ fn class_of(class: ErrorClass) -> Class {
     }
 }
 
+/// A source that could not be read, in the words of a stack.
+fn unloaded(error: LoadError) -> NodeError {
+    let class = match &error {
+        error if error.is_secret() => Class::Secret,
+        LoadError::Fetch(error) if !error.permanent => Class::Transport,
+        _ => Class::Invalid,
+    };
+    let message = match error {
+        LoadError::Decrypt { file, source } => format!("decrypt {file}: {source}"),
+        error => error.to_string(),
+    };
+    NodeError::new(class, message)
+}
+
 fn failed(failure: Failure) -> NodeError {
     match failure {
         Failure::Cluster(error) => refused(error),
-        Failure::Problems(problems) | Failure::Stale(problems) => {
+        Failure::Problems(problems) | Failure::Ownership(problems) | Failure::Stale(problems) => {
             NodeError::new(Class::Invalid, problems.to_string())
         }
         Failure::Immutable(problems) => NodeError::new(Class::ImmutableField, problems.to_string()),
         Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
         Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
         Failure::Locked(message) => NodeError::new(Class::HelmBusy, message),
-        Failure::Run { cause, message, .. } => {
+        Failure::Run { cause, .. } => {
             let class = match cause {
                 // The record has one class for objects that do not become ready, in time or at all.
-                Cause::Timeout | Cause::NotReady => Class::WaitTimeout,
-                Cause::LockLost => Class::Conflict,
-                Cause::Cancelled => Class::Canceled,
-                Cause::Cluster(class) => class_of(class),
-                Cause::Other => Class::Internal,
+                FailureCause::Timeout | FailureCause::NotReady => Class::WaitTimeout,
+                FailureCause::LockLost => Class::Conflict,
+                FailureCause::Cancelled => Class::Canceled,
+                FailureCause::Cluster(class) => class_of(class),
+                FailureCause::Other => Class::Internal,
             };
-            NodeError::new(class, message)
+            NodeError::new(class, failure.to_string())
         }
     }
 }

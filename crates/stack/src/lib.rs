@@ -10,7 +10,6 @@
 mod check;
 pub mod compile;
 pub mod deploy;
-pub mod digest;
 pub mod discover;
 pub mod duration;
 pub mod engine;

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use slipway_chart::{Chart, LoadOptions};
-use slipway_journal::files;
+use slipway_journal::{digest, files};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::deploy::Deploy;
-use crate::digest;
 use crate::error::Error;
 use crate::plan::{Command, Plan};
 use crate::sources::SourceKind;

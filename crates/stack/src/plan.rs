@@ -7,10 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_graph::{Drawing, EdgeStyle, Graph};
-use slipway_journal::{RunEvent, Summary};
+use slipway_journal::{RunEvent, Summary, digest};
 use slipway_problem::Problems;
 
-use crate::digest;
 use crate::select::Selector;
 use crate::sources::SourceKind;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use slipway_problem::Problem;
+use slipway_source::SourceDigests;
 
 use crate::compile;
-use crate::digest::Digests;
 use crate::error::Error;
 use crate::paths;
 use crate::plan::{Command, Node, Plan, Tool};
@@ -76,7 +76,7 @@ pub fn drift(root: &Path, home: Option<&Path>, stored: &Stored) -> Drift {
     if stored.plan.command == Command::Delete {
         return drift;
     }
-    let digests = Digests::new();
+    let digests = SourceDigests::new();
     let tool = Tool::default();
     for node in &stored.plan.nodes {
         let changed = changed(root, home, node, &stored.plan.tool, &tool, &digests);
@@ -99,7 +99,7 @@ fn changed(
     node: &Node,
     before: &Tool,
     now: &Tool,
-    digests: &Digests,
+    digests: &SourceDigests,
 ) -> Vec<Changed> {
     let mut changed = Vec::new();
     for (what, before, now) in

@@ -1,7 +1,7 @@
 //! Whether an object is ready, as a pure function of what the cluster shows.
 
 use serde_json::Value;
-use slipway_manifest::jsonpath::JsonPath;
+use slipway_manifest::jsonpath::{JsonPath, JsonPathError};
 use slipway_manifest::object;
 
 use super::generic;
@@ -46,13 +46,13 @@ pub struct Condition {
 
 impl Condition {
     /// Reads a JSONPath, optionally followed by `==` and the values wanted, separated by `|`.
-    pub fn parse(text: &str) -> Result<Condition, String> {
+    pub fn parse(text: &str) -> Result<Condition, JsonPathError> {
         let end = text.rfind('}').map_or(0, |end| end + 1);
         let (path, values) = match text[end..].find("==") {
             Some(at) => (&text[..end + at], Some(&text[end + at + 2..])),
             None => (text, None),
         };
-        let path = JsonPath::parse_relaxed(path.trim()).map_err(|e| e.to_string())?;
+        let path = JsonPath::parse_relaxed(path.trim())?;
         let values = values.map(|values| values.split('|').map(|value| value.trim().to_owned()).collect());
         Ok(Condition { text: text.to_owned(), path, values: values.unwrap_or_default() })
     }

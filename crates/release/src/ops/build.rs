@@ -5,18 +5,48 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use slipway_graph::{Defect, Edges, Graph, GraphBuilder, Id};
 use slipway_problem::{Problem, Problems};
 
-use super::needs::{Found, Index, even_later};
-use super::{Act, Built, Category, Deployed, Op, Parts};
-use crate::resource::{Settings, Stored};
+use super::needs::{DependencyFinder, ResourceIndex, even_later};
+use super::{GraphInput, Operation, OperationCategory, OperationKind, PlannedGraph};
+use crate::name::Revision;
+use crate::plan::{
+    DeletionIndex, Indexed, ObjectIndex, PlannedDeletion, PlannedObject, PlannedVisit, VisitIndex, indexed,
+};
+use crate::resource::{ResourceSettings, Stored};
 use crate::stage::Stage;
 
-/// The ids of the operations on one visit.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ids {
+/// An object with the operations on each of its visits.
+#[derive(Debug)]
+pub(super) struct ObjectNodes<'a> {
+    pub(super) object: &'a PlannedObject,
+    pub(super) visits: Vec<VisitNodes<'a>>,
+}
+
+impl ObjectNodes<'_> {
+    /// Tells that some visit changes the object.
+    pub(super) fn is_deployed(&self) -> bool {
+        self.visits.iter().any(|nodes| nodes.deploy.is_some())
+    }
+}
+
+/// The operations on one visit.
+#[derive(Debug)]
+pub(super) struct VisitNodes<'a> {
+    pub(super) visit: &'a PlannedVisit,
     pub(super) deploy: Option<Id>,
     pub(super) ready: Option<Id>,
     pub(super) gone: Option<Id>,
 }
+
+/// The operations on an object that is deleted.
+#[derive(Debug)]
+pub(super) struct DeletionNodes<'a> {
+    pub(super) deletion: &'a PlannedDeletion,
+    pub(super) delete: Id,
+    pub(super) gone: Id,
+}
+
+indexed!(ObjectNodes<'a>, ObjectIndex, 'a);
+indexed!(DeletionNodes<'a>, DeletionIndex, 'a);
 
 /// The part of a stage an operation is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +60,7 @@ pub(super) enum Slot {
 }
 
 impl Slot {
-    pub(super) fn of(settings: &Settings) -> Slot {
+    pub(super) fn of(settings: &ResourceSettings) -> Slot {
         match settings.weight {
             _ if settings.comes_last => Slot::Last,
             Some(weight) => Slot::Weight(weight),
@@ -54,18 +84,18 @@ impl Slot {
         self.boundary(stage, "end")
     }
 
-    fn op(self, stage: Stage, act: Act) -> Op {
+    fn operation(self, stage: Stage, kind: OperationKind) -> Operation {
         let weight = match self {
             Slot::Weight(weight) => Some(weight),
             Slot::Free | Slot::Last => None,
         };
-        Op { stage, weight, act }
+        Operation { stage, weight, kind }
     }
 }
 
 pub(super) struct Builder<'a> {
-    pub(super) graph: GraphBuilder<Op>,
-    pub(super) parts: &'a Parts<'a>,
+    pub(super) graph: GraphBuilder<Operation>,
+    pub(super) input: &'a GraphInput<'a>,
     taken: HashMap<String, usize>,
     /// Last nodes of each container: what its end waits for.
     containers: BTreeMap<(Stage, Slot), Vec<Id>>,
@@ -74,10 +104,10 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(parts: &'a Parts<'a>) -> Self {
+    fn new(input: &'a GraphInput<'a>) -> Self {
         Self {
             graph: Graph::builder(),
-            parts,
+            input,
             taken: HashMap::new(),
             containers: BTreeMap::new(),
             even_later: HashSet::new(),
@@ -98,9 +128,9 @@ impl<'a> Builder<'a> {
         Id::from(name)
     }
 
-    pub(super) fn add(&mut self, id: &Id, stage: Stage, slot: Slot, act: Act, after: Option<&Id>) {
+    pub(super) fn add(&mut self, id: &Id, stage: Stage, slot: Slot, kind: OperationKind, after: Option<&Id>) {
         let first = after.cloned().unwrap_or_else(|| slot.start(stage));
-        self.graph.add(id.clone(), slot.op(stage, act), [first]);
+        self.graph.add(id.clone(), slot.operation(stage, kind), [first]);
         let ends = self.containers.entry((stage, slot)).or_default();
         // Only the last of a chain must be waited for.
         if let Some(position) = after.and_then(|after| ends.iter().rposition(|known| known == after)) {
@@ -117,7 +147,11 @@ impl<'a> Builder<'a> {
         }
         let mut previous: Option<Id> = None;
         for (stage, slots) in stages {
-            self.graph.add(Slot::Free.start(stage), Slot::Free.op(stage, Act::Boundary), previous);
+            self.graph.add(
+                Slot::Free.start(stage),
+                Slot::Free.operation(stage, OperationKind::Boundary),
+                previous,
+            );
             let mut ends = self.containers.remove(&(stage, Slot::Free)).unwrap_or_default();
             let mut last = Slot::Free.start(stage);
             for slot in slots.into_iter().filter(|slot| *slot != Slot::Free) {
@@ -125,13 +159,13 @@ impl<'a> Builder<'a> {
                 if slot == Slot::Last {
                     before.extend(ends.iter().filter(|id| !self.even_later.contains(*id)).cloned());
                 }
-                self.graph.add(slot.start(stage), slot.op(stage, Act::Boundary), before);
+                self.graph.add(slot.start(stage), slot.operation(stage, OperationKind::Boundary), before);
                 let inside = self.containers.remove(&(stage, slot)).unwrap_or_default();
-                self.graph.add(slot.end(stage), slot.op(stage, Act::Boundary), inside);
+                self.graph.add(slot.end(stage), slot.operation(stage, OperationKind::Boundary), inside);
                 last = slot.end(stage);
             }
             ends.push(last);
-            self.graph.add(Slot::Free.end(stage), Slot::Free.op(stage, Act::Boundary), ends);
+            self.graph.add(Slot::Free.end(stage), Slot::Free.operation(stage, OperationKind::Boundary), ends);
             previous = Some(Slot::Free.end(stage));
         }
     }
@@ -139,68 +173,74 @@ impl<'a> Builder<'a> {
 
 /// Builds the graph. Only dependencies written by hand (and weights) can make it impossible; automatic ones
 /// that contradict them are left out with a warning.
-pub fn build(parts: &Parts<'_>) -> Result<Built, Problems> {
-    let mut builder = Builder::new(parts);
+pub fn build(input: &GraphInput<'_>) -> Result<PlannedGraph, Problems> {
+    let mut builder = Builder::new(input);
     builder.records();
-    let removed = builder.removals();
-    let awaited = builder.awaited();
-    let index = Index::new(parts.items.iter().map(|item| &item.resource));
-    let visited = builder.items(&awaited, &even_later(parts, &index));
+    let deletions = builder.deletions();
+    let externals = builder.externals();
+    let in_objects =
+        ResourceIndex::new(input.objects.indexed().map(|(index, object)| (index, &object.resource)));
+    let in_deletions =
+        ResourceIndex::new(input.deletions.indexed().map(|(index, deletion)| (index, &deletion.resource)));
+    let objects = builder.objects(&externals, &even_later(input, &in_objects));
     builder.boundaries();
 
     let mut warnings = Problems::new();
     let mut needs: Vec<(Id, Id)> = Vec::new();
-    let gone_index = Index::new(parts.removals.iter().map(|removal| &removal.resource));
-    let found = Found { parts, index: &index, gone_index: &gone_index, visited: &visited, removed: &removed };
-    for (number, item) in parts.items.iter().enumerate() {
-        found.by_hand(number, item, &mut needs, &mut warnings);
-    }
-    found.before_removals(&mut needs);
+    let finder = DependencyFinder {
+        release_namespace: input.release_namespace,
+        objects: &objects,
+        deletions: &deletions,
+        in_objects: &in_objects,
+        in_deletions: &in_deletions,
+    };
+    finder.by_hand(&mut needs, &mut warnings);
+    finder.before_deletions(&mut needs);
     for (id, need) in needs {
         builder.graph.need(id, need);
     }
 
-    let (wishes, references) = found.automatic();
-    for refused in builder.graph.wish(wishes) {
+    let automatic = finder.automatic();
+    for refused in builder.graph.wish(automatic.wishes) {
         warnings.push(
             Problem::warning(format!("`{}` does not wait for `{}`", refused.id, refused.need))
                 .hint("weights or dependencies of the chart say otherwise"),
         );
     }
-    let graph = builder.graph.try_build().map_err(|defects| cycles(parts, defects))?;
-    let graph = if parts.no_final_tracking { without_final_tracking(graph, parts) } else { graph };
-    Ok(Built { graph: graph.reduced(), warnings, references })
+    let graph = builder.graph.try_build().map_err(|defects| cycles(input, defects))?;
+    let graph = if input.no_final_tracking { without_final_tracking(graph, input) } else { graph };
+    Ok(PlannedGraph { graph: graph.reduced(), warnings, references: automatic.references })
 }
 
 /// Builds what follows a failure: the revision is recorded as failed, if it was recorded at all, and visits
 /// that asked for it are cleaned up.
 pub fn after_failure(
-    parts: &Parts<'_>,
-    revision: Option<u32>,
-    unready: &[(usize, usize)],
-) -> Result<Graph<Op>, Problems> {
-    let mut builder = Builder::new(parts);
+    input: &GraphInput<'_>,
+    revision: Option<Revision>,
+    unready: &[VisitIndex],
+) -> Result<Graph<Operation>, Problems> {
+    let mut builder = Builder::new(input);
     if let Some(revision) = revision {
         let id = Id::from(format!("update release: v{revision} failed"));
-        builder.add(&id, Stage::Init, Slot::Free, Act::FailRevision, None);
+        builder.add(&id, Stage::Init, Slot::Free, OperationKind::FailRevision, None);
     }
-    for &(item, visit) in unready {
-        let Deployed { resource, visits, .. } = &parts.items[item];
-        builder.clean_up(&resource.human(), visits[visit].iteration, Stage::Uninstall, item, visit);
+    for &index in unready {
+        let PlannedObject { resource, visits, .. } = input.objects.at(index.object);
+        builder.clean_up(&resource.human(), visits[index.visit].iteration, Stage::Uninstall, index);
     }
     builder.boundaries();
-    Ok(builder.graph.try_build().map_err(|defects| cycles(parts, defects))?.reduced())
+    Ok(builder.graph.try_build().map_err(|defects| cycles(input, defects))?.reduced())
 }
 
 /// Words cycles as what they are to the user, and points at the first object in them.
-fn cycles(parts: &Parts<'_>, defects: Vec<Defect>) -> Problems {
+fn cycles(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
     let blame = |path: &[Id], problem: Problem| {
-        let named = |item: &&Deployed| {
-            let what = format!(": {}", item.resource.human());
+        let named = |object: &&PlannedObject| {
+            let what = format!(": {}", object.resource.human());
             path.iter().any(|id| id.ends_with(&what) && !id.starts_with("stage/"))
         };
-        match parts.items.iter().find(named) {
-            Some(Deployed { resource, .. }) => {
+        match input.objects.iter().find(named) {
+            Some(PlannedObject { resource, .. }) => {
                 let word = resource.settings.needs.first().map_or("", |need| need.annotation.as_str());
                 resource.origin.blame(&resource.object, word, problem)
             }
@@ -224,21 +264,23 @@ fn cycles(parts: &Parts<'_>, defects: Vec<Defect>) -> Problems {
 }
 
 /// Takes out waits that no change comes after.
-fn without_final_tracking(graph: Graph<Op>, parts: &Parts<'_>) -> Graph<Op> {
-    let is_hook = |op: &Op| match op.act {
-        Act::Ready { item, .. } => parts.items[item].resource.stored == Stored::Hook,
+fn without_final_tracking(graph: Graph<Operation>, input: &GraphInput<'_>) -> Graph<Operation> {
+    let is_hook = |operation: &Operation| match operation.kind {
+        OperationKind::TrackReadiness(index) => {
+            input.objects.at(index.object).resource.stored == Stored::Hook
+        }
         _ => false,
     };
     let mut leads: Vec<bool> = vec![false; graph.len()];
     for node in graph.nodes().rev() {
         leads[node.position()] = node
             .dependents()
-            .any(|after| leads[after.position()] || after.value().category() == Category::Resource);
+            .any(|after| leads[after.position()] || after.value().category() == OperationCategory::Resource);
     }
     let drop: BTreeSet<Id> = graph
         .nodes()
-        .filter(|node| node.value().category() == Category::Track && !leads[node.position()])
-        .filter(|node| !(parts.track_hooks && is_hook(node.value())))
+        .filter(|node| node.value().category() == OperationCategory::Track && !leads[node.position()])
+        .filter(|node| !(input.track_hooks && is_hook(node.value())))
         .map(|node| node.id().clone())
         .collect();
     graph.select(Edges::Contracted, |node| !drop.contains(node.id()))

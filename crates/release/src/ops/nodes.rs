@@ -1,36 +1,40 @@
-//! The operations of each part of a plan: records, removals, waits for what is outside, objects.
+//! The operations of each part of a plan: records, deletions, waits for what is outside, objects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slipway_graph::Id;
 
-use super::build::{Builder, Ids, Slot};
-use super::{Act, Records};
+use super::build::{Builder, DeletionNodes, ObjectNodes, Slot, VisitNodes};
+use super::{OperationKind, RecordChanges};
+use crate::name::Revision;
+use crate::plan::{ExternalIndex, Indexed, ObjectIndex, VisitIndex};
 use crate::stage::Stage;
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     pub(super) fn records(&mut self) {
-        let Records { create, supersede, delete, forget, keep } = self.parts.records.clone();
+        let RecordChanges { create, supersede, delete, forget, keep } = self.input.records.clone();
         let mut deployed = None;
         if let Some(revision) = create {
             let (first, last) =
                 (Id::from("create release"), Id::from(format!("update release: v{revision} deployed")));
-            self.add(&first, Stage::Init, Slot::Free, Act::CreateRevision, None);
-            self.add(&last, Stage::Final, Slot::Free, Act::FinishRevision, None);
+            self.add(&first, Stage::Init, Slot::Free, OperationKind::CreateRevision, None);
+            self.add(&last, Stage::Final, Slot::Free, OperationKind::FinishRevision, None);
             deployed = Some(last);
         }
         for revision in supersede {
             let id = Id::from(format!("update release: v{revision} superseded"));
             // Not before another one is deployed: a release always has one that is.
-            self.add(&id, Stage::Final, Slot::Free, Act::Supersede { revision }, deployed.as_ref());
+            let kind = OperationKind::SupersedeRevision(revision);
+            self.add(&id, Stage::Final, Slot::Free, kind, deployed.as_ref());
         }
         if let Some(revision) = delete {
             let id = Id::from(format!("update release: v{revision} uninstalling"));
-            self.add(&id, Stage::Init, Slot::Free, Act::BeginDelete { revision }, None);
+            self.add(&id, Stage::Init, Slot::Free, OperationKind::BeginDelete(revision), None);
         }
-        let id = |revision: i64| Id::from(format!("delete release: v{revision}"));
+        let id = |revision: Revision| Id::from(format!("delete release: v{revision}"));
         for &revision in &forget {
-            self.add(&id(revision), Stage::Final, Slot::Free, Act::Forget { revision }, None);
+            let kind = OperationKind::ForgetRevision(revision);
+            self.add(&id(revision), Stage::Final, Slot::Free, kind, None);
             // The one that says that the release goes is the last to go.
             if let Some(last) = delete.filter(|last| *last != revision && forget.contains(last)) {
                 self.graph.need(id(last), id(revision));
@@ -38,100 +42,92 @@ impl Builder<'_> {
         }
         if let Some(revision) = keep {
             let id = Id::from(format!("update release: v{revision} uninstalled"));
-            self.add(&id, Stage::Final, Slot::Free, Act::KeepHistory { revision }, None);
+            self.add(&id, Stage::Final, Slot::Free, OperationKind::KeepHistory(revision), None);
         }
     }
 
-    pub(super) fn removals(&mut self) -> Vec<(Id, Id)> {
-        let mut ids = Vec::with_capacity(self.parts.removals.len());
-        for (number, removal) in self.parts.removals.iter().enumerate() {
-            let what = removal.resource.human();
+    pub(super) fn deletions(&mut self) -> Vec<DeletionNodes<'a>> {
+        let mut all = Vec::with_capacity(self.input.deletions.len());
+        for (index, deletion) in self.input.deletions.indexed() {
+            let what = deletion.resource.human();
             let delete = self.id("delete", &what, 0);
             let gone = self.id("track absence", &what, 0);
-            self.add(&delete, removal.stage, Slot::Free, Act::Remove { removal: number }, None);
-            self.add(&gone, removal.stage, Slot::Free, Act::Removed { removal: number }, Some(&delete));
-            ids.push((delete, gone));
+            self.add(&delete, deletion.stage, Slot::Free, OperationKind::Delete(index), None);
+            self.add(&gone, deletion.stage, Slot::Free, OperationKind::TrackAbsence(index), Some(&delete));
+            all.push(DeletionNodes { deletion, delete, gone });
         }
-        ids
+        all
     }
 
     /// Waits for what is outside, each once, in the earliest stage that needs it.
-    pub(super) fn awaited(&mut self) -> Vec<Option<Id>> {
-        let mut first: Vec<Option<Stage>> = vec![None; self.parts.awaited.len()];
-        for (item, awaits) in self.parts.items.iter().zip(self.parts.item_awaits) {
-            let stages =
-                item.visits.iter().filter(|visit| !visit.decision.is_none()).map(|visit| visit.stage);
-            let Some(stage) = stages.min() else { continue };
-            for &awaited in awaits {
-                first[awaited] = Some(first[awaited].map_or(stage, |known| known.min(stage)));
+    pub(super) fn externals(&mut self) -> BTreeMap<ExternalIndex, Id> {
+        let mut first: BTreeMap<ExternalIndex, Stage> = BTreeMap::new();
+        for object in self.input.objects {
+            let changing = object.visits.iter().filter(|visit| !visit.change.is_none());
+            let Some(stage) = changing.map(|visit| visit.stage).min() else { continue };
+            for &external in &object.externals {
+                first.entry(external).and_modify(|known| *known = stage.min(*known)).or_insert(stage);
             }
         }
-        let mut ids = Vec::with_capacity(first.len());
-        for (number, stage) in first.into_iter().enumerate() {
-            let awaited = &self.parts.awaited[number];
-            let id = stage.map(|stage| {
-                let mut what = format!("{}/{}", awaited.gvk.kind, awaited.name);
-                if !awaited.namespace.is_empty() {
-                    what.push_str(&format!(" (namespace={})", awaited.namespace));
-                }
-                let id = self.id("track presence", &what, 0);
-                self.add(&id, stage, Slot::Free, Act::Present { awaited: number }, None);
-                id
-            });
-            ids.push(id);
+        let mut ids = BTreeMap::new();
+        for (index, stage) in first {
+            let external = self.input.externals.at(index);
+            let mut what = format!("{}/{}", external.gvk.kind, external.name);
+            if !external.namespace.is_empty() {
+                what.push_str(&format!(" (namespace={})", external.namespace));
+            }
+            let id = self.id("track presence", &what, 0);
+            self.add(&id, stage, Slot::Free, OperationKind::TrackPresence(index), None);
+            ids.insert(index, id);
         }
         ids
     }
 
     /// Deletes what was deployed and waits until it is gone.
-    pub(super) fn clean_up(
-        &mut self,
-        what: &str,
-        iteration: u32,
-        stage: Stage,
-        item: usize,
-        visit: usize,
-    ) -> Id {
+    pub(super) fn clean_up(&mut self, what: &str, iteration: u32, stage: Stage, index: VisitIndex) -> Id {
         let delete = self.id("delete", what, iteration);
         let gone = self.id("track absence", what, iteration);
-        self.add(&delete, stage, Slot::Free, Act::CleanUp { item, visit }, None);
-        self.add(&gone, stage, Slot::Free, Act::CleanedUp { item, visit }, Some(&delete));
+        self.add(&delete, stage, Slot::Free, OperationKind::CleanUp(index), None);
+        self.add(&gone, stage, Slot::Free, OperationKind::TrackCleanUp(index), Some(&delete));
         gone
     }
 
-    pub(super) fn items(&mut self, awaited: &[Option<Id>], even_later: &BTreeSet<usize>) -> Vec<Vec<Ids>> {
-        let mut all = Vec::with_capacity(self.parts.items.len());
-        for (number, item) in self.parts.items.iter().enumerate() {
-            let what = item.resource.human();
-            let mut visits = Vec::with_capacity(item.visits.len());
-            for (at, visit) in item.visits.iter().enumerate() {
-                let mut ids = Ids::default();
-                let (stage, slot) = (visit.stage, Slot::of(&item.resource.settings));
-                if !visit.decision.is_none() {
-                    let id = self.id(visit.decision.verb(), &what, visit.iteration);
-                    self.add(&id, stage, slot, Act::Deploy { item: number, visit: at }, None);
-                    for external in self.parts.item_awaits.get(number).into_iter().flatten() {
-                        if let Some(present) = &awaited[*external] {
-                            self.graph.need(id.clone(), present.clone());
-                        }
+    pub(super) fn objects(
+        &mut self,
+        externals: &BTreeMap<ExternalIndex, Id>,
+        even_later: &BTreeSet<ObjectIndex>,
+    ) -> Vec<ObjectNodes<'a>> {
+        let mut all = Vec::with_capacity(self.input.objects.len());
+        for (index, object) in self.input.objects.indexed() {
+            let what = object.resource.human();
+            let slot = Slot::of(&object.resource.settings);
+            let mut visits = Vec::with_capacity(object.visits.len());
+            for (number, visit) in object.visits.iter().enumerate() {
+                let (stage, at) = (visit.stage, VisitIndex { object: index, visit: number });
+                let mut nodes = VisitNodes { visit, deploy: None, ready: None, gone: None };
+                if !visit.change.is_none() {
+                    let id = self.id(visit.change.verb(), &what, visit.iteration);
+                    self.add(&id, stage, slot, OperationKind::Deploy(at), None);
+                    for present in object.externals.iter().filter_map(|external| externals.get(external)) {
+                        self.graph.need(id.clone(), present.clone());
                     }
-                    ids.deploy = Some(id);
+                    nodes.deploy = Some(id);
                 }
                 if visit.follow.track {
                     let id = self.id("track readiness", &what, visit.iteration);
-                    let after = ids.deploy.clone();
-                    self.add(&id, stage, slot, Act::Ready { item: number, visit: at }, after.as_ref());
-                    ids.ready = Some(id);
+                    let after = nodes.deploy.clone();
+                    self.add(&id, stage, slot, OperationKind::TrackReadiness(at), after.as_ref());
+                    nodes.ready = Some(id);
                 }
-                if even_later.contains(&number) {
-                    self.even_later.extend([&ids.deploy, &ids.ready].into_iter().flatten().cloned());
+                if even_later.contains(&index) {
+                    self.even_later.extend([&nodes.deploy, &nodes.ready].into_iter().flatten().cloned());
                 }
                 if visit.follow.delete_on_success {
-                    ids.gone = Some(self.clean_up(&what, visit.iteration, stage.cleanup(), number, at));
+                    nodes.gone = Some(self.clean_up(&what, visit.iteration, stage.cleanup(), at));
                 }
-                visits.push(ids);
+                visits.push(nodes);
             }
-            all.push(visits);
+            all.push(ObjectNodes { object, visits });
         }
         all
     }

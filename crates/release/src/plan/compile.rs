@@ -1,38 +1,44 @@
-//! From an intent and what the cluster says to it to a plan.
+//! Compiles an intent and the state of the cluster into a plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
-use slipway_cluster::Cluster;
 use slipway_cluster::helm::Storage;
+use slipway_cluster::{Calls, Cluster};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems, Severity};
 
+use super::deletions::ObsoleteObjects;
 use super::intent::Intent;
-use super::look::{Look, Looked, uid};
+use super::observe::{ClusterObserver, ObservedObjects, uid};
+use super::planned::{ExternalDependency, ExternalIndex, PlannedObject, PlannedVisit};
 use super::scopes::{Namespaces, Scopes};
-use super::{Plan, Request, Situation};
-use crate::decide::Decision;
+use super::{MissingNamespace, PlanPurpose, ReleasePlan, ReleaseRequest, ReleaseSituation};
+use crate::decide::ObjectChange;
 use crate::failure::Failure;
-use crate::ops::{self, Deployed, ExternalDependency, Parts, Visit};
+use crate::ops::{self, GraphInput};
 use crate::record;
-use crate::resource::settings::Reading;
-use crate::resource::transform::Extra;
-use crate::resource::{DeployType, ExternalTarget, Ownership, Resource, Scope, Stored};
+use crate::resource::annotations::ReadMode;
+use crate::resource::transform::ExtraMetadata;
+use crate::resource::{DeployType, ExternalTarget, KindScope, Ownership, Resource, Stored};
 use crate::stage::Stage;
 
 /// An object of the release and the stages it is deployed in now.
-pub(super) type Wanted = (Resource, Vec<Stage>);
+pub(super) struct WantedResource {
+    pub(super) resource: Resource,
+    pub(super) stages: Vec<Stage>,
+}
 
 /// Holds an intent against the cluster; every problem of every object is told at once.
 pub(super) async fn compile(
     cluster: &Cluster,
-    request: &Request,
-    situation: Situation,
+    request: &ReleaseRequest,
+    purpose: PlanPurpose,
+    situation: ReleaseSituation,
     intent: Intent,
-) -> Result<Plan, Failure> {
-    let Request { name, namespace, options, .. } = request;
-    let Intent { moment, release, documents, reading, previous, prune, records, .. } = intent;
+) -> Result<ReleasePlan, Failure> {
+    let ReleaseRequest { name, namespace, options, .. } = request;
+    let Intent { deploy_type, release, documents, reading, previous, prune, records, .. } = intent;
     let (mut warnings, mut problems) = (intent.warnings, intent.problems);
     let aside = documents.iter().filter(|document| document.stored == Stored::Aside).cloned().collect();
     if records.create.is_some() {
@@ -44,7 +50,7 @@ pub(super) async fn compile(
     }
     let scopes = Scopes::learn(cluster, &documents, &previous).await?;
     let (mut resources, found) = record::resources(documents, namespace, |gvk| scopes.of(gvk), reading);
-    if reading == Reading::Strict {
+    if reading == ReadMode::Strict {
         for problem in found.into_iter().chain(record::check_together(&resources, namespace)) {
             match problem.severity {
                 Severity::Error => problems.push(problem),
@@ -54,90 +60,102 @@ pub(super) async fn compile(
         problems.extend(scopes.unknown(&resources));
     } else {
         // Of what was stored long ago nobody can mend the kind any more.
-        resources.retain(|resource| scopes.of(&resource.gvk) != Scope::Unknown);
+        resources.retain(|resource| scopes.of(&resource.gvk) != KindScope::Unknown);
     }
     for resource in &mut resources {
         add_metadata(resource, name, namespace, &options.runtime);
     }
     let in_release: HashSet<ObjectId> = resources.iter().map(|resource| resource.id.clone()).collect();
-    let scaled = if reading == Reading::Strict { scaled_workloads(&resources) } else { BTreeSet::new() };
-    let wanted: Vec<Wanted> = resources
+    let scaled = if reading == ReadMode::Strict { scaled_workloads(&resources) } else { BTreeSet::new() };
+    let wanted: Vec<WantedResource> = resources
         .into_iter()
-        .map(|resource| {
-            let stages = resource.stages(moment);
-            (resource, stages)
-        })
-        .filter(|(_, stages)| !stages.is_empty())
+        .map(|resource| WantedResource { stages: resource.stages(deploy_type), resource })
+        .filter(|wanted| !wanted.stages.is_empty())
         .collect();
     let namespaces = Namespaces::learn(cluster, namespace, &wanted).await?;
+    let creates_namespace = deploy_type.makes_revision() && namespaces.is_missing(namespace);
+    if creates_namespace
+        && purpose == PlanPurpose::Execute
+        && options.missing_namespace == MissingNamespace::Refuse
+    {
+        let problem = Problem::error(format!("namespace `{namespace}` does not exist"));
+        problems.push(problem.hint("create it, or leave out --no-create-namespace"));
+    }
     problems.extend(namespaces.missing_for(&wanted));
 
-    let look =
-        Look { cluster, scopes: &scopes, namespaces: &namespaces, previous: &previous, request, moment };
-    let Looked { mut items, mut facts, immutable } =
-        look.deployables(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings).await?;
-    let live_uids: HashSet<String> = facts.iter().filter_map(|fact| uid(fact.live.as_ref()?)).collect();
-    let deployed: HashSet<ObjectId> = items.iter().map(|item| item.resource.id.clone()).collect();
-    let in_release = if moment == DeployType::Delete { HashSet::new() } else { in_release };
-    let (removals, doomed, remaining) = match prune {
-        Some(stage) => look.removals(&deployed, &in_release, &live_uids, stage, &mut problems).await?,
-        None => Default::default(),
+    let observer = ClusterObserver {
+        cluster,
+        scopes: &scopes,
+        namespaces: &namespaces,
+        previous: &previous,
+        request,
+        deploy_type,
     };
-    let deploys = matches!(moment, DeployType::Install | DeployType::Upgrade | DeployType::Rollback);
-    if deploys && intent.reason.is_none() && removals.is_empty() && items.iter().all(is_settled) {
+    let observed = observer.objects(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings);
+    let ObservedObjects { mut objects, refusals } = observed.await?;
+    let live_uids: HashSet<String> = objects.iter().filter_map(|object| uid(object.live.as_ref()?)).collect();
+    let deployed: HashSet<ObjectId> = objects.iter().map(|object| object.resource.id.clone()).collect();
+    let in_release = if deploy_type == DeployType::Delete { HashSet::new() } else { in_release };
+    let ObsoleteObjects { deletions, kept } = match prune {
+        Some(stage) => observer.deletions(&deployed, &in_release, &live_uids, stage, &mut problems).await?,
+        None => ObsoleteObjects::default(),
+    };
+    if deploy_type.makes_revision()
+        && intent.reason.is_none()
+        && deletions.is_empty()
+        && objects.iter().all(is_settled)
+    {
         // Hooks go with a deploy, and this is none.
-        let all = items.into_iter().zip(facts);
-        (items, facts) = all.filter(|(item, _)| item.resource.stored != Stored::Hook).unzip();
+        objects.retain(|object| object.resource.stored != Stored::Hook);
     }
-    ops::force_readiness(&mut items);
-    let (awaited, item_awaits) = externals(cluster, &items, &mut problems).await?;
-    let built = ops::build(&Parts {
-        items: &items,
-        removals: &removals,
-        awaited: &awaited,
-        item_awaits: &item_awaits,
+    ops::force_readiness(&mut objects);
+    let externals = external_dependencies(cluster, &mut objects, &mut problems).await?;
+    let built = ops::build(&GraphInput {
+        objects: &objects,
+        deletions: &deletions,
+        externals: &externals,
         records,
         release_namespace: namespace,
-        no_final_tracking: options.no_final_tracking && reading == Reading::Strict,
+        no_final_tracking: options.no_final_tracking && reading == ReadMode::Strict,
         track_hooks: options.track_hooks,
     });
     let Some(built) = problems.take(built).filter(|_| problems.is_empty()) else {
-        return Err(if immutable { Failure::Immutable(problems) } else { Failure::Problems(problems) });
+        return Err(refusals.failure(problems));
     };
     warnings.extend(built.warnings);
-    Ok(Plan {
+    Ok(ReleasePlan {
         name: name.clone(),
         namespace: namespace.clone(),
-        moment,
+        creates_namespace,
+        deploy_type,
         release,
         history: situation.history,
-        items,
-        facts,
-        removals,
-        doomed,
-        awaited,
-        remaining,
+        objects,
+        deletions,
+        externals,
+        kept,
         graph: built.graph,
         warnings,
         references: built.references,
         reason: intent.reason,
         options: options.clone(),
         aside,
+        requests: Calls::default(),
     })
 }
 
-/// Whether an object is as it is wanted and nobody waits for it, or is a hook.
-fn is_settled(item: &Deployed) -> bool {
-    let is_at_rest = |visit: &Visit| {
-        matches!(visit.decision, Decision::None { .. })
+/// Tells that an object is as it is wanted and nobody waits for it, or is a hook.
+fn is_settled(object: &PlannedObject) -> bool {
+    let is_at_rest = |visit: &PlannedVisit| {
+        matches!(visit.change, ObjectChange::None { .. })
             && !visit.follow.track
             && !visit.follow.delete_on_success
     };
-    item.resource.stored == Stored::Hook || item.visits.iter().all(is_at_rest)
+    object.resource.stored == Stored::Hook || object.visits.iter().all(is_at_rest)
 }
 
-/// What marks an object as the release's.
-fn add_metadata(resource: &mut Resource, name: &str, namespace: &str, runtime: &Extra) {
+/// Marks an object as the release's.
+fn add_metadata(resource: &mut Resource, name: &str, namespace: &str, runtime: &ExtraMetadata) {
     if resource.settings.ownership == Ownership::Release {
         object::set_annotation(&mut resource.object, "meta.helm.sh/release-name", name);
         object::set_annotation(&mut resource.object, "meta.helm.sh/release-namespace", namespace);
@@ -146,34 +164,38 @@ fn add_metadata(resource: &mut Resource, name: &str, namespace: &str, runtime: &
     runtime.add_to(&mut resource.object);
 }
 
-/// Workloads an autoscaler of the release looks after: kind, namespace, name.
-pub(super) type Scaled = BTreeSet<(String, String, String)>;
+/// A workload an autoscaler of the release looks after.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ScaledWorkload {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
 
-fn scaled_workloads(resources: &[Resource]) -> Scaled {
+fn scaled_workloads(resources: &[Resource]) -> BTreeSet<ScaledWorkload> {
     let scalers = resources
         .iter()
         .filter(|resource| matches!(resource.gvk.kind.as_str(), "HorizontalPodAutoscaler" | "ScaledObject"));
     let targets = scalers.filter_map(|scaler| {
         let target = scaler.object.pointer("/spec/scaleTargetRef")?;
-        let kind = target.get("kind").and_then(Value::as_str).unwrap_or("Deployment");
-        let name = target.get("name").and_then(Value::as_str)?;
-        Some((kind.to_owned(), scaler.id.namespace.clone(), name.to_owned()))
+        let kind = target.get("kind").and_then(Value::as_str).unwrap_or("Deployment").to_owned();
+        let name = target.get("name").and_then(Value::as_str)?.to_owned();
+        Some(ScaledWorkload { kind, namespace: scaler.id.namespace.clone(), name })
     });
     targets.collect()
 }
 
-/// Resolves what objects wait for outside of the release: what there is, and which of it each item awaits.
-async fn externals(
+/// Resolves what objects wait for outside of the release, and tells each object which of it.
+async fn external_dependencies(
     cluster: &Cluster,
-    items: &[Deployed],
+    objects: &mut [PlannedObject],
     problems: &mut Problems,
-) -> Result<(Vec<ExternalDependency>, Vec<Vec<usize>>), Failure> {
-    let mut known: BTreeMap<ExternalDependency, usize> = BTreeMap::new();
-    let mut awaited: Vec<ExternalDependency> = Vec::new();
-    let mut awaits = Vec::with_capacity(items.len());
-    for item in items {
+) -> Result<Vec<ExternalDependency>, Failure> {
+    let mut known: BTreeMap<ExternalDependency, ExternalIndex> = BTreeMap::new();
+    let mut externals: Vec<ExternalDependency> = Vec::new();
+    for planned in objects {
         let mut own = Vec::new();
-        for external in &item.resource.settings.externals {
+        for external in &planned.resource.settings.externals {
             let gvk = match &external.target {
                 ExternalTarget::Kind(gvk) => Some(gvk.clone()),
                 ExternalTarget::Word(word) => {
@@ -183,23 +205,24 @@ async fn externals(
             let Some(gvk) = gvk else {
                 let problem = Problem::error(format!(
                     "{}: annotation `{}` names a kind the cluster does not serve",
-                    item.resource.human(),
+                    planned.resource.human(),
                     external.annotation
                 ));
-                let Resource { origin, object, .. } = &item.resource;
+                let Resource { origin, object, .. } = &planned.resource;
                 problems.push(origin.blame(object, &external.annotation, problem));
                 continue;
             };
-            let namespace = external.namespace.clone().unwrap_or_else(|| item.resource.id.namespace.clone());
+            let namespace =
+                external.namespace.clone().unwrap_or_else(|| planned.resource.id.namespace.clone());
             let found = ExternalDependency { gvk, namespace, name: external.name.clone() };
-            let next = awaited.len();
+            let next = ExternalIndex(externals.len());
             let index = *known.entry(found.clone()).or_insert(next);
             if index == next {
-                awaited.push(found);
+                externals.push(found);
             }
             own.push(index);
         }
-        awaits.push(own);
+        planned.externals = own;
     }
-    Ok((awaited, awaits))
+    Ok(externals)
 }

@@ -1,39 +1,42 @@
-//! What a request comes to: the record to write, the objects it holds, and what is said about it.
+//! The intent of a request: the record to write, the objects it holds, and what is said about it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, Status};
 use slipway_problem::{Problem, Problems, Severity};
+use slipway_source::{Document, RenderedSource, Stored};
 
-use super::request::{Content, PruneOrder, Request};
-use super::situation::{Situation, previous_documents, rollback_target};
+use super::request::{Content, PruneOrder, ReleaseRequest};
+use super::situation::{ReleaseSituation, previous_documents, rollback_target};
 use crate::failure::Failure;
-use crate::ops::Records;
-use crate::record::{self, Heading};
-use crate::resource::settings::Reading;
-use crate::resource::transform::{Document, transform};
-use crate::resource::{DeployType, Stored};
-use crate::source::{RenderRequest, Rendered};
+use crate::lookup::RenderRequest;
+use crate::name::Revision;
+use crate::ops::RecordChanges;
+use crate::record::{self, RevisionHeading};
+use crate::resource::DeployType;
+use crate::resource::annotations::ReadMode;
+use crate::resource::transform::transform;
 use crate::stage::Stage;
 
-/// What is to come about.
+/// The state of a release that is to come about.
 pub(super) struct Intent {
-    pub(super) moment: DeployType,
+    pub(super) deploy_type: DeployType,
     /// The revision to be written, pending; of a delete or a test, the one it is about.
     pub(super) release: Release,
     pub(super) documents: Vec<Document>,
-    pub(super) reading: Reading,
-    /// What earlier revisions may have left.
+    pub(super) reading: ReadMode,
+    /// Objects earlier revisions may have left.
     pub(super) previous: Vec<Document>,
     /// The stage in which what is no longer wanted goes; none if nothing goes.
     pub(super) prune: Option<Stage>,
-    pub(super) records: Records,
-    /// Why a revision is needed even if no object changes.
+    pub(super) records: RecordChanges,
+    /// The reason for a revision even if no object changes.
     pub(super) reason: Option<String>,
     pub(super) warnings: Problems,
-    /// What is wrong with the documents already.
+    /// Problems of the documents themselves.
     pub(super) problems: Problems,
     /// The last revision did not come to be, so what it left is looked at again.
     pub(super) previous_failed: bool,
@@ -42,30 +45,30 @@ pub(super) struct Intent {
 /// A new revision: from a source, from what was rendered, or from a stored revision.
 pub(super) async fn deploy(
     cluster: &Cluster,
-    request: &Request,
-    situation: &Situation,
+    request: &ReleaseRequest,
+    situation: &ReleaseSituation,
 ) -> Result<Intent, Failure> {
-    let RenderedRelease { release, documents, warnings, problems, moment } =
+    let RenderedRelease { release, documents, warnings, problems, deploy_type } =
         render_release(cluster, request, situation).await?;
     let history = &situation.history;
     let supersede = history.releases.iter().filter(|old| old.info.status == Status::Deployed);
-    let records = Records {
+    let records = RecordChanges {
         create: Some(release.version.into()),
         supersede: supersede.map(|old| old.version.into()).collect(),
-        ..Records::default()
+        ..RecordChanges::default()
     };
     let prune = match request.options.prune_order {
         PruneOrder::Before => Stage::PrePreUninstall,
         PruneOrder::After => Stage::Uninstall,
     };
     Ok(Intent {
-        moment,
+        deploy_type,
         reason: record::reason(history.last(), &release)
             .or(request.options.new_revision.then_some("a new revision was asked for"))
             .map(str::to_owned),
         release,
         documents,
-        reading: Reading::Strict,
+        reading: ReadMode::Strict,
         previous: previous_documents(history),
         prune: Some(prune),
         records,
@@ -76,27 +79,27 @@ pub(super) async fn deploy(
 }
 
 /// The end of a release.
-pub(super) fn delete(request: &Request, situation: &Situation) -> Result<Intent, Failure> {
-    let Request { name, options, .. } = request;
+pub(super) fn delete(request: &ReleaseRequest, situation: &ReleaseSituation) -> Result<Intent, Failure> {
+    let ReleaseRequest { name, options, .. } = request;
     let history = &situation.history;
     let Some(last) = history.last() else {
         return Err(Failure::NotFound(format!("release `{name}` not found")));
     };
-    let revision = i64::from(last.version);
-    let all = history.releases.iter().map(|old| i64::from(old.version));
-    let records = Records {
+    let revision = Revision::from(last.version);
+    let all = history.releases.iter().map(|old| Revision::from(old.version));
+    let records = RecordChanges {
         delete: Some(revision),
         forget: if options.keep_history { Vec::new() } else { all.collect() },
         keep: options.keep_history.then_some(revision),
-        ..Records::default()
+        ..RecordChanges::default()
     };
     let previous = previous_documents(history);
     let documents = if options.no_hooks { Vec::new() } else { previous.clone() };
     Ok(Intent {
-        moment: DeployType::Delete,
+        deploy_type: DeployType::Delete,
         release: last.clone(),
         documents,
-        reading: Reading::Lenient,
+        reading: ReadMode::Lenient,
         previous,
         prune: Some(Stage::Uninstall),
         records,
@@ -108,20 +111,20 @@ pub(super) fn delete(request: &Request, situation: &Situation) -> Result<Intent,
 }
 
 /// The tests of a release.
-pub(super) fn test(request: &Request, situation: &Situation) -> Result<Intent, Failure> {
+pub(super) fn test(request: &ReleaseRequest, situation: &ReleaseSituation) -> Result<Intent, Failure> {
     let history = &situation.history;
     let Some(last) = history.deployed().or(history.last()) else {
         return Err(Failure::NotFound(format!("release `{}` not found", request.name)));
     };
     let (documents, warnings) = record::documents(last);
     Ok(Intent {
-        moment: DeployType::Test,
+        deploy_type: DeployType::Test,
         release: last.clone(),
         documents,
-        reading: Reading::Lenient,
+        reading: ReadMode::Lenient,
         previous: Vec::new(),
         prune: None,
-        records: Records::default(),
+        records: RecordChanges::default(),
         reason: None,
         warnings,
         problems: Problems::new(),
@@ -135,53 +138,50 @@ struct RenderedRelease {
     documents: Vec<Document>,
     warnings: Problems,
     problems: Problems,
-    moment: DeployType,
+    deploy_type: DeployType,
 }
 
 async fn render_release(
     cluster: &Cluster,
-    request: &Request,
-    situation: &Situation,
+    request: &ReleaseRequest,
+    situation: &ReleaseSituation,
 ) -> Result<RenderedRelease, Failure> {
-    let Request { name, namespace, options, .. } = request;
+    let ReleaseRequest { name, namespace, options, .. } = request;
     let first_deployed = situation.history.releases.first().map(|first| first.info.first_deployed.clone());
-    let mut heading = Heading {
+    let mut heading = RevisionHeading {
         name,
         namespace,
         revision: situation.revision,
-        moment: situation.moment,
+        deploy_type: situation.deploy_type,
         now: jiff::Timestamp::now(),
         first_deployed: first_deployed.filter(|time| !time.is_zero()),
     };
     let rendered = match &request.content {
-        Content::Source { source, values, backing } => {
-            let capabilities = capabilities(cluster).await?;
+        Content::Source(source) => {
             let request = RenderRequest {
-                name: name.clone(),
-                namespace: namespace.clone(),
-                revision: situation.revision.into(),
-                is_upgrade: situation.moment == DeployType::Upgrade,
-                values: (**values).clone(),
-                capabilities,
+                name: name.to_string(),
+                namespace: namespace.to_string(),
+                revision: situation.revision.get().into(),
+                is_upgrade: situation.deploy_type == DeployType::Upgrade,
+                capabilities: capabilities(cluster).await?,
                 skip_crds: options.no_install_crds,
                 skip_schema_validation: options.skip_schema_validation,
                 subchart_notes: options.subchart_notes,
-                backing: backing.clone(),
             };
-            crate::lookup::render(cluster, source.clone(), request).await?
+            crate::lookup::render(cluster, Arc::clone(source), request).await?
         }
         Content::Rendered(rendered) => (**rendered).clone(),
-        Content::Record(release, moment, aside) => {
+        Content::Record(release, deploy_type, aside) => {
             let (mut documents, warnings) = record::documents(release);
             documents.extend(aside.iter().cloned());
             let mut release = (**release).clone();
-            release.version = situation.revision;
+            release.version = situation.revision.get();
             return Ok(RenderedRelease {
                 release,
                 documents,
                 warnings,
                 problems: Problems::new(),
-                moment: *moment,
+                deploy_type: *deploy_type,
             });
         }
         Content::Revision(wanted) => {
@@ -190,23 +190,23 @@ async fn render_release(
             if options.no_hooks {
                 documents.retain(|document| document.stored != Stored::Hook);
             }
-            heading.moment = DeployType::Rollback;
-            let rendered = Rendered {
+            heading.deploy_type = DeployType::Rollback;
+            let rendered = RenderedSource {
                 notes: target.info.notes.clone(),
-                chart: target.chart.clone(),
                 values: target.config.clone(),
-                ..Rendered::default()
+                ..RenderedSource::default()
             };
             let mut release = record::build(&rendered, &mut documents, &heading);
+            release.chart = target.chart.clone();
             release.info.rollback_revision = target.version;
             release.labels = target.labels.clone();
             release.labels.extend(options.release_labels.clone());
             release.info.annotations = target.info.annotations.clone();
             annotate(&mut release, &options.info_annotations);
-            let (moment, problems) = (DeployType::Rollback, Problems::new());
-            return Ok(RenderedRelease { release, documents, warnings, problems, moment });
+            let (deploy_type, problems) = (DeployType::Rollback, Problems::new());
+            return Ok(RenderedRelease { release, documents, warnings, problems, deploy_type });
         }
-        Content::Nothing | Content::Tests => Rendered::default(),
+        Content::Nothing | Content::Tests => RenderedSource::default(),
     };
     let (mut documents, found) = transform(rendered.documents.clone(), &options.extra, options.normalise);
     let mut warnings = rendered.warnings.clone();
@@ -221,7 +221,7 @@ async fn render_release(
     annotate(&mut release, &options.info_annotations);
     // What is deployed is exactly what is stored.
     let problems = errors.into_iter().collect();
-    Ok(RenderedRelease { release, documents, warnings, problems, moment: situation.moment })
+    Ok(RenderedRelease { release, documents, warnings, problems, deploy_type: situation.deploy_type })
 }
 
 fn annotate(release: &mut Release, annotations: &BTreeMap<String, String>) {
@@ -229,7 +229,7 @@ fn annotate(release: &mut Release, annotations: &BTreeMap<String, String>) {
     release.info.annotations.extend(pairs);
 }
 
-/// What templates may ask of the cluster.
+/// Asks the cluster what templates may ask of it.
 pub async fn capabilities(cluster: &Cluster) -> Result<Capabilities, Failure> {
     let (version, kinds) = futures::try_join!(cluster.version(), cluster.kinds())?;
     let kube_version = KubeVersion::parse(&version.git_version).map_err(|e| Problem::error(e.to_string()))?;

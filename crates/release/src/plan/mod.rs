@@ -1,16 +1,19 @@
-//! From what is wanted and what is there to a plan. Never writes.
+//! Makes plans: from what is asked for and what is there to a value that says what will be done. Never writes.
 //!
-//! A [`Request`] becomes an intent (which record, which objects, what is said about it), the intent is held
+//! A [`ReleaseRequest`] becomes an intent (which record, which objects, what is said about it), the intent is held
 //! against the cluster (what is there, what the server would make of it, what has to go), and what is to be
 //! done is compiled into one graph. Everything that is wrong is told at once.
 
 mod compile;
+mod deletions;
 mod intent;
-mod look;
-mod removals;
+mod observe;
+mod planned;
 mod request;
+mod rights;
 mod scopes;
 mod situation;
+mod verify;
 
 use std::sync::Arc;
 
@@ -18,67 +21,82 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use slipway_chart::check_release_name;
-use slipway_cluster::Cluster;
 use slipway_cluster::helm::{History, Release};
+use slipway_cluster::{Calls, Cluster};
 use slipway_event::{Event, Events};
 use slipway_graph::Graph;
 use slipway_manifest::object;
 use slipway_problem::{Problem, Problems};
 
-use crate::decide::Decision;
 use crate::failure::Failure;
-use crate::ops::{Category, Deployed, ExternalDependency, Op, Removed};
+use crate::name::{Namespace, ReleaseName, Revision};
+use crate::ops::{ObjectReference, Operation, OperationCategory};
 use crate::resource::DeployType;
-use crate::resource::transform::Document;
-use crate::source::{self, RenderRequest, Rendered, Source};
+use slipway_source::Document;
 
 pub use intent::capabilities;
-pub use look::Facts;
-pub use removals::{PlannedDeletion, Remaining};
-pub use request::{Content, Options, PruneOrder, Request};
-pub use situation::{Situation, rollback_target, situation};
+pub(crate) use planned::indexed;
+pub use planned::{
+    DeletionIndex, ExternalDependency, ExternalIndex, Indexed, KeptObject, ObjectIndex, PlannedDeletion,
+    PlannedObject, PlannedVisit, VisitIndex,
+};
+pub use request::{Content, MissingNamespace, PlanOptions, PlanPurpose, PruneOrder, ReleaseRequest};
+pub use situation::{ReleaseSituation, rollback_target, situation};
 
-/// What will be done, and why.
+/// Everything that will be done to a release, and why.
 #[derive(Debug)]
-pub struct Plan {
-    pub name: String,
-    pub namespace: String,
-    pub moment: DeployType,
+pub struct ReleasePlan {
+    pub name: ReleaseName,
+    pub namespace: Namespace,
+    /// The namespace is not there and is created first.
+    pub creates_namespace: bool,
+    pub deploy_type: DeployType,
     /// The revision to be written, pending; of a delete, the last one.
     pub release: Release,
     pub history: Arc<History>,
-    pub items: Vec<Deployed>,
-    pub facts: Vec<Facts>,
-    pub removals: Vec<Removed>,
-    pub doomed: Vec<PlannedDeletion>,
-    pub awaited: Vec<ExternalDependency>,
-    pub remaining: Vec<Remaining>,
-    pub graph: Graph<Op>,
+    pub objects: Vec<PlannedObject>,
+    pub deletions: Vec<PlannedDeletion>,
+    pub externals: Vec<ExternalDependency>,
+    /// Objects of earlier revisions that stay.
+    pub kept: Vec<KeptObject>,
+    pub graph: Graph<Operation>,
     pub warnings: Problems,
-    /// Automatic dependencies: who, whom, through which field.
-    pub references: Vec<(String, String, String)>,
-    /// Why a revision is needed even if no object changes.
+    /// Automatic dependencies.
+    pub references: Vec<ObjectReference>,
+    /// The reason for a revision even if no object changes.
     pub reason: Option<String>,
-    pub options: Options,
+    pub options: PlanOptions,
     /// Definitions of `crds/`, which the record does not keep.
     pub aside: Vec<Document>,
+    /// The requests it took to make the plan.
+    pub requests: Calls,
 }
 
-impl Plan {
-    /// Whether there is nothing to do at all.
+impl ReleasePlan {
+    /// The revision the plan makes; of a delete or a test, the one it is about.
+    pub fn revision(&self) -> Revision {
+        self.release.version.into()
+    }
+
+    /// One visit of one object.
+    pub fn visit(&self, index: VisitIndex) -> &PlannedVisit {
+        &self.objects.at(index.object).visits[index.visit]
+    }
+
+    /// Tells that there is nothing to do at all.
     pub fn is_empty(&self) -> bool {
         self.reason.is_none() && !self.touches()
     }
 
-    /// Whether any object is changed or waited for.
+    /// Tells that some object is changed or waited for.
     fn touches(&self) -> bool {
         let mut categories = self.graph.nodes().map(|node| node.value().category());
-        categories.any(|category| matches!(category, Category::Resource | Category::Track))
+        categories.any(|category| matches!(category, OperationCategory::Resource | OperationCategory::Track))
     }
 
-    /// Whether any object is changed.
+    /// Tells that some object is changed.
     pub fn changes_objects(&self) -> bool {
-        self.graph.nodes().any(|node| node.value().category() == Category::Resource)
+        self.graph.nodes().any(|node| node.value().category() == OperationCategory::Resource)
     }
 
     /// 0 nothing to do, 2 objects change, 3 only a new revision.
@@ -94,12 +112,41 @@ impl Plan {
 }
 
 /// Makes a plan. Never writes.
-pub async fn plan(cluster: &Cluster, request: &Request, events: &Events) -> Result<Plan, Failure> {
+pub async fn plan(
+    cluster: &Cluster,
+    request: &ReleaseRequest,
+    events: &Events,
+) -> Result<ReleasePlan, Failure> {
+    plan_for(cluster, request, request.options.purpose, events).await
+}
+
+/// As [`plan()`], for a purpose other than the request's own.
+pub(crate) async fn plan_for(
+    cluster: &Cluster,
+    request: &ReleaseRequest,
+    purpose: PlanPurpose,
+    events: &Events,
+) -> Result<ReleasePlan, Failure> {
+    let before = cluster.calls();
+    let planned = Box::pin(make_plan(cluster, request, purpose, events)).await;
+    let planned = match purpose {
+        PlanPurpose::Preview => planned,
+        PlanPurpose::Execute => rights::check(cluster, request, planned).await,
+    };
+    Ok(ReleasePlan { requests: cluster.calls().since(&before), ..planned? })
+}
+
+async fn make_plan(
+    cluster: &Cluster,
+    request: &ReleaseRequest,
+    purpose: PlanPurpose,
+    events: &Events,
+) -> Result<ReleasePlan, Failure> {
     check_release_name(&request.name).map_err(|error| Problem::error(error.to_string()))?;
     let situation = situation(cluster, &request.name, &request.namespace, request.options.driver).await?;
     let needs_release = matches!(request.content, Content::Nothing | Content::Tests | Content::Revision(_));
     if needs_release && situation.history.releases.is_empty() {
-        let Request { name, namespace, options, .. } = request;
+        let ReleaseRequest { name, namespace, options, .. } = request;
         return Err(crate::inspect::not_found(cluster, options.driver, namespace, name).await);
     }
     let intent = match &request.content {
@@ -108,7 +155,7 @@ pub async fn plan(cluster: &Cluster, request: &Request, events: &Events) -> Resu
         _ => Box::pin(intent::deploy(cluster, request, &situation)).await?,
     };
     keep_secret(&intent.documents, events);
-    let plan = Box::pin(compile::compile(cluster, request, situation, intent)).await?;
+    let plan = Box::pin(compile::compile(cluster, request, purpose, situation, intent)).await?;
     for problem in &plan.warnings {
         events.send(Event::Warning { problem: problem.clone() });
     }
@@ -133,14 +180,4 @@ fn keep_secret(documents: &[Document], events: &Events) {
             }
         }
     }
-}
-
-/// The decision for an item's first visit.
-pub fn first_decision(item: &Deployed) -> Option<&Decision> {
-    item.visits.first().map(|visit| &visit.decision)
-}
-
-/// Renders a source without a cluster behind it.
-pub fn render_offline(source: &Source, request: &RenderRequest) -> Result<Rendered, Problems> {
-    source::render(source, request, &slipway_gotmpl::NoHost)
 }

@@ -1,16 +1,17 @@
-//! What is wanted of a release.
+//! Requests: what is wanted of a release.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, Release};
+use slipway_source::{Document, LoadedSource, RenderedSource};
 
+use crate::name::{Namespace, ReleaseName};
 use crate::resource::DeployType;
-use crate::resource::transform::{Document, Extra};
-use crate::source::{Backing, Rendered, Source};
+use crate::resource::transform::ExtraMetadata;
 
-/// When what the release no longer has is deleted.
+/// The time at which what the release no longer has is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PruneOrder {
@@ -21,10 +22,10 @@ pub enum PruneOrder {
     After,
 }
 
-/// How to plan.
+/// Settings of a plan.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Options {
+pub struct PlanOptions {
     /// Take over objects that belong to nobody or somebody else.
     pub force_adoption: bool,
     pub no_install_crds: bool,
@@ -34,9 +35,9 @@ pub struct Options {
     /// Waits for hooks even so.
     pub track_hooks: bool,
     /// Added to all objects and kept in the release.
-    pub extra: Extra,
+    pub extra: ExtraMetadata,
     /// Added to all objects when they are applied.
-    pub runtime: Extra,
+    pub runtime: ExtraMetadata,
     pub prune_order: PruneOrder,
     pub driver: Driver,
     pub release_labels: BTreeMap<String, String>,
@@ -54,23 +55,43 @@ pub struct Options {
     pub normalise: bool,
     /// Makes a new revision even if nothing changed.
     pub new_revision: bool,
-    /// How deletes treat dependents unless the object says.
+    /// The treatment of dependents by deletes, unless the object says.
     pub propagation: crate::resource::Propagation,
+    #[serde(skip)]
+    pub missing_namespace: MissingNamespace,
+    #[serde(skip)]
+    pub purpose: PlanPurpose,
 }
 
-/// What the objects of a release come from.
+/// The fate of a deploy whose namespace does not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingNamespace {
+    /// The plan creates it.
+    #[default]
+    Create,
+    /// A plan that is to be executed is refused.
+    Refuse,
+}
+
+/// The reason a plan is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlanPurpose {
+    /// To be looked at, by somebody who may have no right to execute it.
+    #[default]
+    Preview,
+    /// To be executed: a missing right to record the revision or to take the lock is a problem of the plan.
+    Execute,
+}
+
+/// The origin of a release's objects.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A source, rendered for the revision it becomes.
-    Source {
-        source: Source,
-        values: Box<UserValues>,
-        backing: Backing,
-    },
-    Rendered(Box<Rendered>),
+    Source(Arc<LoadedSource>),
+    Rendered(Box<RenderedSource>),
     /// A stored revision; none is the last one that was good.
     Revision(Option<u32>),
-    /// A record made before at a moment, with what is kept aside of it: for saved plans.
+    /// A record made before for a type of deploy, with what is kept aside of it: for saved plans.
     Record(Box<Release>, DeployType, Vec<Document>),
     /// Nothing: the release goes away.
     Nothing,
@@ -78,11 +99,11 @@ pub enum Content {
     Tests,
 }
 
-/// What is wanted.
+/// A state of a release that is asked for.
 #[derive(Clone, Debug)]
-pub struct Request {
-    pub name: String,
-    pub namespace: String,
+pub struct ReleaseRequest {
+    pub name: ReleaseName,
+    pub namespace: Namespace,
     pub content: Content,
-    pub options: Options,
+    pub options: PlanOptions,
 }

@@ -1,4 +1,4 @@
-//! What kinds and namespaces there are, or will be.
+//! Kinds and namespaces that are there, or will be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use slipway_cluster::{At, Cluster, ErrorClass, Kinds};
 use slipway_manifest::{Gvk, object};
 use slipway_problem::{Problem, Problems, nearest};
 
-use super::compile::Wanted;
+use super::compile::WantedResource;
 use crate::failure::Failure;
-use crate::resource::transform::Document;
-use crate::resource::{Resource, Scope, is_crd, is_namespace};
+use crate::resource::{KindScope, Resource, is_crd, is_namespace};
+use slipway_source::Document;
 
-/// Whether kinds live in namespaces: the cluster says, or definitions of the release.
+/// The scopes of kinds: the cluster knows them, or definitions of the release do.
 pub(super) struct Scopes {
-    known: BTreeMap<Gvk, Scope>,
+    known: BTreeMap<Gvk, KindScope>,
     /// Kinds the release defines itself, by group and kind.
-    own: BTreeMap<(String, String), Scope>,
+    own: BTreeMap<(String, String), KindScope>,
     /// All the cluster serves, asked for where something is missing.
     served: Option<Arc<Kinds>>,
 }
@@ -38,7 +38,7 @@ impl Scopes {
                 let text = |path: &str| document.object.pointer(path).and_then(Value::as_str);
                 if let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) {
                     let namespaced = text("/spec/scope") == Some("Namespaced");
-                    let scope = if namespaced { Scope::Namespaced } else { Scope::Cluster };
+                    let scope = if namespaced { KindScope::Namespaced } else { KindScope::Cluster };
                     own.insert((group.to_owned(), kind.to_owned()), scope);
                 }
             }
@@ -47,8 +47,8 @@ impl Scopes {
         let mut known = BTreeMap::new();
         for gvk in wanted {
             let scope = match cluster.kind(&gvk).await? {
-                Some(kind) if kind.namespaced => Scope::Namespaced,
-                Some(_) => Scope::Cluster,
+                Some(kind) if kind.namespaced => KindScope::Namespaced,
+                Some(_) => KindScope::Cluster,
                 None => continue,
             };
             known.insert(gvk, scope);
@@ -67,15 +67,15 @@ impl Scopes {
         self.known.contains_key(gvk)
     }
 
-    pub(super) fn of(&self, gvk: &Gvk) -> Scope {
+    pub(super) fn of(&self, gvk: &Gvk) -> KindScope {
         self.known.get(gvk).copied().unwrap_or_else(|| {
-            self.own.get(&(gvk.group.clone(), gvk.kind.clone())).copied().unwrap_or(Scope::Unknown)
+            self.own.get(&(gvk.group.clone(), gvk.kind.clone())).copied().unwrap_or(KindScope::Unknown)
         })
     }
 
     /// Kinds neither the cluster nor the release knows.
     pub(super) fn unknown(&self, resources: &[Resource]) -> Problems {
-        let missing = resources.iter().filter(|resource| self.of(&resource.gvk) == Scope::Unknown);
+        let missing = resources.iter().filter(|resource| self.of(&resource.gvk) == KindScope::Unknown);
         missing
             .map(|resource| {
                 let gvk = &resource.gvk;
@@ -91,7 +91,7 @@ impl Scopes {
             .collect()
     }
 
-    /// What to do about a kind that is not served.
+    /// Advice about a kind that is not served.
     fn way_out(&self, gvk: &Gvk) -> String {
         let all = || self.served.iter().flat_map(|served| served.iter()).map(|kind| &kind.gvk);
         let mut places: Vec<String> =
@@ -110,7 +110,7 @@ impl Scopes {
 
     pub(super) fn at(&self, resource: &Resource, release_namespace: &str) -> At {
         let namespace = match self.of(&resource.gvk) {
-            Scope::Cluster => None,
+            KindScope::Cluster => None,
             _ if resource.id.namespace.is_empty() => Some(release_namespace),
             _ => Some(resource.id.namespace.as_str()),
         };
@@ -118,7 +118,7 @@ impl Scopes {
     }
 }
 
-/// Which namespaces are there.
+/// The namespaces that are missing.
 pub(super) struct Namespaces {
     missing: BTreeSet<String>,
     /// Missing ones that come about before anything is put into them.
@@ -129,10 +129,10 @@ impl Namespaces {
     pub(super) async fn learn(
         cluster: &Cluster,
         own: &str,
-        wanted: &[Wanted],
+        wanted: &[WantedResource],
     ) -> Result<Namespaces, Failure> {
         let mut names: BTreeSet<String> =
-            wanted.iter().map(|(resource, _)| resource.id.namespace.clone()).collect();
+            wanted.iter().map(|wanted| wanted.resource.id.namespace.clone()).collect();
         names.remove("");
         names.insert(own.to_owned());
         let names: Vec<String> = names.into_iter().collect();
@@ -152,16 +152,17 @@ impl Namespaces {
                 Err(error) => return Err(error.into()),
             }
         }
-        let made = wanted.iter().filter(|(resource, _)| is_namespace(&resource.gvk));
-        let mut coming: BTreeSet<String> = made.map(|(resource, _)| resource.id.name.clone()).collect();
-        // A run makes the release's own.
+        let resources = wanted.iter().map(|wanted| &wanted.resource);
+        let made = resources.filter(|resource| is_namespace(&resource.gvk));
+        let mut coming: BTreeSet<String> = made.map(|resource| resource.id.name.clone()).collect();
+        // The plan makes the release's own.
         coming.insert(own.to_owned());
         Ok(Namespaces { missing, coming })
     }
 
     /// Objects in namespaces that neither exist nor will.
-    pub(super) fn missing_for(&self, wanted: &[Wanted]) -> Problems {
-        let lost = wanted.iter().map(|(resource, _)| resource).filter(|resource| {
+    pub(super) fn missing_for(&self, wanted: &[WantedResource]) -> Problems {
+        let lost = wanted.iter().map(|wanted| &wanted.resource).filter(|resource| {
             let namespace = &resource.id.namespace;
             self.missing.contains(namespace) && !self.coming.contains(namespace)
         });
@@ -178,6 +179,10 @@ impl Namespaces {
             resource.origin.blame(&resource.object, "namespace:", problem)
         })
         .collect()
+    }
+
+    pub(super) fn is_missing(&self, namespace: &str) -> bool {
+        self.missing.contains(namespace)
     }
 
     pub(super) fn has(&self, at: &At) -> bool {

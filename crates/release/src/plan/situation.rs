@@ -1,4 +1,4 @@
-//! Where a release stands: what its history means for what comes next.
+//! The situation of a release: what its history means for what comes next.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,16 +7,17 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
 
 use crate::failure::Failure;
+use crate::name::Revision;
 use crate::record;
-use crate::resource::transform::Document;
-use crate::resource::{DeployType, Scope};
+use crate::resource::{DeployType, KindScope};
+use slipway_source::Document;
 
-/// Where a release stands.
+/// The situation of a release.
 #[derive(Debug)]
-pub struct Situation {
+pub struct ReleaseSituation {
     pub history: Arc<History>,
-    pub moment: DeployType,
-    pub revision: u32,
+    pub deploy_type: DeployType,
+    pub revision: Revision,
     pub previous_failed: bool,
 }
 
@@ -26,7 +27,7 @@ pub async fn situation(
     name: &str,
     namespace: &str,
     driver: Driver,
-) -> Result<Situation, Failure> {
+) -> Result<ReleaseSituation, Failure> {
     let storage = Storage::new(cluster.clone(), driver, namespace);
     let history = storage.history(name).await?;
     let deleted = history
@@ -35,14 +36,14 @@ pub async fn situation(
         .rposition(|release| matches!(release.info.status, Status::Uninstalled | Status::Uninstalling));
     let since = deleted.map_or(0, |position| position + 1);
     let is_good = |release: &Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
-    let moment =
+    let deploy_type =
         if history.releases[since..].iter().any(is_good) { DeployType::Upgrade } else { DeployType::Install };
     let previous_failed = history.last().is_some_and(|last| {
         let status = last.info.status;
         status.is_pending() || matches!(status, Status::Failed | Status::Unknown | Status::Uninstalling)
     });
-    let revision = history.last_revision() + 1;
-    Ok(Situation { history: Arc::new(history), moment, revision, previous_failed })
+    let revision = Revision::from(history.last_revision() + 1);
+    Ok(ReleaseSituation { history: Arc::new(history), deploy_type, revision, previous_failed })
 }
 
 /// The revision a rollback goes to.
@@ -85,7 +86,7 @@ pub(super) fn previous_documents(history: &History) -> Vec<Document> {
     let mut all = Vec::new();
     for release in history.releases.get(start..).unwrap_or_default().iter().rev() {
         for mut document in record::documents(release).0 {
-            let id = crate::resource::normalise(&mut document.object, &release.namespace, Scope::Unknown);
+            let id = crate::resource::normalise(&mut document.object, &release.namespace, KindScope::Unknown);
             if seen.insert(id) {
                 all.push(document);
             }

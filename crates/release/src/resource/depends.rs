@@ -1,4 +1,4 @@
-//! What an object needs without saying so: references from one object to another.
+//! References from one object to another: needs nobody wrote down.
 
 use std::collections::HashMap;
 
@@ -6,33 +6,37 @@ use serde_json::Value;
 use slipway_manifest::object::split_api_version;
 use slipway_manifest::{Gvk, ObjectId};
 
-use super::settings::Selector;
+use super::settings::ObjectSelector;
 use super::{Resource, is_crd};
 
 /// A reference found in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    pub selector: Selector,
+    pub selector: ObjectSelector,
     /// The field it stands in.
     pub field: String,
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Who is bound to a service account, for workloads that run as it.
+/// Bindings of service accounts, for workloads that run as them.
 #[derive(Debug, Default)]
-pub struct Bindings(HashMap<(String, String), Vec<Selector>>);
+pub struct Bindings(HashMap<(String, String), Vec<ObjectSelector>>);
 
 impl Bindings {
     /// Looks through a release for role bindings of service accounts.
     pub fn of<'a>(resources: impl IntoIterator<Item = &'a Resource>, release_namespace: &str) -> Self {
-        let mut all: HashMap<(String, String), Vec<Selector>> = HashMap::new();
+        let mut all: HashMap<(String, String), Vec<ObjectSelector>> = HashMap::new();
         for resource in resources {
             if !is_binding(&resource.gvk) {
                 continue;
             }
-            let binding =
-                Selector::exactly(RBAC, &resource.gvk.kind, Some(&resource.id.namespace), &resource.id.name);
+            let binding = ObjectSelector::exactly(
+                RBAC,
+                &resource.gvk.kind,
+                Some(&resource.id.namespace),
+                &resource.id.name,
+            );
             for (namespace, name) in subjects(&resource.object, &resource.id, release_namespace) {
                 all.entry((namespace, name)).or_default().push(binding.clone());
             }
@@ -40,7 +44,7 @@ impl Bindings {
         Self(all)
     }
 
-    fn for_account(&self, namespace: &str, name: &str) -> &[Selector] {
+    fn for_account(&self, namespace: &str, name: &str) -> &[ObjectSelector] {
         self.0.get(&(namespace.to_owned(), name.to_owned())).map(Vec::as_slice).unwrap_or_default()
     }
 }
@@ -68,7 +72,7 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Where the pod template of a workload is.
+/// The place of a workload's pod template.
 pub fn pod_template<'a>(gvk: &Gvk, object: &'a Value) -> Option<&'a Value> {
     let pointer = match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => return Some(object),
@@ -182,7 +186,7 @@ pub fn references(resource: &Resource, bindings: &Bindings, release_namespace: &
     found.references
 }
 
-/// Who uses what, by the kind, namespace and name of what is used: users go first.
+/// Users of objects, by the kind, namespace and name of what is used: users go first.
 #[derive(Debug, Default)]
 pub struct Users(HashMap<(String, String, String), Vec<Reference>>);
 
@@ -198,7 +202,7 @@ impl Users {
     fn add_all(&mut self, user: &Resource, release_namespace: &str) {
         let Resource { gvk, id, object, .. } = user;
         let mut add = |kind: &str, namespace: &str, name: &str, field: &str| {
-            let selector = Selector::exactly(&gvk.group, &gvk.kind, Some(&id.namespace), &id.name);
+            let selector = ObjectSelector::exactly(&gvk.group, &gvk.kind, Some(&id.namespace), &id.name);
             let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
             self.0.entry(key).or_default().push(Reference { selector, field: field.to_owned() });
         };
@@ -226,7 +230,7 @@ impl Users {
         }
         if gvk.group == "admissionregistration.k8s.io" || gvk.kind == "APIService" {
             for reference in references(user, &Bindings::default(), release_namespace) {
-                let Selector { kind, namespace, name, .. } = &reference.selector;
+                let ObjectSelector { kind, namespace, name, .. } = &reference.selector;
                 if let (Some("Service"), Some(namespace), Some(name)) = (kind.as_deref(), namespace, name) {
                     add("Service", namespace, name, "service");
                 }
@@ -243,7 +247,7 @@ pub fn delete_references(resource: &Resource, users: &Users) -> Vec<Reference> {
         let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else {
             return Vec::new();
         };
-        let selector = Selector { group: Some(group), kind: Some(kind), ..Selector::default() };
+        let selector = ObjectSelector { group: Some(group), kind: Some(kind), ..ObjectSelector::default() };
         return vec![Reference { selector, field: "spec.names".to_owned() }];
     }
     let is_used = match gvk.kind.as_str() {
@@ -284,7 +288,7 @@ impl Found<'_> {
         if name.is_empty() {
             return;
         }
-        let selector = Selector::exactly(group, kind, namespace, name);
+        let selector = ObjectSelector::exactly(group, kind, namespace, name);
         if !self.references.iter().any(|known| known.selector == selector) {
             self.references.push(Reference { selector, field: field.to_owned() });
         }

@@ -1,8 +1,8 @@
 //! What a release is made of: objects with what their annotations ask for.
 
+pub mod annotations;
 pub mod depends;
 mod doubles;
-pub mod origin;
 pub mod settings;
 pub mod text;
 pub mod transform;
@@ -10,29 +10,17 @@ pub mod transform;
 use serde_json::Value;
 use slipway_manifest::{Gvk, ObjectId};
 
-pub use origin::Origin;
 pub use settings::{
-    DeletePolicy, DeployType, External, ExternalTarget, FailMode, Need, NeedState, Ownership, Propagation,
-    Selector, Settings, Tracking,
+    DeletePolicy, DeployType, ExternalNeed, ExternalTarget, FailMode, NeedState, ObjectNeed, ObjectSelector,
+    Ownership, Propagation, ResourceSettings, TrackingSettings,
 };
+pub use slipway_source::{Document, Origin, Stored};
 
 use crate::stage::Stage;
 
-/// How the release record keeps an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stored {
-    /// Not at all: definitions of `crds/`.
-    Aside,
-    /// As a hook.
-    Hook,
-    /// In the manifest.
-    Regular,
-}
-
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum KindScope {
     Namespaced,
     Cluster,
     /// Neither the cluster nor the release says.
@@ -49,7 +37,7 @@ pub struct Resource {
     pub id: ObjectId,
     pub stored: Stored,
     pub origin: Origin,
-    pub settings: Settings,
+    pub settings: ResourceSettings,
 }
 
 impl Resource {
@@ -102,7 +90,7 @@ pub fn is_webhook_configuration(gvk: &Gvk) -> bool {
 
 /// Settles where an object lives: takes out a namespace that is the release's own or means nothing, and
 /// gives the identity.
-pub fn normalise(object: &mut Value, release_namespace: &str, scope: Scope) -> ObjectId {
+pub fn normalise(object: &mut Value, release_namespace: &str, scope: KindScope) -> ObjectId {
     let id = identify(object, release_namespace, scope);
     if id.namespace.is_empty()
         && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
@@ -113,9 +101,9 @@ pub fn normalise(object: &mut Value, release_namespace: &str, scope: Scope) -> O
 }
 
 /// What an object is called in a release: without a namespace in the release's own, or if its kind has none.
-pub fn identify(object: &Value, release_namespace: &str, scope: Scope) -> ObjectId {
+pub fn identify(object: &Value, release_namespace: &str, scope: KindScope) -> ObjectId {
     let mut id = ObjectId::of(object);
-    if scope == Scope::Cluster || id.namespace == release_namespace {
+    if scope == KindScope::Cluster || id.namespace == release_namespace {
         id.namespace.clear();
     }
     id

@@ -6,24 +6,16 @@ use serde_json::{Map, Value};
 use slipway_manifest::{depth, object};
 use slipway_problem::{Problem, Problems};
 
-use super::{Origin, Stored};
-
-/// One rendered object and where it comes from.
-#[derive(Clone, Debug)]
-pub struct Document {
-    pub object: Value,
-    pub origin: Origin,
-    pub stored: Stored,
-}
+use super::{Document, Origin, Stored};
 
 /// Metadata added to every object and kept in the release.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub struct Extra {
+pub struct ExtraMetadata {
     pub annotations: Vec<(String, String)>,
     pub labels: Vec<(String, String)>,
 }
 
-impl Extra {
+impl ExtraMetadata {
     pub fn is_empty(&self) -> bool {
         self.annotations.is_empty() && self.labels.is_empty()
     }
@@ -40,7 +32,11 @@ impl Extra {
 
 /// Expands lists, drops metadata that cannot be, removes nulls, encodes `stringData`, adds metadata. Gives
 /// the objects and what the user should know or mend.
-pub fn transform(documents: Vec<Document>, extra: &Extra, normalise: bool) -> (Vec<Document>, Problems) {
+pub fn transform(
+    documents: Vec<Document>,
+    extra: &ExtraMetadata,
+    normalise: bool,
+) -> (Vec<Document>, Problems) {
     let mut problems = Problems::new();
     let mut done = Vec::with_capacity(documents.len());
     for document in documents {
@@ -178,7 +174,7 @@ mod tests {
              "stringData": {"k": "v"}, "data": {"k": "old", "other": "bw=="}, "immutable": null},
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b",
              "annotations": {"helm.sh/hook": "pre-install"}}}]});
-        let extra = Extra { annotations: vec![("team".into(), "x".into())], labels: vec![] };
+        let extra = ExtraMetadata { annotations: vec![("team".into(), "x".into())], labels: vec![] };
         let (done, problems) = transform(vec![document(list)], &extra, false);
         assert_eq!(problems.len(), 1);
         assert!(problems.iter().any(|p| p.to_string().contains("labels `bad` is not text")), "{problems}");
@@ -197,7 +193,7 @@ mod tests {
                 document(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x-"}})),
                 document(json!({"kind": "Pod"})),
             ],
-            &Extra::default(),
+            &ExtraMetadata::default(),
             false,
         );
         assert!(problems.len() >= 2, "{problems}");

@@ -5,26 +5,25 @@ use std::path::Path;
 
 use serde_json::json;
 use slipway_cluster::{Cluster, ErrorClass, Retry};
-use slipway_release::plan::Content;
-use slipway_release::{Cause, Failure, Source};
+use slipway_release::plan::{Content, ReleaseRequest};
+use slipway_release::{Failure, FailureCause};
 use slipway_sandbox::{Sandbox, User};
 
 use crate::tap::Tap;
 use crate::world::{World, config_map};
 
 /// A chart with one template.
-fn chart(folder: &Path, template: &str) -> Content {
+fn chart(world: &World, folder: &Path, template: &str) -> ReleaseRequest {
     fs::create_dir_all(folder.join("demo/templates")).expect("a folder");
     fs::write(folder.join("demo/Chart.yaml"), "apiVersion: v2\nname: demo\nversion: 1.0.0\n")
         .expect("writes");
     fs::write(folder.join("demo/templates/all.yaml"), template).expect("writes");
-    let source = Source::detect(&folder.join("demo")).expect("is a chart");
-    Content::Source { source, values: Box::default(), backing: Default::default() }
+    world.source(&folder.join("demo"), Default::default())
 }
 
 async fn refused(world: &World, template: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
-    let request = world.with(chart(folder.path(), template));
+    let request = chart(world, folder.path(), template);
     match world.run(&request).await {
         Err(failure @ Failure::Problems(_)) => failure.to_string(),
         other => panic!("{other:?}"),
@@ -222,13 +221,13 @@ async fn kinds_that_are_not_served_have_a_way_out() {
 async fn mistakes_of_parts_are_told_where_they_are() {
     let world = World::bare();
     let folder = tempfile::tempdir().expect("a folder");
-    let content = chart(folder.path(), "");
+    fs::create_dir_all(folder.path().join("demo/templates")).expect("a folder");
     let part = "{{- define \"notes\" }}\nwerf.io/weight: heavy\n{{- end }}\n";
     let loops = "{{- range list \"one\" \"one\" }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  \
                  name: cm-{{ . }}\n  annotations:\n    {{- include \"notes\" $ | nindent 4 }}\n{{- end }}\n";
     fs::write(folder.path().join("demo/templates/_parts.tpl"), part).expect("writes");
-    fs::write(folder.path().join("demo/templates/all.yaml"), loops).expect("writes");
-    let told = world.run(&world.with(content)).await.expect_err("is refused").to_string();
+    let request = chart(&world, folder.path(), loops);
+    let told = world.run(&request).await.expect_err("is refused").to_string();
     for part in [
         "demo/templates/_parts.tpl:2:1",
         "ConfigMap/cm-one is there twice",
@@ -295,7 +294,7 @@ async fn weights_against_dependencies_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let one_way =
         WEIGHTS.replace("    werf.io/deploy-dependency-x: state=present,kind=ConfigMap,name=early\n", "");
-    let request = world.with(chart(folder.path(), &one_way));
+    let request = chart(&world, folder.path(), &one_way);
     world.run(&request).await.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(tap.position("/configmaps/late") < tap.position("/configmaps/early"));
     let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
@@ -365,7 +364,7 @@ async fn a_cluster_that_is_not_there_is_told() {
     let cluster = Cluster::new(kube::Client::new(refusing, "default")).with_retry(Retry::never());
     let world = World { cluster, ..world };
     let failure = world.failed(&[config_map("a", "1")]).await;
-    assert_eq!(failure.cause(), Cause::Cluster(ErrorClass::Transport));
+    assert_eq!(failure.cause(), FailureCause::Cluster(ErrorClass::Transport));
     assert!(failure.to_string().contains("connection refused"), "{failure}");
     assert!(nowhere.seen().is_empty());
 }

@@ -17,13 +17,11 @@ use serde_json::{Value, json};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Status, codec};
 use slipway_event::Events;
-use slipway_release::plan::{Content, Options, Plan, Request as Wish, plan};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
+use slipway_release::{Content, PlanOptions, ReleasePlan, ReleaseRequest, plan};
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 
 /// A release of so many objects that refer to each other.
-pub(crate) fn wish(count: usize) -> Wish {
+pub(crate) fn wish(count: usize) -> ReleaseRequest {
     let text: Arc<str> = "# nothing\n".into();
     let document = |object: Value| Document {
         object,
@@ -43,11 +41,11 @@ pub(crate) fn wish(count: usize) -> Wish {
                     "containers": [{"name": "c", "image": "nginx", "envFrom": [{"configMapRef": {"name": near}}]}]}}}}),
         })
     });
-    let mut rendered = Rendered { documents: documents.collect(), ..Rendered::default() };
+    let mut rendered = RenderedSource { documents: documents.collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
     let content = Content::Rendered(Box::new(rendered));
-    Wish { name: "demo".into(), namespace: "t1".into(), content, options: Options::default() }
+    ReleaseRequest { name: "demo".into(), namespace: "t1".into(), content, options: PlanOptions::default() }
 }
 
 /// The server. Cheap to clone.
@@ -70,18 +68,18 @@ impl Echo {
     }
 
     /// Behaves from now on as if the plan had been carried out.
-    pub(crate) fn carry_out(&self, plan: &Plan) {
+    pub(crate) fn carry_out(&self, plan: &ReleasePlan) {
         let mut all = self.objects.lock().expect("nobody panics with it");
-        for facts in &plan.facts {
-            let plural = format!("{}s", facts.at.gvk.kind.to_lowercase());
-            let root = if facts.at.gvk.group.is_empty() {
+        for planned in &plan.objects {
+            let plural = format!("{}s", planned.at.gvk.kind.to_lowercase());
+            let root = if planned.at.gvk.group.is_empty() {
                 "/api/v1".to_owned()
             } else {
-                format!("/apis/{}/v1", facts.at.gvk.group)
+                format!("/apis/{}/v1", planned.at.gvk.group)
             };
-            let object = facts.after.clone().unwrap_or_default();
+            let object = planned.predicted.clone().unwrap_or_default();
             let collection = all.entry(format!("{root}/namespaces/t1/{plural}")).or_default();
-            collection.insert(facts.at.name.clone(), object.to_string().into());
+            collection.insert(planned.at.name.clone(), object.to_string().into());
         }
         let mut release = plan.release.clone();
         release.info.status = Status::Deployed;
@@ -185,7 +183,7 @@ pub(crate) struct Figures {
     pub(crate) total: Duration,
     pub(crate) server: Duration,
     pub(crate) requests: u64,
-    pub(crate) plan: Plan,
+    pub(crate) plan: ReleasePlan,
 }
 
 impl Figures {

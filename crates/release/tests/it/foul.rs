@@ -5,12 +5,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, Retry};
 use slipway_event::{Events, Memory, Redactor, RunId, SystemClock};
-use slipway_release::apply::{self, apply};
-use slipway_release::plan::{Content, Options, Request};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
+use slipway_release::ReleaseStatus;
+use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, apply};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
@@ -51,22 +49,24 @@ pub(crate) async fn install(
         object,
         origin: Origin::new("demo/templates/all.yaml"),
     };
-    let mut rendered =
-        Rendered { documents: objects().into_iter().map(document).collect(), ..Rendered::default() };
+    let mut rendered = RenderedSource {
+        documents: objects().into_iter().map(document).collect(),
+        ..RenderedSource::default()
+    };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
-    let request = Request {
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
+    let request = ReleaseRequest {
         name: "demo".into(),
-        namespace: format!("foul-{seed}"),
+        namespace: format!("foul-{seed}").into(),
         content: Content::Rendered(Box::new(rendered)),
-        options: Options::default(),
+        options: PlanOptions::default(),
     };
     let clock = Arc::new(SystemClock);
     let events = Events::new(RunId::generate(&*clock), clock, Redactor::new(), Arc::new(Memory::default()));
     let report =
-        apply(&cluster, &request, &apply::Options::default(), &events, CancellationToken::new()).await;
+        apply(&cluster, &request, &ExecuteOptions::default(), &events, CancellationToken::new()).await;
     match report {
-        Ok(report) if report.status == "deployed" && report.revision == 1 => Ok(faults.hits()),
+        Ok(report) if report.status == ReleaseStatus::Deployed && report.revision == 1 => Ok(faults.hits()),
         Ok(report) => Err(format!("seed {seed}: {report:?}")),
         Err(failure) => Err(format!("seed {seed}: {failure}")),
     }

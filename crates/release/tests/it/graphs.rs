@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use slipway_cluster::At;
 use slipway_graph::Graph;
-use slipway_release::decide::{Decision, Follow};
-use slipway_release::ops::{self, Deployed, Op, Parts, Records, Removed};
-use slipway_release::resource::settings::{Reading, read};
-use slipway_release::resource::{Origin, Resource, Scope, Stored, normalise};
+use slipway_manifest::Gvk;
+use slipway_release::decide::{FollowUp, ObjectChange};
+use slipway_release::ops::{self, GraphInput, Operation, RecordChanges};
+use slipway_release::plan::{PlannedDeletion, PlannedObject, PlannedVisit};
+use slipway_release::resource::annotations::{ReadMode, read};
+use slipway_release::resource::{KindScope, Origin, Resource, Stored, normalise};
 use slipway_release::stage::Stage;
 
 pub(crate) fn resource(mut object: Value) -> Resource {
@@ -16,8 +19,8 @@ pub(crate) fn resource(mut object: Value) -> Resource {
     } else {
         Stored::Regular
     };
-    let id = normalise(&mut object, "ns", Scope::Namespaced);
-    let (settings, problems) = read(&object, stored, &Origin::default(), "ns", Reading::Strict);
+    let id = normalise(&mut object, "ns", KindScope::Namespaced);
+    let (settings, problems) = read(&object, stored, &Origin::default(), "ns", ReadMode::Strict);
     assert!(problems.is_empty(), "{problems}");
     Resource {
         gvk: slipway_manifest::object::gvk(&object),
@@ -33,17 +36,27 @@ fn config_map(name: &str, annotations: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "annotations": annotations}})
 }
 
-fn created(object: Value, stages: &[Stage], follow: Follow) -> Deployed {
+fn created(object: Value, stages: &[Stage], follow: FollowUp) -> PlannedObject {
     let resource = resource(object);
-    let visits = ops::visits(&resource, stages, &Decision::Create, follow);
-    Deployed { resource, visits, exists: false }
+    let visits = PlannedVisit::in_stages(&resource, stages, &ObjectChange::Create, follow);
+    PlannedObject::new(resource, nowhere(), visits)
 }
 
-const TRACKED: Follow = Follow { track: true, delete_on_success: false, delete_on_failure: false };
-const UNTRACKED: Follow = Follow { track: false, delete_on_success: false, delete_on_failure: false };
+fn deleted(object: Value) -> PlannedDeletion {
+    let (at, live) = (nowhere(), Value::Null);
+    PlannedDeletion { resource: resource(object), at, live, stage: Stage::Uninstall, excluded: false }
+}
+
+/// Where objects are does not matter to a graph.
+fn nowhere() -> At {
+    At::new(Gvk::new("", "v1", "ConfigMap"), None, "")
+}
+
+const TRACKED: FollowUp = FollowUp { track: true, delete_on_success: false, delete_on_failure: false };
+const UNTRACKED: FollowUp = FollowUp { track: false, delete_on_success: false, delete_on_failure: false };
 
 /// The edges in short words: `I.s→I0.s`.
-fn edges(graph: &Graph<Op>) -> BTreeSet<String> {
+fn edges(graph: &Graph<Operation>) -> BTreeSet<String> {
     let short = |id: &str| {
         id.replace("stage/install/weight:", "I")
             .replace("stage/post-install/weight:", "P")
@@ -61,7 +74,7 @@ fn edges(graph: &Graph<Op>) -> BTreeSet<String> {
     graph.edges().map(|(node, need)| format!("{}→{}", short(need.id()), short(node.id()))).collect()
 }
 
-fn expect(parts: &Parts<'_>, expected: &str) {
+fn expect(parts: &GraphInput<'_>, expected: &str) {
     let built = ops::build(parts).expect("has no cycle");
     let mut wanted = BTreeSet::new();
     for chain in expected.split(';').map(str::trim).filter(|chain| !chain.is_empty()) {
@@ -71,8 +84,8 @@ fn expect(parts: &Parts<'_>, expected: &str) {
     assert_eq!(edges(&built.graph), wanted);
 }
 
-fn parts(items: &[Deployed]) -> Parts<'_> {
-    Parts { items, release_namespace: "ns", ..Parts::default() }
+fn parts(objects: &[PlannedObject]) -> GraphInput<'_> {
+    GraphInput { objects, release_namespace: "ns", ..GraphInput::default() }
 }
 
 #[test]
@@ -83,17 +96,17 @@ fn one_new_resource() {
 
 #[test]
 fn one_deletion() {
-    let removals = [Removed { resource: resource(config_map("a", json!({}))), stage: Stage::Uninstall }];
-    let parts = Parts { removals: &removals, release_namespace: "ns", ..Parts::default() };
+    let deletions = [deleted(config_map("a", json!({})))];
+    let parts = GraphInput { deletions: &deletions, release_namespace: "ns", ..GraphInput::default() };
     expect(&parts, "U.s→D a→A a→U.e");
 }
 
 #[test]
 fn a_revision_alone_and_nothing() {
-    let records = Records { create: Some(1), ..Records::default() };
-    let with = Parts { records, ..Parts::default() };
+    let records = RecordChanges { create: Some(1.into()), ..RecordChanges::default() };
+    let with = GraphInput { records, ..GraphInput::default() };
     expect(&with, "init.s→create release→init.e→final.s→update release: v1 deployed→final.e");
-    expect(&Parts::default(), "");
+    expect(&GraphInput::default(), "");
 }
 
 #[test]
@@ -121,7 +134,7 @@ fn dependencies_by_hand() {
         created(config_map("a", json!({})), &[Stage::Install], TRACKED),
         created(config_map("b", ready), &[Stage::Install], TRACKED),
     ];
-    let with = Parts { no_final_tracking: true, ..parts(&items) };
+    let with = GraphInput { no_final_tracking: true, ..parts(&items) };
     expect(&with, "I.s→I0.s→C a→T a→I0.e→I.e; T a→C b→I.e");
 }
 
@@ -133,7 +146,7 @@ fn one_resource_in_two_stages() {
 
 #[test]
 fn what_succeeds_is_cleaned_up_after_its_stage() {
-    let follow = Follow { delete_on_success: true, ..UNTRACKED };
+    let follow = FollowUp { delete_on_success: true, ..UNTRACKED };
     let items = [created(config_map("a", json!({})), &[Stage::Install], follow)];
     expect(&parts(&items), "I.s→I0.s→C a→I0.e→I.e→U.s→D a→A a→U.e");
 }
@@ -149,14 +162,19 @@ fn weights_are_barriers() {
 
 #[test]
 fn records_of_deletes_and_upgrades() {
-    let records = Records { delete: Some(2), forget: vec![1, 2], ..Records::default() };
+    let records = RecordChanges {
+        delete: Some(2.into()),
+        forget: vec![1.into(), 2.into()],
+        ..RecordChanges::default()
+    };
     expect(
-        &Parts { records, ..Parts::default() },
+        &GraphInput { records, ..GraphInput::default() },
         "init.s→update release: v2 uninstalling→init.e→final.s→delete release: v1→delete release: v2→final.e",
     );
-    let records = Records { create: Some(3), supersede: vec![2], ..Records::default() };
+    let records =
+        RecordChanges { create: Some(3.into()), supersede: vec![2.into()], ..RecordChanges::default() };
     expect(
-        &Parts { records, ..Parts::default() },
+        &GraphInput { records, ..GraphInput::default() },
         "init.s→create release→init.e→final.s→update release: v3 deployed→update release: v2 superseded→final.e",
     );
 }

@@ -9,12 +9,9 @@ use slipway_cluster::helm::{Driver, Status, Storage};
 use slipway_cluster::{Cluster, ListOptions, Retry};
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::{Gvk, object};
-use slipway_release::apply::{self, apply};
-use slipway_release::plan::{Content, Options, Request};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
+use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, apply};
 use slipway_sandbox::Sandbox;
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 use tokio_util::sync::CancellationToken;
 
 use crate::tap::{Cut, Tap};
@@ -58,7 +55,7 @@ pub(crate) fn chart(version: u32) -> Vec<Value> {
     all
 }
 
-fn request(namespace: &str, objects: &[Value]) -> Request {
+fn request(namespace: &str, objects: &[Value]) -> ReleaseRequest {
     let document = |object: &Value| Document {
         object: object.clone(),
         origin: Origin::new("demo/templates/all.yaml"),
@@ -68,11 +65,17 @@ fn request(namespace: &str, objects: &[Value]) -> Request {
             Stored::Regular
         },
     };
-    let mut rendered = Rendered { documents: objects.iter().map(document).collect(), ..Rendered::default() };
+    let mut rendered =
+        RenderedSource { documents: objects.iter().map(document).collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
     let content = Content::Rendered(Box::new(rendered));
-    Request { name: "demo".into(), namespace: namespace.into(), content, options: Options::default() }
+    ReleaseRequest {
+        name: "demo".into(),
+        namespace: namespace.into(),
+        content,
+        options: PlanOptions::default(),
+    }
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -100,7 +103,7 @@ fn run(
         let now = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
         let clock = Arc::new(ManualClock::at(now));
         let events = Events::new(RunId::generate(&*clock), clock, Redactor::new(), Arc::new(Memory::default()));
-        let options = apply::Options::default();
+        let options = ExecuteOptions::default();
         tokio::select! {
             ended = apply(&cluster, &request, &options, &events, CancellationToken::new()) => Some(ended),
             () = tap.dead.cancelled() => None,

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use slipway_cluster::{Cluster, ErrorClass, Retry};
-use slipway_release::apply::Timeout;
-use slipway_release::plan::Content;
-use slipway_release::{Cause, Failure};
+use slipway_release::ReleaseStatus;
+use slipway_release::{Content, Failure, FailureCause, RunTimeout};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Status as Answer};
 use tokio::time::Instant;
 use tower::Layer;
@@ -21,13 +20,13 @@ const SLACK: Duration = Duration::from_secs(2);
 fn limited(world: World, faults: &FaultLayer) -> World {
     let client = kube::Client::new(faults.layer(world.sandbox.service()), "default");
     let mut world = World { cluster: Cluster::new(client), ..world };
-    world.apply.timeout = Some(Timeout::new(LIMIT, "12s"));
+    world.apply.timeout = Some(RunTimeout::new(LIMIT, "12s"));
     world
 }
 
 fn class_of(failure: &Failure) -> Option<ErrorClass> {
     match failure.cause() {
-        Cause::Cluster(class) => Some(class),
+        FailureCause::Cluster(class) => Some(class),
         _ => None,
     }
 }
@@ -128,7 +127,7 @@ async fn an_unreachable_webhook_is_named_by_plan_and_apply() {
         world.deployed(&[config_map("a", "0")]).await;
         let tap = Tap::on(world.sandbox.service()).answer(refusing(part));
         let mut world = World { cluster: Cluster::new(tap.client()), ..world };
-        world.apply.timeout = Some(Timeout::new(LIMIT, "12s"));
+        world.apply.timeout = Some(RunTimeout::new(LIMIT, "12s"));
         let plan = world.plan(&[config_map("a", "1")]).await.expect("plans");
         let warned = plan.warnings.iter().any(|warning| warning.message.contains(webhook));
         assert_eq!(warned, part == "/configmaps/a", "{:?}", plan.warnings);
@@ -161,16 +160,16 @@ async fn passing_trouble_is_survived_or_named() {
             let ended = world.apply(&objects).await;
             let elapsed = started.elapsed();
             // A cluster that answers, if slowly, is given the grace to record a failure in.
-            let is_late = matches!(&ended, Err(failure) if failure.cause() == Cause::Timeout);
+            let is_late = matches!(&ended, Err(failure) if failure.cause() == FailureCause::Timeout);
             let most = if is_late { LIMIT + world.apply.grace } else { LIMIT + SLACK };
             assert!(elapsed <= most + SLACK, "{probability} {seed}: {elapsed:?}");
             match ended {
-                Ok(report) => assert_eq!(report.status, "deployed"),
+                Ok(report) => assert_eq!(report.status, ReleaseStatus::Deployed),
                 Err(failure) => {
                     let told = failure.to_string();
                     assert!(probability > 0.1, "{seed}: {told}");
                     let class = class_of(&failure);
-                    let is_late = failure.cause() == Cause::Timeout;
+                    let is_late = failure.cause() == FailureCause::Timeout;
                     let is_trouble = class.is_some_and(ErrorClass::is_transient);
                     assert!(is_late || is_trouble, "{seed}: {class:?} {told}");
                     // Whoever asks again and again may give up before that.

@@ -1,12 +1,12 @@
 //! Logs of a release: of all its pods, the ones that come later too.
 
 use serde_json::{Value, json};
-use slipway_release::logs::{self, Said};
+use slipway_release::logs::{self, LogLine, LogOptions, LogRequest};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, annotated, config_map, deployment, fated, job};
 
-fn lines(said: &[Said]) -> Vec<String> {
+fn lines(said: &[LogLine]) -> Vec<String> {
     let mut lines: Vec<String> =
         said.iter().map(|said| format!("{} {}: {}", said.object, said.container, said.text)).collect();
     lines.sort();
@@ -35,9 +35,9 @@ async fn world() -> World {
 async fn all_pods_of_a_release_are_heard() {
     let world = world().await;
     let mut said = Vec::new();
-    let request = logs::Request::new("demo", "t1");
+    let request = LogRequest::new("demo", "t1");
     let none = CancellationToken::new();
-    logs::logs(&world.cluster, &request, &logs::Options::default(), none.clone(), &mut |line| {
+    logs::logs(&world.cluster, &request, &LogOptions::default(), none.clone(), &mut |line| {
         said.push(line);
     })
     .await
@@ -45,18 +45,15 @@ async fn all_pods_of_a_release_are_heard() {
     assert_eq!(lines(&said), ["Deployment/web c: bye", "Deployment/web c: hello", "Job/task c: keep"]);
     for (options, expected) in [
         (
-            logs::Options { objects: vec!["deploy/web".into()], tail: Some(1), ..logs::Options::default() },
+            LogOptions { objects: vec!["deploy/web".into()], tail: Some(1), ..LogOptions::default() },
             vec!["Deployment/web c: bye"],
         ),
         (
-            logs::Options { objects: vec!["Job/task".into()], all_lines: true, ..logs::Options::default() },
+            LogOptions { objects: vec!["Job/task".into()], all_lines: true, ..LogOptions::default() },
             vec!["Job/task c: drop", "Job/task c: keep"],
         ),
-        (logs::Options { containers: vec!["other".into()], ..logs::Options::default() }, vec![]),
-        (
-            logs::Options { grep: Some("^h".into()), ..logs::Options::default() },
-            vec!["Deployment/web c: hello"],
-        ),
+        (LogOptions { containers: vec!["other".into()], ..LogOptions::default() }, vec![]),
+        (LogOptions { grep: Some("^h".into()), ..LogOptions::default() }, vec!["Deployment/web c: hello"]),
     ] {
         let mut said = Vec::new();
         logs::logs(&world.cluster, &request, &options, none.clone(), &mut |line| said.push(line))
@@ -64,25 +61,23 @@ async fn all_pods_of_a_release_are_heard() {
             .expect("reads");
         assert_eq!(lines(&said), expected, "{options:?}");
     }
-    let unknown = logs::Options { objects: vec!["deploy/nobody".into()], ..logs::Options::default() };
+    let unknown = LogOptions { objects: vec!["deploy/nobody".into()], ..LogOptions::default() };
     let failure = logs::logs(&world.cluster, &request, &unknown, none.clone(), &mut |_| {})
         .await
         .expect_err("is nowhere");
     assert!(failure.to_string().contains("deploy/nobody"), "{failure}");
-    let missing = logs::Request::new("nobody", "t1");
-    assert!(
-        logs::logs(&world.cluster, &missing, &logs::Options::default(), none, &mut |_| {}).await.is_err()
-    );
+    let missing = LogRequest::new("nobody", "t1");
+    assert!(logs::logs(&world.cluster, &missing, &LogOptions::default(), none, &mut |_| {}).await.is_err());
 }
 
 #[tokio::test]
 async fn pods_that_come_later_are_heard_too() {
     let world = world().await;
     let cancel = CancellationToken::new();
-    let mut said: Vec<Said> = Vec::new();
-    let options = logs::Options { follow: true, objects: vec!["web".into()], ..logs::Options::default() };
-    let (request, stop) = (logs::Request::new("demo", "t1"), cancel.clone());
-    let mut take = |line: Said| {
+    let mut said: Vec<LogLine> = Vec::new();
+    let options = LogOptions { follow: true, objects: vec!["web".into()], ..LogOptions::default() };
+    let (request, stop) = (LogRequest::new("demo", "t1"), cancel.clone());
+    let mut take = |line: LogLine| {
         said.push(line);
         // Both lines of the first pod, both of the second.
         if said.len() == 4 {

@@ -9,7 +9,7 @@ async fn planning_grows_as_the_release_does() {
     for count in [400, 3200] {
         let echo = Echo::default();
         let install = measure(&echo, count).await;
-        assert_eq!(install.plan.items.len(), count);
+        assert_eq!(install.plan.objects.len(), count);
         echo.carry_out(&install.plan);
         let again = measure(&echo, count).await;
         assert!(again.plan.is_empty(), "{:?}", again.plan.reason);

@@ -6,8 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_chart::UserValues;
 use slipway_cluster::{At, Patch, WriteOptions};
-use slipway_release::plan::{Content, Request};
-use slipway_release::{Source, inspect};
+use slipway_release::ReleaseStatus;
+use slipway_release::inspect;
+use slipway_release::plan::{Content, ReleaseRequest};
 
 use crate::world::World;
 
@@ -100,11 +101,9 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn request(world: &World, folder: &Path, case: &Case, set: Option<&str>) -> Request {
-    let source =
-        Source::detect(&folder.join(case.path)).unwrap_or_else(|problem| panic!("{}: {problem}", case.name));
+fn request(world: &World, folder: &Path, case: &Case, set: Option<&str>) -> ReleaseRequest {
     let values = UserValues { set: set.map(str::to_owned).into_iter().collect(), ..UserValues::default() };
-    world.with(Content::Source { source, values: Box::new(values), backing: Default::default() })
+    world.source(&folder.join(case.path), values)
 }
 
 #[tokio::test]
@@ -114,7 +113,7 @@ async fn every_source_is_installed_upgraded_compared_and_rolled_back() {
         let world = World::bare();
         let folder = tempfile::tempdir().expect("a folder");
         write(folder.path(), &case.first);
-        let run = async |request: &Request| {
+        let run = async |request: &ReleaseRequest| {
             world.run(request).await.unwrap_or_else(|failure| panic!("{name}: {failure}"))
         };
         let at = |map: &str| At::new(slipway_manifest::Gvk::new("", "v1", "ConfigMap"), Some("t1"), map);
@@ -125,7 +124,7 @@ async fn every_source_is_installed_upgraded_compared_and_rolled_back() {
         let first = request(&world, folder.path(), &case, None);
         assert_eq!(run(&first).await.revision, 1, "{name}");
         assert_eq!(level().await, "low", "{name}");
-        assert_eq!(run(&first).await.status, "skipped", "{name}");
+        assert_eq!(run(&first).await.status, ReleaseStatus::Skipped, "{name}");
 
         write(folder.path(), &case.second);
         let second = request(&world, folder.path(), &case, case.set);

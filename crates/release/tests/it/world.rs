@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use slipway_chart::UserValues;
 use slipway_cluster::helm::{Driver, History, Status, Storage};
 use slipway_cluster::{At, Cluster, Retry, WriteOptions};
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
 use slipway_manifest::Gvk;
-use slipway_release::Failure;
-use slipway_release::apply::{self, Report};
-use slipway_release::plan::{self, Content, Options, Plan, Request};
-use slipway_release::resource::Origin;
-use slipway_release::resource::Stored;
-use slipway_release::resource::transform::Document;
-use slipway_release::source::Rendered;
+use slipway_release::{
+    Content, ExecuteOptions, Failure, PlanOptions, ReleasePlan, ReleaseRequest, Report, apply, plan,
+};
 use slipway_sandbox::{FaultLayer, Sandbox};
+use slipway_source::{
+    Document, LoadContext, LoadedSource, Origin, RenderedSource, SourcePath, SourceRequest, Stored,
+};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
@@ -25,8 +25,8 @@ use crate::tap::Tap;
 pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
     pub(crate) cluster: Cluster,
-    pub(crate) options: Options,
-    pub(crate) apply: apply::Options,
+    pub(crate) options: PlanOptions,
+    pub(crate) apply: ExecuteOptions,
     pub(crate) notes: String,
     pub(crate) values: Value,
     pub(crate) version: String,
@@ -73,8 +73,8 @@ impl World {
         Self {
             sandbox,
             cluster,
-            options: Options::default(),
-            apply: apply::Options::default(),
+            options: PlanOptions::default(),
+            apply: ExecuteOptions::default(),
             notes: String::new(),
             values: json!({}),
             version: "1.0.0".into(),
@@ -103,7 +103,7 @@ impl World {
         Self { events, heard, ..self }
     }
 
-    pub(crate) fn request(&self, objects: &[Value]) -> Request {
+    pub(crate) fn request(&self, objects: &[Value]) -> ReleaseRequest {
         let document = |object: &Value, stored| Document {
             object: object.clone(),
             origin: Origin::new("demo/templates/all.yaml"),
@@ -113,37 +113,45 @@ impl World {
             let is_hook = object["metadata"]["annotations"].get("helm.sh/hook").is_some();
             if is_hook { Stored::Hook } else { Stored::Regular }
         };
-        let mut rendered = Rendered { notes: self.notes.clone(), ..Rendered::default() };
+        let mut rendered = RenderedSource { notes: self.notes.clone(), ..RenderedSource::default() };
         rendered.documents = objects.iter().map(|object| document(object, stored(object))).collect();
         rendered.documents.extend(self.aside.iter().map(|object| document(object, Stored::Aside)));
         rendered.values = self.values.as_object().cloned().unwrap_or_default();
         let metadata = json!({"apiVersion": "v2", "name": "demo", "version": self.version});
-        rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+        rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
         self.with(Content::Rendered(Box::new(rendered)))
     }
 
-    pub(crate) fn with(&self, content: Content) -> Request {
-        Request { name: "demo".into(), namespace: "t1".into(), content, options: self.options.clone() }
+    /// A request for the source at a path, as it is now.
+    pub(crate) fn source(&self, path: &std::path::Path, values: UserValues) -> ReleaseRequest {
+        let found = SourcePath::detect(path).unwrap_or_else(|problem| panic!("{problem}"));
+        let request = SourceRequest { values, ..SourceRequest::default() };
+        let loaded = LoadedSource::load(&found, request, &LoadContext::default(), &mut Vec::new());
+        self.with(Content::Source(Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")))))
     }
 
-    pub(crate) async fn plan(&self, objects: &[Value]) -> Result<Plan, Failure> {
-        plan::plan(&self.cluster, &self.request(objects), &self.events).await
+    pub(crate) fn with(&self, content: Content) -> ReleaseRequest {
+        ReleaseRequest { name: "demo".into(), namespace: "t1".into(), content, options: self.options.clone() }
+    }
+
+    pub(crate) async fn plan(&self, objects: &[Value]) -> Result<ReleasePlan, Failure> {
+        plan(&self.cluster, &self.request(objects), &self.events).await
     }
 
     pub(crate) async fn apply(&self, objects: &[Value]) -> Result<Report, Failure> {
         self.run(&self.request(objects)).await
     }
 
-    pub(crate) async fn run(&self, request: &Request) -> Result<Report, Failure> {
+    pub(crate) async fn run(&self, request: &ReleaseRequest) -> Result<Report, Failure> {
         self.run_until(request, CancellationToken::new()).await
     }
 
     pub(crate) async fn run_until(
         &self,
-        request: &Request,
+        request: &ReleaseRequest,
         cancel: CancellationToken,
     ) -> Result<Report, Failure> {
-        apply::apply(&self.cluster, request, &self.apply, &self.events, cancel).await
+        apply(&self.cluster, request, &self.apply, &self.events, cancel).await
     }
 
     pub(crate) async fn deployed(&self, objects: &[Value]) -> Report {

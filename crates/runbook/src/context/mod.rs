@@ -13,6 +13,7 @@ use slipway_cluster::{Cluster, Error, Kind, Trouble};
 use slipway_event::{Event, Events};
 use slipway_manifest::Gvk;
 use slipway_problem::Problem;
+use slipway_source::LoadContext;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,6 @@ pub(crate) use self::explain::{describe, last_warning, pods, shown, state_of};
 pub(crate) use self::objects::{Found, passes};
 use crate::error::{ErrorKind, StepError, advice};
 use crate::model::Step;
-use crate::remote::Remote;
 
 /// The field manager, and the owner named by labels.
 pub const MANAGER: &str = "khook";
@@ -39,7 +39,8 @@ pub struct RunContext<'a> {
     pub cluster: &'a Cluster,
     /// The directory relative paths start from.
     pub base: &'a Path,
-    pub remote: &'a dyn Remote,
+    /// How charts and files get here and are read.
+    pub sources: &'a LoadContext,
     pub events: &'a Events,
     /// The longest pause between two looks at something awaited.
     pub poll: Duration,

@@ -27,7 +27,7 @@ const NO_STATUS: Duration = Duration::from_secs(30);
 
 async fn run(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
-    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     if let (true, Some(namespace)) = (apply.create_namespace, &apply.namespace) {
         attempt.ensure_namespace(namespace).await?;
     }
@@ -187,7 +187,7 @@ fn placeholder(at: &At) -> Value {
 /// Deletes what was applied, last first; what is not there, or of a kind that is gone, is fine.
 async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
-    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
     let mut deleted = 0;
     for object in objects.iter().rev() {
@@ -252,7 +252,7 @@ async fn plan(
     request: &PlanRequest<'_>,
 ) -> Result<Seen, StepError> {
     let place = attempt.world.place;
-    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
     let mut told = Objects::default();
     let mut pairs: Vec<(&Value, Option<At>, Option<Value>)> = Vec::new();
@@ -296,7 +296,7 @@ async fn plan(
 /// Which of the objects are there, last first.
 async fn present(attempt: &StepContext<'_>, apply: &Apply) -> Result<Vec<String>, StepError> {
     let place = attempt.world.place;
-    let objects = manifests::load(&apply.manifests, place.base, place.remote).await?;
+    let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let mut found = Vec::new();
     for object in objects.iter().rev() {
         let Some(kind) = attempt.world.kind(&object::gvk(object)).await? else { continue };

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use slipway_cluster::helm::{Driver, Status, Storage};
 use slipway_cluster::{At, Propagation};
 use slipway_manifest::object;
-use slipway_release::decide::Kept;
-use slipway_release::plan::Options as PlanOptions;
-use slipway_release::{Content, Plan, Request, apply as engine};
+use slipway_release::decide::KeptReason;
+use slipway_release::plan::KeptObject;
+use slipway_release::{Content, ExecuteOptions, Failure, PlanOptions, ReleaseRequest};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType, helm};
 use crate::context::{Found, StepContext, describe, shown};
@@ -56,7 +56,7 @@ async fn by_manifests(
     ignore: bool,
 ) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
-    let objects = manifests::load(sources, place.base, place.remote).await?;
+    let objects = manifests::load(sources, place.base, &*place.sources.fetcher).await?;
     let mut deleted = 0;
     for object in &objects {
         let gvk = object::gvk(object);
@@ -148,29 +148,33 @@ pub(super) async fn remove(
     namespace: &str,
     timeout: Duration,
 ) -> Result<(), StepError> {
-    let request = Request {
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
+    let request = ReleaseRequest {
+        name: name.into(),
+        namespace: namespace.into(),
         content: Content::Nothing,
         options: PlanOptions::default(),
     };
-    let options = engine::Options {
+    let options = ExecuteOptions {
         timeout: Some(helm::given(attempt, timeout)),
-        create_namespace: false,
         deletion_timeout: Some(timeout),
-        ..engine::Options::default()
+        ..ExecuteOptions::default()
     };
-    let told = |plan: &Plan| {
-        for left in &plan.remaining {
-            match &left.why {
-                Kept::Owner(owner) => attempt.warn(format!("{} stays: it belongs to {owner}", left.object)),
-                Kept::Policy => attempt.note(format!("{} stays: its policy says so", left.object)),
-            }
-        }
-    };
-    match helm::apply_release(attempt, &request, &options, told).await? {
+    let removed = helm::apply_release(attempt, &request, &options).await?;
+    let report = removed.as_ref().map_or_else(Failure::report, Some);
+    warn_of_kept(attempt, report.map_or(&[], |report| &report.kept));
+    match removed {
         Ok(_) => Ok(()),
         Err(failure) => Err(helm::told(attempt, failure)),
+    }
+}
+
+/// Tells what a delete leaves, and why.
+fn warn_of_kept(attempt: &StepContext<'_>, kept: &[KeptObject]) {
+    for KeptObject { object, why } in kept {
+        match why {
+            KeptReason::Owner(owner) => attempt.warn(format!("{object} stays: it belongs to {owner}")),
+            KeptReason::Policy => attempt.note(format!("{object} stays: its policy says so")),
+        }
     }
 }
 
@@ -212,7 +216,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
         Delete::Manifests { manifests: sources, namespace, .. } => {
             let place = attempt.world.place;
             let mut found = Vec::new();
-            for object in manifests::load(sources, place.base, place.remote).await? {
+            for object in manifests::load(sources, place.base, &*place.sources.fetcher).await? {
                 let Some(kind) = attempt.cluster().kind(&object::gvk(&object)).await? else { continue };
                 let at = At::of(&object, namespace.as_deref().unwrap_or("default"), &kind);
                 if attempt.cluster().get(&at).await?.is_some() {

@@ -1,15 +1,17 @@
 //! `helm`: a chart taken to the cluster by the release engine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
-use slipway_cluster::ErrorClass;
+use slipway_cluster::Deadline;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
-use slipway_release::plan::Options as PlanOptions;
-use slipway_release::source::Backing;
-use slipway_release::{Cause, Content, Failure, Plan, Request, Source, apply as engine};
+use slipway_release::{
+    Content, ExecuteOptions, Failure, MOST_PLANS, MissingNamespace, PlanOptions, PlanPurpose, ReleaseRequest,
+    Report, RunTimeout,
+};
+use slipway_source::{LoadError, LoadedSource, SourcePath, SourceReference, SourceRequest, shown_address};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -23,10 +25,9 @@ use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
 use crate::events::step_events;
 use crate::files;
-use crate::model::{Action, ChartSource, Helm, ValuesSource};
+use crate::model::{Action, Helm, ValuesSource};
 use crate::plan::look::{PlanRequest, namespace_note};
 use crate::plan::{Seen, Show, Verb};
-use crate::remote::shown;
 use crate::schema::{
     ADDRESS_OR_NONE, CHART, LABEL_OR_NONE, SUBDOMAIN_OR_NONE, at_most, described, like, list_of, object,
     one_of, text, with, word,
@@ -88,15 +89,14 @@ async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, 
     let content = within(attempt, content(&attempt.world.place, helm)).await?;
     let request = request(helm, content, &history);
     let timeout = attempt.left().max(Duration::from_millis(1));
-    let options = engine::Options {
+    let options = ExecuteOptions {
         timeout: Some(given(attempt, timeout)),
         // A first install is undone below, in the words of the step.
         auto_rollback: helm.atomic && history.releases.iter().any(is_good),
         history_limit: HISTORY,
-        create_namespace: helm.create_namespace,
-        ..engine::Options::default()
+        ..ExecuteOptions::default()
     };
-    let failure = match apply_release(attempt, &request, &options, |_| {}).await? {
+    let failure = match apply_release(attempt, &request, &options).await? {
         Ok(report) => {
             let verb = if history.releases.iter().any(is_good) { "upgraded to" } else { "installed" };
             return Ok(StepOutcome::noted(format!("{verb} revision {}", report.revision)));
@@ -128,8 +128,8 @@ async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, 
 }
 
 /// What is left of a step's time; prints as the step's own timeout.
-pub(super) fn given(attempt: &StepContext<'_>, left: Duration) -> engine::Timeout {
-    engine::Timeout::new(left, engine::Timeout::from(attempt.step.timeout).to_string())
+pub(super) fn given(attempt: &StepContext<'_>, left: Duration) -> RunTimeout {
+    RunTimeout::new(left, RunTimeout::from(attempt.step.timeout).to_string())
 }
 
 /// Whether a release left pending may be taken over: if it was left by this runbook, or long ago.
@@ -177,34 +177,41 @@ async fn undo_install(attempt: &StepContext<'_>, helm: &Helm, storage: &Storage)
 }
 
 /// What the release engine is asked for. Definitions beside the templates are for the first install.
-pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Request {
-    Request {
-        name: helm.release.clone(),
-        namespace: helm.namespace.clone(),
+pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> ReleaseRequest {
+    let missing_namespace =
+        if helm.create_namespace { MissingNamespace::Create } else { MissingNamespace::Refuse };
+    ReleaseRequest {
+        name: helm.release.as_str().into(),
+        namespace: helm.namespace.as_str().into(),
         content,
         options: PlanOptions {
             no_install_crds: history.releases.iter().any(is_good),
             no_final_tracking: !helm.wait,
             track_hooks: true,
             new_revision: true,
+            missing_namespace,
             ..PlanOptions::default()
         },
     }
 }
 
-/// The chart, brought here if need be, and its values: files in order, then what the step says itself.
+/// Reads the chart, brought here if need be, and its values: files in order, then what the step says itself.
 pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Content, StepError> {
     let fetch = |message: String| StepError::new(ErrorKind::Fetch, message);
-    let path = match &helm.chart {
-        ChartSource::Path(path) => {
+    let fetcher = &*place.sources.fetcher;
+    let path = match helm.chart.reference() {
+        SourceReference::Path(path) => {
             let path = place.base.join(path);
             files::check_chart(&path).map_err(|error| fetch(error).permanent())?;
             path
         }
-        remote => place.remote.chart(remote).await.map_err(|error| {
-            let failed = fetch(format!("chart {remote}: {error}"));
-            if error.permanent { failed.permanent() } else { failed }
-        })?,
+        SourceReference::Chart(reference) => {
+            let fetched = fetcher.fetch_chart(&reference).await.map_err(|error| {
+                let failed = fetch(format!("chart {}: {error}", helm.chart));
+                if error.permanent { failed.permanent() } else { failed }
+            })?;
+            fetched.path
+        }
     };
     let mut values = UserValues::default();
     for source in &helm.values_from {
@@ -217,8 +224,8 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
                 (path.clone(), bytes)
             }
             ValuesSource::Url(url) => {
-                let name = shown(url);
-                let bytes = place.remote.file(url).await;
+                let name = shown_address(url);
+                let bytes = fetcher.fetch_file(url).await;
                 let bytes = bytes.map_err(|error| fetch(format!("valuesFrom {name}: {error}")))?;
                 (name, bytes)
             }
@@ -229,14 +236,26 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
         let own = Value::Object(helm.values.clone()).to_string();
         values.files.push(("values".to_owned(), own.into_bytes()));
     }
-    Ok(Content::Source { source: Source::Chart(path), values: Box::new(values), backing: Backing::default() })
+    let request = SourceRequest { values, ..SourceRequest::default() };
+    let context = place.sources.clone();
+    let load = move || LoadedSource::load(&SourcePath::Chart(path), request, &context, &mut Vec::new());
+    match tokio::task::spawn_blocking(load).await {
+        Ok(loaded) => Ok(Content::Source(Arc::new(loaded.map_err(unloaded)?))),
+        Err(error) => Err(StepError::new(ErrorKind::Render, format!("loading broke off: {error}"))),
+    }
+}
+
+/// A chart that could not be read, in the words of a step.
+fn unloaded(error: LoadError) -> StepError {
+    let is_secret = error.is_secret();
+    let error = StepError::from(error.into_problems());
+    // Neither a key nor a value comes by itself.
+    if is_secret { error.permanent() } else { error }
 }
 
 /// A failure of the engine, in the words of a step.
 pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
     let stopped = matches!(failure, Failure::Cancelled { .. });
-    // An admission webhook that does not answer is no hook of the release.
-    let is_webhook = failure.cause() == Cause::Cluster(ErrorClass::WebhookUnavailable);
     let message = failure.to_string();
     let mut error = StepError::from(failure);
     if stopped && !attempt.cancel.is_cancelled() {
@@ -245,9 +264,6 @@ pub(super) fn told(attempt: &StepContext<'_>, failure: Failure) -> StepError {
             ErrorKind::Timeout,
             format!("timed out after {:?}: {message}", attempt.step.timeout),
         );
-    }
-    if message.contains("hook") && !is_webhook && error.kind == ErrorKind::Api {
-        error.kind = ErrorKind::Hook;
     }
     error
 }
@@ -265,38 +281,39 @@ async fn within<T>(
     }
 }
 
-/// Lets the release engine carry out a request within the time its options give. Before it has a plan it
-/// has written nothing, so it may be left where it is: a template that never ends does not outlast the step.
-/// From then on it ends in its own way.
+/// Lets the release engine carry out a request within the time its options give. Until there is a plan nothing is
+/// written, so planning may be left where it is: a template that never ends does not outlast the step. From then on
+/// the engine ends in its own way.
 pub(super) async fn apply_release(
     attempt: &StepContext<'_>,
-    request: &Request,
-    options: &engine::Options,
-    see: impl Fn(&Plan),
-) -> Result<Result<engine::Report, Failure>, StepError> {
-    let stop =
-        stop_at(attempt, options.timeout.as_ref().map_or(attempt.step.timeout, engine::Timeout::duration));
+    request: &ReleaseRequest,
+    options: &ExecuteOptions,
+) -> Result<Result<Report, Failure>, StepError> {
+    let timeout = options.timeout.as_ref();
+    let limit = timeout.map_or(attempt.step.timeout, RunTimeout::duration);
+    let stop = stop_at(attempt, limit);
+    let cluster = attempt.cluster().with_deadline(Deadline::after(limit));
     let events = step_events(attempt.world.place.events, &attempt.step.name);
-    let planned = AtomicBool::new(false);
-    let check = |plan: &Plan| {
-        planned.store(true, Ordering::SeqCst);
-        see(plan);
-        Ok(())
-    };
-    let token = stop.token.clone();
-    let work = engine::apply_checked(attempt.cluster(), request, options, &events, token, check);
-    let left_alone = async {
-        stop.token.cancelled().await;
-        if planned.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        applied = work => Ok(applied),
-        () = left_alone => {
-            attempt.awaits("planning the release took too long", Vec::new());
-            Err(attempt.stopped().await)
+    let planning = PlanOptions { purpose: PlanPurpose::Execute, ..request.options.clone() };
+    let request = ReleaseRequest { options: planning, ..request.clone() };
+    let mut tries = 1;
+    loop {
+        let planned = tokio::select! {
+            biased;
+            planned = slipway_release::plan(&cluster, &request, &events) => planned,
+            () = stop.token.cancelled() => {
+                attempt.awaits("planning the release took too long", Vec::new());
+                return Err(attempt.stopped().await);
+            }
+        };
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(failure) => return Ok(Err(failure.within(timeout, "it was planned"))),
+        };
+        match slipway_release::execute(&cluster, plan, options, &events, stop.token.clone()).await {
+            // Another run had the lock first.
+            Err(Failure::Stale(_)) if tries < MOST_PLANS => tries += 1,
+            applied => return Ok(applied),
         }
     }
 }

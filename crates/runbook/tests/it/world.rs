@@ -1,6 +1,7 @@
 //! A sandbox, a runbook on it, and a wire in between that counts, meddles and breaks.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,10 +17,10 @@ use slipway_cluster::{At, Cluster};
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::Gvk;
 use slipway_runbook::{
-    ChartSource, Document, FetchError, Inputs, LoadOptions, Remote, RunContext, RunError, RunOptions,
-    RunReport, Variables, load,
+    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, Variables, load,
 };
 use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
+use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LoadContext};
 use tokio_util::sync::CancellationToken;
 use tower::Layer as _;
 
@@ -70,7 +71,10 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Body(u16, String),
-    Broken(&'static str),
+    /// Nobody listens.
+    Refused,
+    /// The server's certificate is not trusted.
+    Untrusted,
 }
 
 /// The answer to a request, if it is one that is not served.
@@ -81,7 +85,14 @@ fn scripted(state: &WireState, line: &str) -> Option<Result<Response<Body>, towe
         .find(|answer| answer.times > 0 && line.starts_with(answer.method) && line.contains(&answer.part))?;
     answer.times -= usize::from(answer.times != usize::MAX);
     Some(match answer.what.clone() {
-        Reply::Broken(text) => Err(text.into()),
+        Reply::Refused => {
+            let text = "tcp connect error: connection refused";
+            Err(io::Error::new(io::ErrorKind::ConnectionRefused, text).into())
+        }
+        Reply::Untrusted => {
+            let error = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+            Err(io::Error::new(io::ErrorKind::InvalidData, error).into())
+        }
         Reply::Body(code, body) => {
             let body = futures::stream::once(async move { Ok(Bytes::from(body)) });
             let answer = Response::builder().status(code).header("content-type", "application/json");
@@ -184,15 +195,19 @@ pub(crate) struct Shelf {
     pub(crate) charts: Mutex<BTreeMap<String, PathBuf>>,
 }
 
-impl Remote for Shelf {
-    fn chart<'a>(&'a self, source: &'a ChartSource) -> BoxFuture<'a, Result<PathBuf, FetchError>> {
-        let found = self.charts.lock().unwrap().get(&source.to_string()).cloned();
+impl Fetcher for Shelf {
+    fn fetch_chart<'a>(
+        &'a self,
+        chart: &'a ChartReference,
+    ) -> BoxFuture<'a, Result<FetchedChart, FetchError>> {
+        let found = self.charts.lock().unwrap().get(&chart.to_string()).cloned();
+        let found = found.map(|path| FetchedChart { path, notes: Vec::new() });
         Box::pin(async move { found.ok_or_else(|| FetchError::new("404 Not Found")) })
     }
 
-    fn file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
+    fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
         let found = self.files.lock().unwrap().get(url).cloned();
-        let name = slipway_runbook::shown_url(url);
+        let name = slipway_source::shown_address(url);
         Box::pin(async move { found.ok_or_else(|| FetchError::new(format!("{name}: connection refused"))) })
     }
 }
@@ -204,7 +219,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) wire: Arc<WireState>,
     pub(crate) dir: tempfile::TempDir,
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) sources: LoadContext,
     pub(crate) events: Events,
     pub(crate) heard: Arc<Memory>,
     pub(crate) clock: Arc<ManualClock>,
@@ -226,6 +242,7 @@ impl World {
         let cluster = wired(&sandbox, &wire, &faults, user);
         let heard = Arc::new(Memory::default());
         let redactor = Redactor::new();
+        let shelf = Arc::new(Shelf::default());
         let clock = Arc::new(ManualClock::at(jiff::Timestamp::now()));
         let events = Events::new(RunId::generate(&*clock), clock.clone(), redactor.clone(), heard.clone());
         Self {
@@ -234,7 +251,12 @@ impl World {
             cluster,
             wire,
             dir: tempfile::tempdir().expect("a directory"),
-            shelf: Shelf::default(),
+            sources: LoadContext {
+                fetcher: shelf.clone(),
+                redactor: redactor.clone(),
+                ..LoadContext::default()
+            },
+            shelf,
             events,
             heard,
             clock,
@@ -257,7 +279,7 @@ impl World {
         RunContext {
             cluster: &self.cluster,
             base: self.dir.path(),
-            remote: &self.shelf,
+            sources: &self.sources,
             events: &self.events,
             poll: Duration::from_millis(10),
         }

@@ -237,6 +237,11 @@ impl Custom {
         self.resource.kind()
     }
 
+    /// The paths lists and watches may be filtered by.
+    pub(crate) fn selectable_fields(&self) -> &[String] {
+        &self.selectable
+    }
+
     pub(crate) fn selectable(&self, key: &str) -> Option<String> {
         self.selectable.iter().find(|path| path.trim_start_matches('.') == key).map(|path| pointer(path))
     }

@@ -89,39 +89,23 @@ impl Controller for Lifecycle {
             furnish_namespace(&cluster.core, name);
             return Ok(Next::Done);
         }
-        let options =
-            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-        let mut left: Vec<(String, usize)> = Vec::new();
-        let mut finalizers: Vec<(String, usize)> = Vec::new();
-        for table in cluster.core.store.tables() {
-            let Some(served) = cluster.core.of_table(&table) else { continue };
-            if !served.def.namespaced {
-                continue;
-            }
-            for object in cluster.objects(&table, Some(name)) {
-                if !object.deleting {
-                    cluster.delete(&table, &object.key, &options)?;
-                }
-            }
-            let remaining = cluster.objects(&table, Some(name));
-            if remaining.is_empty() {
-                continue;
-            }
-            left.push((format!("{}.{}", served.def.plural, served.def.group), remaining.len()));
-            for object in remaining {
-                let value = object.value();
-                for finalizer in value["metadata"]["finalizers"].as_array().into_iter().flatten() {
-                    let text = finalizer.as_str().unwrap_or("");
-                    match finalizers.iter_mut().find(|(f, _)| f == text) {
-                        Some((_, count)) => *count += 1,
-                        None => finalizers.push((text.to_owned(), 1)),
-                    }
-                }
-            }
+        let now = cluster.timestamp();
+        let mut rest = Remains::default();
+        rest.empty(cluster, "pods", name)?;
+        if !rest.left.is_empty() {
+            // Whatever pods need is left until they are gone; what else is there is not counted yet.
+            cluster.update_status("namespaces", &item.key, MANAGER, |value| {
+                value["status"]["phase"] = json!("Terminating");
+                set_conditions(value, &[], &[], &now);
+            })?;
+            return Ok(Next::Done);
         }
+        for table in cluster.core.store.tables() {
+            rest.empty(cluster, &table, name)?;
+        }
+        let Remains { mut left, mut finalizers } = rest;
         left.sort();
         finalizers.sort();
-        let now = cluster.timestamp();
         let unfinished = !left.is_empty();
         let done = cluster.update_status("namespaces", &item.key, MANAGER, |value| {
             value["status"]["phase"] = json!("Terminating");
@@ -140,6 +124,47 @@ impl Controller for Lifecycle {
             Err(status) if status.code != 404 => Err(status),
             _ => Ok(Next::Done),
         }
+    }
+}
+
+/// What is left of a namespace that is going.
+#[derive(Default)]
+struct Remains {
+    /// Objects by resource.
+    left: Vec<(String, usize)>,
+    /// Objects by what holds them.
+    finalizers: Vec<(String, usize)>,
+}
+
+impl Remains {
+    /// Deletes the objects of one table, and counts those that stay for now.
+    fn empty(&mut self, cluster: &Cluster, table: &str, namespace: &str) -> Result<()> {
+        let options =
+            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+        let Some(served) = cluster.core.of_table(table).filter(|served| served.def.namespaced) else {
+            return Ok(());
+        };
+        for object in cluster.objects(table, Some(namespace)) {
+            if !object.deleting {
+                cluster.delete(table, &object.key, &options)?;
+            }
+        }
+        let remaining = cluster.objects(table, Some(namespace));
+        if remaining.is_empty() {
+            return Ok(());
+        }
+        self.left.push((format!("{}.{}", served.def.plural, served.def.group), remaining.len()));
+        for object in remaining {
+            let value = object.value();
+            for finalizer in value["metadata"]["finalizers"].as_array().into_iter().flatten() {
+                let text = finalizer.as_str().unwrap_or("");
+                match self.finalizers.iter_mut().find(|(f, _)| f == text) {
+                    Some((_, count)) => *count += 1,
+                    None => self.finalizers.push((text.to_owned(), 1)),
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,7 @@
 //! What clients ask before anything else.
 
+use serde_json::{Value, json};
+
 use crate::client::bare;
 
 const AGGREGATED: &str =
@@ -48,4 +50,53 @@ async fn kube_clients_work_without_sockets() {
     assert_eq!(version.git_version, "v1.37.0");
     let groups = client.list_api_groups().await.unwrap();
     assert!(groups.groups.iter().any(|g| g.name == "apps"));
+}
+
+/// What a real server publishes of a definition.
+static PUBLISHED: &str = include_str!("recorded/openapi.json");
+
+#[tokio::test]
+async fn definitions_are_published_as_clients_expect() {
+    let (sandbox, client) = bare();
+    let recorded: Value = serde_json::from_str(PUBLISHED).unwrap();
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(client.post(path, &recorded["definition"]).await.code, 201);
+    sandbox.settle().await;
+    let v2 = client.get("/openapi/v2").await.body;
+    for (name, schema) in recorded["v2"].as_object().unwrap() {
+        assert_eq!(&v2["definitions"][name], schema, "{name}");
+    }
+    for version in ["v1", "v2"] {
+        let v3 = client.get(&format!("/openapi/v3/apis/example.com/{version}")).await.body;
+        for (name, schema) in recorded["v3"].as_object().unwrap() {
+            if !name.contains("example") || name.contains(&format!(".{version}.")) {
+                assert_eq!(&v3["components"]["schemas"][name], schema, "{name}");
+            }
+        }
+    }
+    client.delete(&format!("{path}/foos.example.com")).await;
+    sandbox.settle().await;
+    assert!(client.get("/openapi/v2").await.body["definitions"]["com.example.v1.Foo"].is_null());
+}
+
+#[tokio::test]
+async fn references_stand_alone_and_structs_have_defaults() {
+    let (_sandbox, client) = bare();
+    let apps = client.get("/openapi/v3/apis/apps/v1").await.body;
+    let spec = &apps["components"]["schemas"]["io.k8s.api.apps.v1.DeploymentSpec"]["properties"];
+    let reference = |name: &str| json!([{"$ref": format!("#/components/schemas/{name}")}]);
+    assert_eq!(
+        spec["template"],
+        json!({"allOf": reference("io.k8s.api.core.v1.PodTemplateSpec"), "default": {}})
+    );
+    assert_eq!(
+        spec["selector"],
+        json!({"allOf": reference("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")})
+    );
+    let schemas = &apps["components"]["schemas"];
+    let container = &schemas["io.k8s.api.core.v1.Container"]["properties"];
+    assert_eq!(container["name"], json!({"type": "string", "default": ""}));
+    assert_eq!(container["env"]["items"], json!({"$ref": "#/components/schemas/io.k8s.api.core.v1.EnvVar"}));
+    let quantity = &schemas["io.k8s.apimachinery.pkg.api.resource.Quantity"];
+    assert_eq!(quantity["oneOf"], json!([{"type": "string"}, {"type": "number"}]));
 }

@@ -123,6 +123,41 @@ async fn quotas_count_services_their_ports_and_what_they_become() {
 }
 
 #[tokio::test]
+async fn namespaces_lose_their_pods_first() {
+    let (sandbox, client) = bare();
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    client.post("/api/v1/namespaces", &namespace).await;
+    sandbox.settle().await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "finalizers": ["example.com/hold"]},
+                     "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(client.post("/api/v1/namespaces/n/pods", &pod).await.code, 201);
+    assert_eq!(client.post("/api/v1/namespaces/n/configmaps", &config_map("x")).await.code, 201);
+    client.delete("/api/v1/namespaces/n").await;
+    sandbox.settle().await;
+    let left = client.get("/api/v1/namespaces/n").await.body;
+    assert_eq!(left["status"]["phase"], "Terminating");
+    assert!(left["status"]["conditions"].as_array().is_some_and(|all| all.len() == 5), "{left}");
+    let pod = client.get("/api/v1/namespaces/n/pods/p").await.body;
+    assert!(pod["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(client.get("/api/v1/namespaces/n/configmaps/x").await.code, 200, "pods may need it");
+    let free = json!({"metadata": {"finalizers": null}});
+    client.patch("/api/v1/namespaces/n/pods/p", MERGE, &free).await;
+    sandbox.settle().await;
+    assert_eq!(client.get("/api/v1/namespaces/n").await.code, 404);
+}
+
+#[tokio::test]
+async fn nodes_have_leases() {
+    let sandbox = slipway_sandbox::Sandbox::builder().seed(7).build().unwrap();
+    let client = Client::new(&sandbox);
+    let node = client.get("/api/v1/nodes/node-1").await.body;
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1";
+    let lease = client.get(path).await.body;
+    assert_eq!(lease["spec"]["holderIdentity"], "node-1", "{lease}");
+    assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
+}
+
+#[tokio::test]
 async fn reviews_have_no_table() {
     let (_sandbox, client) = bare();
     let review = json!({

@@ -1,11 +1,10 @@
-//! What templates can reach of this machine: time, names, secret files.
+//! What templates can reach of this machine: time and names.
 
 use std::net::ToSocketAddrs as _;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use slipway_chart::SeededHost;
-use slipway_chart::secret::SecretFiles;
 use slipway_gotmpl::{FuncError, Host, NoHost, Numbers, Value};
 
 use super::validate::Live;
@@ -17,7 +16,6 @@ const SEEDED_TIME: u64 = 1_700_000_000;
 pub struct RenderHost {
     seeded: Option<SeededHost>,
     dns: bool,
-    pub secret_files: Option<SecretFiles>,
     /// What `lookup` asks.
     pub live: Option<Arc<Live>>,
 }
@@ -25,7 +23,7 @@ pub struct RenderHost {
 impl RenderHost {
     pub fn new(seed: Option<u64>, dns: bool) -> Self {
         let seeded = seed.map(|seed| SeededHost::new(seed, SEEDED_TIME));
-        Self { seeded, dns, secret_files: None, live: None }
+        Self { seeded, dns, live: None }
     }
 }
 
@@ -45,18 +43,6 @@ impl Host for RenderHost {
         }
         let found = (host, 0).to_socket_addrs().ok()?;
         found.map(|address| address.ip().to_string()).next()
-    }
-
-    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
-        match &self.secret_files {
-            Some(files) => match files.get(path) {
-                Ok(content) => Ok(Value::from(String::from_utf8_lossy(content).into_owned())),
-                Err(error) => Err(FuncError::new(error.to_string())),
-            },
-            None => {
-                Err(FuncError::new(format!("secret file {path:?} cannot be read: there is no secret key")))
-            }
-        }
     }
 
     fn now(&self) -> SystemTime {

@@ -6,21 +6,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-use serde_json::Value;
+use slipway_chart::SchemaSource;
 use slipway_chart::net::RemoteSchemas;
-use slipway_chart::secret::{self, SecretFiles};
-use slipway_chart::{Chart, Notice, Notices, SchemaSource, UserValues};
 use slipway_gotmpl::Limits;
-use slipway_problem::Problem;
-use slipway_release::source::Filter;
+use slipway_source::{Decryption, PostRenderError, PostRenderer};
 
 use super::chart::secret::KeyFlag;
-use super::host::RenderHost;
 use super::release::flags::time;
-use crate::exit::SecretError;
-use crate::term::output;
-use crate::{files, helm};
+use crate::helm;
 
 /// Encrypted values and files of werf and Nelm.
 #[derive(Debug, Default, clap::Args)]
@@ -39,70 +32,12 @@ pub struct SecretFlags {
 }
 
 impl SecretFlags {
-    /// Puts encrypted values among the user's and makes secret files readable. The chart's own
-    /// `secret-values.yaml` stands under `-f`, files the user names above it, `--set` over all.
-    /// What was decrypted is shown nowhere but where it was asked for.
-    pub fn decrypt(
-        &self,
-        chart: &Chart,
-        user: &mut UserValues,
-        host: &mut RenderHost,
-        notices: &mut Notices,
-    ) -> anyhow::Result<()> {
-        let own = chart.files.iter().find(|file| file.name == "secret-values.yaml");
-        let has_files = chart.files.iter().any(|file| file.name.starts_with("secret/"));
-        if own.is_none() && !has_files && self.secret_values.is_empty() {
-            return Ok(());
+    /// What becomes of encrypted values and files.
+    pub fn decryption(&self) -> Decryption {
+        if self.no_decrypt_secrets {
+            return Decryption::LeaveEncrypted;
         }
-        let key = if self.no_decrypt_secrets { None } else { self.key.find()? };
-        let Some(key) = key else {
-            if !self.no_decrypt_secrets && !self.secret_values.is_empty() {
-                let problem = Problem::error("there is no secret key to decrypt --secret-values with")
-                    .hint("set WERF_SECRET_KEY, or give --no-decrypt-secrets to use the values as they are");
-                return Err(SecretError(problem).into());
-            }
-            for path in &self.secret_values {
-                user.read_file(path)?;
-            }
-            if !self.no_decrypt_secrets && own.is_some() {
-                notices.push(Notice("secret-values.yaml is left out: there is no secret key".into()));
-            }
-            return Ok(());
-        };
-        let plain = |name: &str, bytes: &[u8]| -> anyhow::Result<(String, Vec<u8>)> {
-            let failed = || format!("decrypt {name}");
-            let text = std::str::from_utf8(bytes).with_context(failed)?;
-            let values = secret::decrypt_to_map(text, &key).with_context(failed)?;
-            hide_leaves(&Value::Object(values.clone()));
-            Ok((name.to_owned(), serde_json::to_vec(&values)?))
-        };
-        if let Some(own) = own {
-            user.files.insert(0, plain(&own.name, &own.data)?);
-        }
-        for path in &self.secret_values {
-            let bytes = files::read(path)?;
-            user.files.push(plain(&path.display().to_string(), &bytes)?);
-        }
-        if has_files {
-            let files = SecretFiles::of(chart, &key)?;
-            files.contents().for_each(output::hide);
-            host.secret_files = Some(files);
-        }
-        Ok(())
-    }
-}
-
-/// Registers every text and number in a tree of values as a secret.
-fn hide_leaves(value: &Value) {
-    let mut pending = vec![value];
-    while let Some(value) = pending.pop() {
-        match value {
-            Value::String(text) => output::hide(text),
-            Value::Number(number) => output::hide(number.to_string()),
-            Value::Array(items) => pending.extend(items),
-            Value::Object(fields) => pending.extend(fields.values()),
-            _ => {}
-        }
+        Decryption::Decrypt(Arc::new(self.key.clone()))
     }
 }
 
@@ -151,9 +86,21 @@ pub struct PostRenderFlags {
 
 impl PostRenderFlags {
     /// What manifests pass through, if anything.
-    pub fn filter(&self) -> Option<Arc<Filter>> {
+    pub fn post_renderer(&self) -> Option<Arc<dyn PostRenderer>> {
         let (program, args) = (self.post_renderer.clone()?, self.post_renderer_args.clone());
-        Some(Arc::new(move |text: Vec<u8>| filter(&program, &args, &text, LARGEST_OUTPUT)))
+        Some(Arc::new(ProgramFilter { program, args }))
+    }
+}
+
+/// A program that reads manifests and prints others.
+struct ProgramFilter {
+    program: PathBuf,
+    args: Vec<String>,
+}
+
+impl PostRenderer for ProgramFilter {
+    fn rewrite(&self, manifests: Vec<u8>) -> Result<Vec<u8>, PostRenderError> {
+        filter(&self.program, &self.args, &manifests, LARGEST_OUTPUT).map_err(PostRenderError)
     }
 }
 

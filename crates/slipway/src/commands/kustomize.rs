@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use slipway_kustomize::edit::{self, ImageEdit};
-use slipway_kustomize::{BuildOptions, Quirks, build};
+use slipway_kustomize::{Build, BuildOptions, Quirks, build};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::exit::Exit;
@@ -103,7 +103,10 @@ impl BuildArgs {
 
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
-        Command::Build(args) => print(&args.directory, &args.options()),
+        Command::Build(args) => {
+            print(&build(&args.directory, &args.options())?)?;
+            Ok(Exit::Done)
+        }
         Command::Edit(Edit::Set(Set::Image { images, target })) => change(target, |mut text, file| {
             for image in images {
                 text = edit::set_image(&text, file, &ImageEdit::parse(image)?)?;
@@ -154,12 +157,10 @@ fn change(
     Ok(Exit::Done)
 }
 
-/// Builds the kustomization in a directory and prints what it becomes.
-pub fn print(directory: &Path, options: &BuildOptions) -> anyhow::Result<Exit> {
-    let built = build(directory, options)?;
+/// Prints what a kustomization becomes.
+pub fn print(built: &Build) -> anyhow::Result<()> {
     for warning in &built.warnings {
         report::show(warning);
     }
-    show::print(&built.to_yaml())?;
-    Ok(Exit::Done)
+    show::print(&built.to_yaml())
 }

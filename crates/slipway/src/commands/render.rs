@@ -9,10 +9,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use slipway_chart::explain::{self, Explanation, Query};
-use slipway_chart::{Chart, LoadOptions, Notices, Program, RenderOptions, Rendered, UserValues};
+use slipway_chart::{Notices, RenderOptions, Rendered};
 use slipway_gotmpl::Host;
-use slipway_kustomize::BuildOptions;
 use slipway_problem::Problem;
+use slipway_source::{LoadedSource, Offline, SourceContent, SourcePath, SourceRequest};
 
 use super::flags::{CapabilityFlags, ClusterFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
@@ -175,58 +175,83 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     };
     let fetched = charts::fetch(&args.source.request(path, args.dependency_update))?;
     notes(&fetched.notes, session);
-    match &fetched.source {
-        slipway_release::Source::Chart(found) => chart(args, name, path, found, session),
-        slipway_release::Source::Kustomization(path) => {
-            super::kustomize::print(path, &BuildOptions::default())
-        }
-        slipway_release::Source::Package(path) => {
-            let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
-            super::package::print(path, values, [set, set_string, set_json], session)
-        }
-        slipway_release::Source::Manifests(path) => {
-            let problem = Problem::error("these are plain manifests, which need no rendering");
-            let at = slipway_problem::Location::file(path.display().to_string());
-            Err(problem.at(at).hint("`slipway plan` and `slipway apply` take them as they are").into())
-        }
-    }
-}
-
-fn chart(
-    args: &Args,
-    name: Option<&str>,
-    reference: &str,
-    path: &Path,
-    session: &Session,
-) -> anyhow::Result<Exit> {
-    let mut user = args.values.collect_with(&args.source.access)?;
-    let mut notices = Notices::new();
-    let loaded = Chart::load_with(path, &LoadOptions::default(), &mut notices);
-    let result = loaded.map_err(Into::into).and_then(|chart| {
-        let mut host = RenderHost::new(args.seed, args.enable_dns);
-        args.secrets.decrypt(&chart, &mut user, &mut host, &mut notices)?;
-        let mut options = options(args, name, reference, &host, session)?;
-        let live = live(args, session)?;
-        if let Some(live) = live.as_ref().filter(|_| args.validate) {
-            options.capabilities = live.capabilities()?;
-        }
-        // Helm's own switch: what is validated need not be looked up, and the other way round.
-        if matches!(args.dry_run.as_deref(), Some("server" | "none" | "false")) {
-            host.live.clone_from(&live);
-        }
-        // Not taken apart at the end: the process is about to give everything back at once.
-        let program = std::mem::ManuallyDrop::new(Program::new(chart));
-        match &args.explain {
-            Some(query) => explain_field(&program, &user, &options, &host, query, session.output()),
-            None => print(args, &program, &user, &options, &host, live.as_deref(), &mut notices),
-        }
-    });
+    let (result, notices) = render(args, name, path, &fetched.source, session);
     if session.verbosity > crate::logs::Verbosity::Quiet {
         for notice in &notices {
             say!("{notice}");
         }
     }
     result.map(|()| Exit::Done)
+}
+
+/// Loads a source and prints what it becomes; gives what Helm would have logged on the way, whatever the end.
+fn render(
+    args: &Args,
+    name: Option<&str>,
+    reference: &str,
+    source: &SourcePath,
+    session: &Session,
+) -> (anyhow::Result<()>, Notices) {
+    let mut notices = Notices::new();
+    let result = load(args, source, session, &mut notices).and_then(|loaded| {
+        // Not taken apart at the end: the process is about to give everything back at once.
+        let loaded = std::mem::ManuallyDrop::new(loaded);
+        match loaded.content() {
+            SourceContent::Chart(_) => chart(args, name, reference, &loaded, session, &mut notices),
+            SourceContent::Kustomization(build) => super::kustomize::print(build),
+            SourceContent::Package(package) => {
+                let ValueFlags { values, set, set_string, set_json, .. } = &args.values;
+                super::package::print(package, values, [set, set_string, set_json], session)
+            }
+            SourceContent::Manifests(_) => {
+                let problem = Problem::error("these are plain manifests, which need no rendering");
+                let at = slipway_problem::Location::file(source.path().display().to_string());
+                Err(problem.at(at).hint("`slipway plan` and `slipway apply` take them as they are").into())
+            }
+        }
+    });
+    (result, notices)
+}
+
+/// Reads the source and, of a chart, its values.
+fn load(
+    args: &Args,
+    source: &SourcePath,
+    session: &Session,
+    notices: &mut Notices,
+) -> anyhow::Result<LoadedSource> {
+    let mut request = SourceRequest::default();
+    if matches!(source, SourcePath::Chart(_)) {
+        request.values = args.values.collect_with(&args.source.access)?;
+        request.secret_values.clone_from(&args.secrets.secret_values);
+        request.settings.post_renderer = args.post.post_renderer();
+    }
+    let context = charts::load_context(Offline, args.secrets.decryption(), session);
+    LoadedSource::load(source, request, &context, notices).map_err(charts::load_failure)
+}
+
+fn chart(
+    args: &Args,
+    name: Option<&str>,
+    reference: &str,
+    loaded: &LoadedSource,
+    session: &Session,
+    notices: &mut Notices,
+) -> anyhow::Result<()> {
+    let mut host = RenderHost::new(args.seed, args.enable_dns);
+    let mut options = options(args, name, reference, &host, session)?;
+    let live = live(args, session)?;
+    if let Some(live) = live.as_ref().filter(|_| args.validate) {
+        options.capabilities = live.capabilities()?;
+    }
+    // Helm's own switch: what is validated need not be looked up, and the other way round.
+    if matches!(args.dry_run.as_deref(), Some("server" | "none" | "false")) {
+        host.live.clone_from(&live);
+    }
+    match &args.explain {
+        Some(query) => explain_field(loaded, &options, &host, query, session.output()),
+        None => print(args, loaded, &options, &host, live.as_deref(), notices),
+    }
 }
 
 /// The cluster, if a flag wants one.
@@ -278,17 +303,13 @@ fn options(
 
 fn print(
     args: &Args,
-    program: &Program,
-    user: &UserValues,
+    loaded: &LoadedSource,
     options: &RenderOptions,
     host: &dyn Host,
     live: Option<&Live>,
     notices: &mut Notices,
 ) -> anyhow::Result<()> {
-    let mut rendered = program.render_with(&user.build()?, options, host, notices)?;
-    if let Some(filter) = args.post.filter() {
-        rendered.post_render(options, |text| filter(text))?;
-    }
+    let rendered = loaded.render_chart(options, host, notices).context("the source is no chart")??;
     if let Some(live) = live.filter(|_| args.validate) {
         live.check(&rendered, options, args.take_ownership)?;
     }
@@ -333,14 +354,14 @@ fn write_files(rendered: &Rendered, options: &RenderOptions, directory: &Path) -
 }
 
 fn explain_field(
-    program: &Program,
-    user: &UserValues,
+    loaded: &LoadedSource,
     options: &RenderOptions,
     host: &dyn Host,
     query: &str,
     output: Output,
 ) -> anyhow::Result<()> {
-    let found = explain::explain(program, user, options, host, &Query::parse(query)?)?;
+    let parsed = Query::parse(query)?;
+    let found = loaded.explain_chart(options, host, &parsed).context("the source is no chart")??;
     if found.is_empty() {
         bail!(
             Problem::error(format!("nothing rendered has the field `{query}`"))

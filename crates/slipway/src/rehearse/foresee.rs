@@ -7,8 +7,9 @@ use serde_json::Value;
 use slipway_cluster::{At, Cluster, ListOptions};
 use slipway_manifest::Gvk;
 use slipway_problem::{Problem, Problems};
-use slipway_release::decide::Decision;
-use slipway_release::plan::Plan;
+use slipway_release::ReleasePlan;
+use slipway_release::decide::ObjectChange;
+use slipway_release::plan::PlannedObject;
 
 /// How many names of a kind a question lists.
 const NAMES: usize = 5;
@@ -35,7 +36,7 @@ impl Foresight {
 }
 
 /// Judges a plan made for a cluster; nobody acts for the groups in `unattended` on the copy.
-pub async fn foresee(cluster: &Cluster, plan: &Plan, unattended: &[String]) -> Foresight {
+pub async fn foresee(cluster: &Cluster, plan: &ReleasePlan, unattended: &[String]) -> Foresight {
     let webhooks = webhooks(cluster).await;
     let mut foresight = Foresight::default();
     let unreachable = unreachable(plan);
@@ -72,12 +73,12 @@ impl Webhook {
     }
 
     /// Whether the service that answers is part of the release.
-    fn comes_with(&self, plan: &Plan) -> bool {
+    fn comes_with(&self, plan: &ReleasePlan) -> bool {
         let Some((namespace, name)) = &self.service else { return false };
-        plan.facts.iter().any(|facts| {
-            facts.at.gvk.kind == "Service"
-                && facts.at.namespace.as_deref() == Some(namespace)
-                && facts.at.name == *name
+        plan.objects.iter().any(|object| {
+            object.at.gvk.kind == "Service"
+                && object.at.namespace.as_deref() == Some(namespace)
+                && object.at.name == *name
         })
     }
 }
@@ -101,27 +102,23 @@ async fn webhooks(cluster: &Cluster) -> Vec<Webhook> {
 }
 
 /// Objects that could not be tried because a webhook did not answer, with what the server said.
-fn unreachable(plan: &Plan) -> Vec<(String, String)> {
-    let told = |facts: &slipway_release::plan::Facts| {
-        facts.unreachable_webhook.clone().map(|why| (facts.at.to_string(), why))
-    };
-    plan.facts.iter().filter_map(told).collect()
+fn unreachable(plan: &ReleasePlan) -> Vec<(String, String)> {
+    let untried = plan.objects.iter();
+    untried.filter_map(|object| Some((object.at.to_string(), object.unreachable_webhook.clone()?))).collect()
 }
 
 /// Objects that are to go, or are going already, and what may hold them; `groups` are those of the cluster's
 /// custom resources.
-fn deletions(plan: &Plan, groups: &[String], foresight: &mut Foresight) {
-    let is_recreated = |index: usize| {
-        let visits = &plan.items[index].visits;
-        visits.iter().any(|visit| matches!(visit.decision, Decision::Recreate { .. }))
+fn deletions(plan: &ReleasePlan, groups: &[String], foresight: &mut Foresight) {
+    let is_recreated = |object: &PlannedObject| {
+        object.visits.iter().any(|visit| matches!(visit.change, ObjectChange::Recreate { .. }))
     };
     let present = plan
-        .facts
+        .objects
         .iter()
-        .enumerate()
-        .filter_map(|(index, facts)| Some((&facts.at, facts.live.as_ref()?, is_recreated(index))));
-    let doomed = plan.doomed.iter().map(|doomed| (&doomed.at, &doomed.live, true));
-    for (at, live, goes) in present.chain(doomed) {
+        .filter_map(|object| Some((&object.at, object.live.as_ref()?, is_recreated(object))));
+    let deleted = plan.deletions.iter().map(|deletion| (&deletion.at, &deletion.live, true));
+    for (at, live, goes) in present.chain(deleted) {
         let finalizers = foreign_finalizers(live);
         if let Some(since) = live["metadata"]["deletionTimestamp"].as_str() {
             let held = match finalizers.as_slice() {
@@ -196,9 +193,9 @@ fn is_orphaned(live: &Value, finalizer: &str, groups: &[String]) -> bool {
 }
 
 /// What depends on the real nodes, registries, controllers and webhooks.
-fn open_questions(plan: &Plan, webhooks: &[Webhook], unattended: &[String]) -> Vec<String> {
+fn open_questions(plan: &ReleasePlan, webhooks: &[Webhook], unattended: &[String]) -> Vec<String> {
     let mut questions = Vec::new();
-    let objects = || plan.items.iter().map(|item| &item.resource.object);
+    let objects = || plan.objects.iter().map(|object| &object.resource.object);
     let images: BTreeSet<&str> = objects().flat_map(images).collect();
     if !images.is_empty() {
         questions.push(format!("whether the images can be pulled: {}", some_of(&images)));
@@ -210,7 +207,7 @@ fn open_questions(plan: &Plan, webhooks: &[Webhook], unattended: &[String]) -> V
         questions
             .push(format!("what webhooks say to the real requests, after the dry run: {}", some_of(&names)));
     }
-    let groups = plan.facts.iter().map(|facts| facts.at.gvk.group.as_str());
+    let groups = plan.objects.iter().map(|object| object.at.gvk.group.as_str());
     let groups: BTreeSet<&str> =
         groups.filter(|group| unattended.iter().any(|known| known == group)).collect();
     if !groups.is_empty() {

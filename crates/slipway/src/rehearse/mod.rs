@@ -17,8 +17,7 @@ use slipway_cluster::helm::Driver;
 use slipway_cluster::{At, Cluster, ListOptions};
 use slipway_event::Events;
 use slipway_problem::{Location, Problem, Problems};
-use slipway_release::plan::{Content, Plan, Request};
-use slipway_release::{Failure, Report, apply as engine};
+use slipway_release::{Content, ExecuteOptions, Failure, ReleasePlan, ReleaseRequest, Report, apply, plan};
 use slipway_sandbox::Sandbox;
 use slipway_sandbox::clone::{self, Reference, Secrets, Selection};
 use tokio_util::sync::CancellationToken;
@@ -56,13 +55,16 @@ impl Scope {
     }
 
     /// Everything a plan reads or changes, and the release's own records.
-    pub fn of_plan(plan: &Plan) -> Self {
-        let places =
-            plan.facts.iter().map(|facts| &facts.at).chain(plan.doomed.iter().map(|doomed| &doomed.at));
+    pub fn of_plan(plan: &ReleasePlan) -> Self {
+        let deployed = plan.objects.iter().map(|object| &object.at);
+        let places = deployed.chain(plan.deletions.iter().map(|deletion| &deletion.at));
         let mut objects: Vec<Reference> = places.map(reference).collect();
-        objects.extend(plan.awaited.iter().map(|awaited| {
-            let namespace = if awaited.namespace.is_empty() { &plan.namespace } else { &awaited.namespace };
-            Reference::new(&awaited.gvk.api_version(), &awaited.gvk.kind, namespace, &awaited.name)
+        objects.extend(plan.externals.iter().map(|external| {
+            let namespace = match external.namespace.as_str() {
+                "" => plan.namespace.as_str(),
+                other => other,
+            };
+            Reference::new(&external.gvk.api_version(), &external.gvk.kind, namespace, &external.name)
         }));
         let kind = match plan.options.driver {
             Driver::Secret => "Secret",
@@ -141,7 +143,7 @@ pub async fn unattended(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
 /// A rehearsal that went well.
 pub struct Rehearsed {
     /// What to carry out: exactly what was rehearsed.
-    pub request: Request,
+    pub request: ReleaseRequest,
     /// The order of operations that was rehearsed.
     graph: String,
     pub report: Report,
@@ -152,7 +154,7 @@ pub struct Rehearsed {
 
 impl Rehearsed {
     /// Refuses a plan that is not the one that was rehearsed.
-    pub fn check(&self, now: &Plan) -> Result<(), Failure> {
+    pub fn check(&self, now: &ReleasePlan) -> Result<(), Failure> {
         if now.graph.fingerprint(b"").to_string() == self.graph {
             return Ok(());
         }
@@ -165,27 +167,27 @@ impl Rehearsed {
 /// written. Gives nothing if there is nothing to do.
 pub async fn release(
     cluster: &Cluster,
-    request: &Request,
-    options: &engine::Options,
+    request: &ReleaseRequest,
+    options: &ExecuteOptions,
     cancel: CancellationToken,
 ) -> anyhow::Result<Option<Rehearsed>> {
     let silent = Events::silent();
-    let plan = slipway_release::plan::plan(cluster, request, &silent).await.map_err(problems)?;
+    let plan = plan(cluster, request, &silent).await.map_err(problems)?;
     if plan.is_empty() {
         return Ok(None);
     }
     // A source is rendered once: what is rehearsed is what is carried out.
     let content = match &request.content {
-        Content::Source { .. } | Content::Rendered(_) => {
-            Content::Record(Box::new(plan.release.clone()), plan.moment, plan.aside.clone())
+        Content::Source(_) | Content::Rendered(_) => {
+            Content::Record(Box::new(plan.release.clone()), plan.deploy_type, plan.aside.clone())
         }
         other => other.clone(),
     };
-    let request = Request { content, ..request.clone() };
+    let request = ReleaseRequest { content, ..request.clone() };
     let stage = Rehearsal::of(cluster, &Scope::of_plan(&plan)).await?;
     let trial = trial(options, &plan, stage.unattended().to_vec());
     let foresight = foresee(cluster, &plan, &trial.assume_ready).await;
-    let tried = engine::apply(&stage.cluster(), &request, &trial, &silent, cancel).await;
+    let tried = apply(&stage.cluster(), &request, &trial, &silent, cancel).await;
     let mut found = foresight.problems;
     let report = match tried {
         Ok(report) if !found.has_errors() => report,
@@ -201,14 +203,14 @@ pub async fn release(
 }
 
 /// How a plan is carried out on a stage, where nobody acts for the groups in `unattended`.
-pub fn trial(options: &engine::Options, plan: &Plan, mut unattended: Vec<String>) -> engine::Options {
+pub fn trial(options: &ExecuteOptions, plan: &ReleasePlan, mut unattended: Vec<String>) -> ExecuteOptions {
     // Kinds the release itself defines have no controllers there either.
-    let defined = plan.items.iter().filter(|item| item.resource.is_crd());
-    unattended.extend(defined.filter_map(|item| {
-        item.resource.object.pointer("/spec/group").and_then(serde_json::Value::as_str).map(str::to_owned)
+    let defined = plan.objects.iter().filter(|object| object.resource.is_crd());
+    unattended.extend(defined.filter_map(|object| {
+        object.resource.object.pointer("/spec/group").and_then(serde_json::Value::as_str).map(str::to_owned)
     }));
     let most = |asked: Option<Duration>| Some(asked.unwrap_or(READY).min(READY));
-    engine::Options {
+    ExecuteOptions {
         readiness_timeout: most(options.readiness_timeout.filter(|own| !own.is_zero())),
         presence_timeout: most(options.presence_timeout),
         deletion_timeout: most(options.deletion_timeout),
@@ -225,11 +227,11 @@ fn problems(failure: Failure) -> anyhow::Error {
 
 fn problems_of(failure: Failure) -> Problems {
     match failure {
-        Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => problems,
-        Failure::Run { message, .. } => {
-            let why = message.split_once(" failed: ").map_or(message.as_str(), |(_, why)| why);
-            Problem::error(why.to_owned()).into()
-        }
+        Failure::Problems(problems)
+        | Failure::Immutable(problems)
+        | Failure::Ownership(problems)
+        | Failure::Stale(problems) => problems,
+        Failure::Run { why, .. } => Problem::error(why).into(),
         other => Problem::error(other.to_string()).into(),
     }
 }

@@ -10,12 +10,9 @@ use serde_json::{Value, json};
 use slipway_cluster::{Apply, At, Cluster, Delete, Patch, Retry, WriteOptions};
 use slipway_event::Events;
 use slipway_manifest::{Gvk, object};
-use slipway_release::apply as engine;
-use slipway_release::plan::{Content, Options, Request};
-use slipway_release::resource::transform::Document;
-use slipway_release::resource::{Origin, Stored};
-use slipway_release::source::Rendered;
+use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, apply};
 use slipway_sandbox::Sandbox;
+use slipway_source::{Document, Origin, RenderedSource, Stored};
 use tokio_util::sync::CancellationToken;
 use tower::{Service as _, service_fn};
 
@@ -282,25 +279,26 @@ fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-fn request(objects: &[Value]) -> Request {
+fn request(objects: &[Value]) -> ReleaseRequest {
     let document = |object: &Value| {
         let is_hook = object::annotation(object, "helm.sh/hook").is_some();
         let stored = if is_hook { Stored::Hook } else { Stored::Regular };
         Document { object: object.clone(), origin: Origin::new("demo/templates/all.yaml"), stored }
     };
-    let mut rendered = Rendered { documents: objects.iter().map(document).collect(), ..Rendered::default() };
+    let mut rendered =
+        RenderedSource { documents: objects.iter().map(document).collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
-    rendered.chart.metadata = metadata.as_object().cloned().unwrap_or_default();
+    rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
     let content = Content::Rendered(Box::new(rendered));
-    Request { name: "demo".into(), namespace: "shop".into(), content, options: Options::default() }
+    ReleaseRequest { name: "demo".into(), namespace: "shop".into(), content, options: PlanOptions::default() }
 }
 
-fn options() -> engine::Options {
-    engine::Options {
+fn options() -> ExecuteOptions {
+    ExecuteOptions {
         readiness_timeout: Some(Duration::from_secs(6)),
         presence_timeout: Some(Duration::from_millis(300)),
         deletion_timeout: Some(Duration::from_millis(300)),
-        ..engine::Options::default()
+        ..ExecuteOptions::default()
     }
 }
 
@@ -356,9 +354,7 @@ async fn play(scenario: Scenario) -> Option<String> {
     let (silent, cancel) = (Events::silent(), CancellationToken::new());
     if !scenario.before.is_empty() {
         let before = request(&scenario.before);
-        engine::apply(&cluster, &before, &options(), &silent, cancel.clone())
-            .await
-            .expect("the first revision");
+        apply(&cluster, &before, &options(), &silent, cancel.clone()).await.expect("the first revision");
     }
     if let Between::Finalizer(finalizer) | Between::Deleted(finalizer) = scenario.between {
         let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("shop"), "a");
@@ -370,7 +366,7 @@ async fn play(scenario: Scenario) -> Option<String> {
     }
     let wanted = request(&scenario.objects);
     let rehearsed = super::release(&cluster, &wanted, &options(), cancel.clone()).await;
-    let done = engine::apply(&cluster, &wanted, &options(), &silent, cancel).await;
+    let done = apply(&cluster, &wanted, &options(), &silent, cancel).await;
     let name = scenario.name;
     let told = rehearsed.as_ref().err().map(|error| format!("{error:#}")).unwrap_or_default();
     match (scenario.foretold, rehearsed, done) {

@@ -15,8 +15,12 @@ pub fn failure(failure: &anyhow::Error) {
     if let Some(problems) = failure.downcast_ref::<Problems>() {
         return problems_report(problems);
     }
-    if let Some(Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems)) =
-        failure.downcast_ref::<Failure>()
+    if let Some(
+        Failure::Problems(problems)
+        | Failure::Immutable(problems)
+        | Failure::Ownership(problems)
+        | Failure::Stale(problems),
+    ) = failure.downcast_ref::<Failure>()
     {
         return problems_report(problems);
     }

@@ -9,18 +9,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use slipway_chart::secret::{self, Key};
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
 use slipway_cluster::{Apply, At, Cluster, ListOptions};
 use slipway_event::{Events, ManualClock, Redactor, RunId, Tee};
 use slipway_manifest::Gvk;
 use slipway_sandbox::Sandbox;
+use slipway_source::{ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, Offline};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
 use slipway_stack::record::{EventType, RunEvent, RunStatus, Store, Stored};
 use slipway_stack::resume::Resume;
-use slipway_stack::{Class, Error, FailMode, Git, NodeError};
+use slipway_stack::{Error, FailMode, Git, NodeError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
@@ -78,15 +81,16 @@ impl Death {
     }
 }
 
-/// One cluster, and perhaps charts of elsewhere.
+/// One cluster, and perhaps charts of elsewhere and a key.
 pub(crate) struct One {
     cluster: Cluster,
     charts: BTreeMap<String, PathBuf>,
+    decryption: Decryption,
 }
 
 impl One {
     pub(crate) fn new(cluster: Cluster) -> Self {
-        Self { cluster, charts: BTreeMap::new() }
+        Self { cluster, charts: BTreeMap::new(), decryption: Decryption::default() }
     }
 }
 
@@ -94,10 +98,23 @@ impl Connect for One {
     async fn connect(&self, _: &ClusterRef) -> Result<Cluster, NodeError> {
         Ok(self.cluster.clone())
     }
+}
 
-    async fn fetch(&self, chart: &str, _: Option<&str>) -> Result<PathBuf, NodeError> {
-        let unknown = || NodeError::new(Class::Transport, format!("{chart} cannot be reached"));
-        self.charts.get(chart).cloned().ok_or_else(unknown)
+/// Charts of elsewhere by their names.
+struct Shelf(BTreeMap<String, PathBuf>);
+
+impl Fetcher for Shelf {
+    fn fetch_chart<'a>(
+        &'a self,
+        chart: &'a ChartReference,
+    ) -> BoxFuture<'a, Result<FetchedChart, FetchError>> {
+        let found = self.0.get(&chart.name).cloned().map(|path| FetchedChart { path, notes: Vec::new() });
+        let unknown = || FetchError::new(format!("{} cannot be reached", chart.name));
+        Box::pin(std::future::ready(found.ok_or_else(unknown)))
+    }
+
+    fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
+        Offline.fetch_file(url)
     }
 }
 
@@ -140,7 +157,13 @@ impl World {
         let root = self.place.path().canonicalize().unwrap();
         let run = RunId::generate(&*self.clock);
         let events = Events::new(run, self.clock.clone(), Redactor::new(), Arc::new(Tee::default()));
-        let engine = Engine { root, connect, events: events.clone() };
+        let sources = LoadContext {
+            fetcher: Arc::new(Shelf(connect.charts.clone())),
+            decryption: connect.decryption.clone(),
+            redactor: events.redactor().clone(),
+            ..LoadContext::default()
+        };
+        let engine = Engine { root, connect, sources, events: events.clone() };
         let listener = Listener {
             on_plan: Box::new(|_, _| ()),
             on_takeover: Box::new(|_| ()),
@@ -462,7 +485,7 @@ async fn charts_from_elsewhere_are_fetched_once_and_kept() {
     assert!(world.store().list(9, |_, _| false).is_empty(), "no run was made");
 
     let charts = BTreeMap::from([("repo/far".into(), one), ("oci://host/far".into(), two.clone())]);
-    let connect = One { cluster: world.cluster(), charts };
+    let connect = One { charts, ..One::new(world.cluster()) };
     let Ok(Ended::Ran { finished, .. }) = world.run(world.launch(), connect).await else { panic!("no run") };
     assert!(!finished.success, "a namespace is missing");
     let plan = world.last().plan;
@@ -479,7 +502,7 @@ async fn charts_from_elsewhere_are_fetched_once_and_kept() {
     create_namespace(&world.cluster(), "late").await;
     fs::write(kept(&digest), "damaged").unwrap();
     let charts = BTreeMap::from([("oci://host/far".into(), kept(node.chart_digest.as_deref().unwrap()))]);
-    let connect = One { cluster: world.cluster(), charts };
+    let connect = One { charts, ..One::new(world.cluster()) };
     let launch = || Launch { resume: resumed(), ..world.launch() };
     let Ok(Ended::Ran { finished, .. }) = world.run(launch(), connect).await else { panic!("no run") };
     let error = finished.summary.nodes["default/late/r2"].last_error.clone().unwrap_or_default();
@@ -505,7 +528,8 @@ async fn plans_and_drift_are_told_release_by_release() {
     place.chart("broken").write("broken/templates/all.yaml", "{{ fail \"no\" }}");
     let world = World::new(place);
     let root = world.place.path().canonicalize().unwrap();
-    let engine = Engine { root, connect: One::new(world.cluster()), events: Events::silent() };
+    let sources = LoadContext::default();
+    let engine = Engine { root, connect: One::new(world.cluster()), sources, events: Events::silent() };
     let plan = world.place.compile().plan;
     let previews = slipway_stack::survey::previews(&plan, &engine).await;
     let found: Vec<_> = previews
@@ -539,4 +563,34 @@ async fn plans_and_drift_are_told_release_by_release() {
     assert!(
         previews[0].found.as_ref().unwrap().is_empty() && previews[1].found.as_ref().unwrap().update == 1
     );
+}
+
+#[tokio::test]
+async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
+    let key = Key::parse("00112233445566778899aabbccddeeff").expect("is a key");
+    let encrypted = secret::encrypt("size: deep-secret\n", &key).expect("encrypts");
+    let place = Place::new(&[
+        ("stack.yaml", "name: s\nreleases:\n- {name: r1, chart: ./c}\n"),
+        ("c/Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n"),
+        ("c/templates/all.yaml", TEMPLATE),
+        ("c/secret-values.yaml", &encrypted),
+    ]);
+    let world = World::new(place);
+    let other = Key::parse(&"ab".repeat(16)).expect("is a key");
+    let with = |key: &Key| One {
+        decryption: Decryption::Decrypt(Arc::new(key.clone())),
+        ..One::new(world.cluster())
+    };
+    let ended = world.run(world.launch(), with(&other)).await;
+    let Ok(Ended::Ran { finished, .. }) = ended else { panic!("no run") };
+    let error = finished.summary.nodes["default/default/r1"].last_error.clone().unwrap_or_default();
+    assert!(error.contains("decrypt secret-values.yaml"), "{error}");
+    let ended = world.run(world.launch(), with(&key)).await;
+    let Ok(Ended::Ran { finished, .. }) = ended else { panic!("no run") };
+    assert!(finished.success, "{:?}", finished.summary.nodes);
+    let at = At::new(Gvk::new("", "v1", "ConfigMap"), Some("default"), "r1");
+    let live = world.cluster().get(&at).await.expect("can be read").expect("is there");
+    assert_eq!(live["data"]["size"], "deep-secret");
+    let history = world.history("default", "r1").await;
+    assert!(history.last().expect("is recorded").config.is_empty(), "the record holds what the user gave");
 }

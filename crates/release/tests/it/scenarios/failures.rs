@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use slipway_cluster::helm::Status;
 use slipway_cluster::{ErrorClass, lock};
 use slipway_event::Event;
-use slipway_release::{Cause, Failure};
+use slipway_release::ReleaseStatus;
+use slipway_release::{Failure, FailureCause};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, Speed, Status as Answer};
 use tokio_util::sync::CancellationToken;
 
@@ -39,13 +40,13 @@ async fn s29_failures_are_recorded() {
     bad["spec"]["progressDeadlineSeconds"] = 1_000_000.into();
     let after = annotated(config_map("z", "1"), json!({"werf.io/weight": "5"}));
     let failure = world.failed(&[config_map("a", "2"), bad, after]).await;
-    assert_eq!(failure.cause(), Cause::NotReady);
+    assert_eq!(failure.cause(), FailureCause::NotReady);
     let told = failure.to_string();
     for part in ["Deployment/web", "CrashLoopBackOff", "cannot open the harbour", "2 allowed"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     let report = failure.report().expect("it ran");
-    assert_eq!(report.status, "failed");
+    assert_eq!(report.status, ReleaseStatus::Failed);
     assert!(report.completed_operations.contains(&"update: ConfigMap/a".to_owned()), "{report:?}");
     assert_eq!(report.canceled_operations, ["create: ConfigMap/z"]);
     assert_eq!(world.statuses().await, [(1, Status::Deployed), (2, Status::Failed)]);
@@ -62,7 +63,7 @@ async fn s30_auto_rollback() {
     let early = annotated(config_map("extra", "1"), json!({"werf.io/weight": "-1"}));
     let failure = world.failed(&[config_map("a", "2"), early, never("b")]).await;
     let rolled = failure.report().and_then(|report| report.rollback.as_ref()).expect("rolled back");
-    assert_eq!((rolled.status.as_str(), rolled.revision), ("deployed", 3));
+    assert_eq!((rolled.status.as_str(), rolled.revision.get()), ("deployed", 3));
     assert!(failure.to_string().ends_with("rolled back to revision 1, as revision 3"), "{failure}");
     let expected = [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)];
     assert_eq!(world.statuses().await, expected);
@@ -85,7 +86,7 @@ async fn a_failed_first_install_is_deleted_if_it_is_to_be_undone() {
     let report = failure.report().expect("wrote");
     assert_eq!((report.status.as_str(), report.notes.as_str()), ("failed", told));
     let undone = report.rollback.as_ref().expect("was undone");
-    assert_eq!(undone.status, "uninstalled");
+    assert_eq!(undone.status, ReleaseStatus::Uninstalled);
     assert!(world.statuses().await.is_empty());
     assert!(world.get("ConfigMap", "a").await.is_none());
     // What was kept of a release that was deleted before is kept again.
@@ -148,7 +149,7 @@ async fn s32_timeouts() {
     world.apply.timeout = Some(Duration::from_millis(1500).into());
     let slow = fated(deployment("web", "nginx"), json!({"sim/fail": "pending"}));
     let failure = world.failed(&[slow]).await;
-    assert_eq!(failure.cause(), Cause::Timeout);
+    assert_eq!(failure.cause(), FailureCause::Timeout);
     let told = failure.to_string();
     for part in ["the timeout of 1.5s passed", "Deployment/web", "is not ready after 1.", "web-"] {
         assert!(told.contains(part), "{part}: {told}");
@@ -166,7 +167,7 @@ async fn s33_watches_may_break() {
     // Away: nothing is answered once the deployment is written.
     faults.add(Rule::new(Fault::Reset).skip(25).times(8));
     let report = world.deployed(&[slow]).await;
-    assert_eq!(report.status, "deployed");
+    assert_eq!(report.status, ReleaseStatus::Deployed);
     assert!(faults.hits() > 0);
 }
 
@@ -179,7 +180,7 @@ async fn s34_watching_may_be_forbidden() {
     }
     let world = World::new().troubled(&faults);
     let slow = fated(deployment("web", "nginx"), json!({"sim/delay": "30s"}));
-    assert_eq!(world.deployed(&[slow]).await.status, "deployed");
+    assert_eq!(world.deployed(&[slow]).await.status, ReleaseStatus::Deployed);
     let heard = world.heard.drain();
     let warnings: Vec<String> = heard
         .iter()
@@ -202,7 +203,7 @@ async fn s35_locks() {
     world.deployed(&[config_map("a", "0")]).await;
     let (one, two) = ([config_map("a", "1")], [config_map("a", "2")]);
     let (first, second) = tokio::join!(world.apply(&one), world.apply(&two));
-    let mut revisions = [first.expect("runs").revision, second.expect("runs").revision];
+    let mut revisions = [first.expect("runs").revision.get(), second.expect("runs").revision.get()];
     revisions.sort_unstable();
     assert_eq!(revisions, [2, 3]);
 
@@ -261,7 +262,7 @@ async fn a_lost_lock_ends_the_run() {
             .expect("steals");
     };
     let (ended, ()) = tokio::join!(world.apply(&objects), steal);
-    assert_eq!(ended.expect_err("lost").cause(), Cause::LockLost);
+    assert_eq!(ended.expect_err("lost").cause(), FailureCause::LockLost);
     assert_eq!(world.statuses().await, [(1, Status::Failed)]);
 }
 
@@ -283,7 +284,7 @@ async fn s50_webhooks_come_up() {
     });
     let world = World { cluster: slipway_cluster::Cluster::new(tap.client()).with_retry(hasty()), ..world };
     let report = world.deployed(&[config_map("guarded", "1"), deployment("guard", "nginx")]).await;
-    assert_eq!(report.status, "deployed");
+    assert_eq!(report.status, ReleaseStatus::Deployed);
     assert!(world.get("ConfigMap", "guarded").await.is_some());
     assert_eq!(down.load(std::sync::atomic::Ordering::SeqCst), 4);
 }
@@ -292,7 +293,7 @@ async fn s50_webhooks_come_up() {
 #[tokio::test]
 async fn failures_have_a_cause() {
     let world = failing();
-    assert_eq!(world.failed(&[never("a")]).await.cause(), Cause::Timeout);
+    assert_eq!(world.failed(&[never("a")]).await.cause(), FailureCause::Timeout);
     let faults = FaultLayer::new(1);
     faults.add(Rule::new(Fault::ServerError(403)).verb("patch").name("b"));
     let world = World::new();
@@ -304,5 +305,5 @@ async fn failures_have_a_cause() {
     faults.add(Rule::new(Fault::ServerError(409)).verb("patch").name("b").skip(1));
     let world = world.troubled(&faults);
     let failure = world.failed(&[config_map("a", "1"), config_map("b", "1")]).await;
-    assert_eq!(failure.cause(), Cause::Cluster(ErrorClass::Conflict), "{failure}");
+    assert_eq!(failure.cause(), FailureCause::Cluster(ErrorClass::Conflict), "{failure}");
 }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use slipway_cluster::helm::Status;
 use slipway_cluster::{Patch, WriteOptions};
-use slipway_release::Source;
-use slipway_release::plan::{Content, Request};
-use slipway_release::show::{self, View};
+use slipway_release::ReleaseStatus;
+use slipway_release::plan::ReleaseRequest;
+use slipway_release::show::{PlanView, ViewOptions};
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, job, place, text};
 
@@ -35,7 +35,7 @@ async fn s06_removed_fields_disappear() {
     let options = WriteOptions::manager("helm");
     world.cluster.replace(&place("ConfigMap", "a"), &live, &options).await.expect("writes");
     let plan = world.plan(&[config_map("a", "1")]).await.expect("plans");
-    assert_eq!(plan.facts[0].after.as_ref().expect("was tried")["data"], json!({"key": "1"}));
+    assert_eq!(plan.objects[0].predicted.as_ref().expect("was tried")["data"], json!({"key": "1"}));
     world.deployed(&[config_map("a", "1")]).await;
     let live = world.get("ConfigMap", "a").await.expect("is there");
     assert_eq!(live["data"], json!({"key": "1"}));
@@ -317,7 +317,7 @@ async fn s38_secrets_are_hidden() {
         fields.len() == 1 && fields[0].contains("password") && fields[0].contains("sensitive bytes"),
         "{fields:?}"
     );
-    let open = show::Options { show_sensitive: true, ..show::Options::default() };
+    let open = ViewOptions { show_sensitive: true, ..ViewOptions::default() };
     let shown = format!("{:?}", plan.view(&open));
     assert!(shown.contains("tok-new-value") && shown.contains("aHVudGVyMi1uZXc"), "{shown}");
     // What a server quotes in a refusal is not repeated, and what a container says is masked.
@@ -401,10 +401,9 @@ fn everything() -> Vec<Value> {
 }
 
 /// A chart as platforms are made of: an ingress controller, a certificate manager, a monitoring stack.
-fn harbour(world: &World) -> Request {
+fn harbour(world: &World) -> ReleaseRequest {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/harbour");
-    let source = Source::detect(std::path::Path::new(folder)).expect("is a chart");
-    world.with(Content::Source { source, values: Box::default(), backing: Default::default() })
+    world.source(std::path::Path::new(folder), Default::default())
 }
 
 /// Scenario 39: a second plan is empty for a chart of fifty objects as they are in the wild, with definitions,
@@ -415,12 +414,12 @@ async fn s39_a_second_plan_of_a_real_chart_is_empty() {
     world.options.no_final_tracking = true;
     let request = harbour(&world);
     let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
-    assert!(plan.items.len() >= 50, "{}", plan.items.len());
+    assert!(plan.objects.len() >= 50, "{}", plan.objects.len());
     world.run(&request).await.unwrap_or_else(|failure| panic!("{failure}"));
     let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
     let view = plan.view(&Default::default());
     assert!(plan.is_empty() && view.empty && view.changes.is_empty(), "{:#?}", view.changes);
-    assert_eq!(world.run(&request).await.expect("has nothing to do").status, "skipped");
+    assert_eq!(world.run(&request).await.expect("has nothing to do").status, ReleaseStatus::Skipped);
     world.options.new_revision = true;
     let again = harbour(&world);
     let plan = slipway_release::plan(&world.cluster, &again, &world.events).await.expect("plans");
@@ -438,7 +437,7 @@ async fn s39_no_noise() {
     let objects = everything();
     assert!(objects.len() >= 50);
     world.deployed(&objects).await;
-    let view: View = world.plan(&objects).await.expect("plans").view(&Default::default());
+    let view: PlanView = world.plan(&objects).await.expect("plans").view(&Default::default());
     assert!(view.empty && view.changes.is_empty(), "{:#?}", view.changes);
     let mut noted = objects.clone();
     for object in &mut noted {

@@ -7,19 +7,22 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use slipway_cluster::helm::{Status, codec};
 use slipway_cluster::{Patch, WriteOptions};
+use slipway_release::ReleaseStatus;
 use slipway_release::plan::Content;
-use slipway_release::saved::{self, Saved};
-use slipway_release::{Failure, Plan, Report, apply};
+use slipway_release::saved::{self, Drift, SavedPlan};
+use slipway_release::{Failure, PlanPurpose, Report, execute, plan};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{CONFIG_MAPS, World, annotated, boat, boats, config_map, deployment, job, place, text};
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
-async fn carry_out(world: &World, saved: &Saved, allow_drift: bool) -> Result<Report, Failure> {
-    let check = |plan: &Plan| saved.check(plan, allow_drift);
-    let (cluster, token) = (&world.cluster, CancellationToken::new());
-    apply::apply_checked(cluster, &saved.request, &world.apply, &world.events, token, check).await
+async fn carry_out(world: &World, saved: &SavedPlan, drift: Drift) -> Result<Report, Failure> {
+    let mut request = saved.request.clone();
+    request.options.purpose = PlanPurpose::Execute;
+    let plan = plan(&world.cluster, &request, &world.events).await?;
+    saved.check(&plan, drift)?;
+    execute(&world.cluster, plan, &world.apply, &world.events, CancellationToken::new()).await
 }
 
 /// Scenario 40: a saved plan is carried out as it was made, or refused.
@@ -51,19 +54,20 @@ async fn s40_saved_plans() {
     let patch = Patch::Merge(json!({"data": {"other": "x"}}));
     let options = WriteOptions::manager("someone");
     world.cluster.patch(&place("ConfigMap", "a"), &patch, &options, None).await.expect("writes");
-    let refused = carry_out(&world, &good, false).await.expect_err("something moved");
+    let refused = carry_out(&world, &good, Drift::Refuse).await.expect_err("something moved");
     assert!(matches!(refused, Failure::Stale(_)), "{refused:?}");
     assert!(refused.to_string().contains("ConfigMap/a"), "{refused}");
-    carry_out(&world, &good, true).await.expect("is allowed");
+    carry_out(&world, &good, Drift::Allow).await.expect("is allowed");
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "2");
-    let refused = carry_out(&world, &good, true).await.expect_err("the revision is taken").to_string();
+    let refused =
+        carry_out(&world, &good, Drift::Allow).await.expect_err("the revision is taken").to_string();
     assert!(refused.contains("revision"), "{refused}");
 
     // What is deployed is what was saved, whatever the source says by now; a rollback stays one.
     let request = world.with(Content::Revision(Some(1)));
     let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
     let bytes = saved::save(&plan, "here", Some(KEY), world.events.redactor()).expect("saves");
-    carry_out(&world, &saved::load(&bytes, Some(KEY)).expect("loads"), false).await.expect("runs");
+    carry_out(&world, &saved::load(&bytes, Some(KEY)).expect("loads"), Drift::Refuse).await.expect("runs");
     let history = world.history().await;
     assert_eq!(history.releases[2].info.description, "Rollback to 1");
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
@@ -294,12 +298,12 @@ async fn s44_rollback() {
     world.deployed(&[config_map("a", "1"), config_map("old", "1")]).await;
     world.deployed(&[config_map("a", "2")]).await;
     let report = world.run(&world.with(Content::Revision(None))).await.expect("rolls back");
-    assert_eq!((report.status.as_str(), report.revision), ("deployed", 3));
+    assert_eq!((report.status.as_str(), report.revision.get()), ("deployed", 3));
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     assert!(world.get("ConfigMap", "old").await.is_some());
     assert_eq!(world.history().await.releases[2].info.description, "Rollback to 1");
     let again = world.run(&world.with(Content::Revision(Some(3)))).await.expect("has nothing to do");
-    assert_eq!(again.status, "skipped");
+    assert_eq!(again.status, ReleaseStatus::Skipped);
     let missing = world.run(&world.with(Content::Revision(Some(9)))).await.expect_err("does not exist");
     assert!(
         matches!(missing, Failure::NotFound(_)) && missing.to_string().contains("no revision 9"),
@@ -341,7 +345,7 @@ async fn s45_delete() {
     world.deployed(&objects).await;
     assert!(world.get("Job", "bye").await.is_none());
     let before = tap.seen().len();
-    assert_eq!(world.delete().await.status, "uninstalled");
+    assert_eq!(world.delete().await.status, ReleaseStatus::Uninstalled);
     let seen = tap.seen().split_off(before);
     let deleted = |end: &str| {
         let found = seen.iter().position(|seen| {

@@ -7,13 +7,14 @@ use slipway_cluster::helm::Status;
 use slipway_cluster::track::{TrackOptions, Tracker};
 use slipway_cluster::{Patch, WriteOptions};
 use slipway_event::Events;
-use slipway_release::Plan;
+use slipway_release::ReleasePlan;
+use slipway_release::ReleaseStatus;
 use slipway_release::plan::Content;
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, fated, job, place, text};
 
 /// Whether an operation comes after another, directly or not.
-fn comes_after(plan: &Plan, later: &str, earlier: &str) -> bool {
+fn comes_after(plan: &ReleasePlan, later: &str, earlier: &str) -> bool {
     let mut pending = vec![plan.graph.node(later).unwrap_or_else(|| panic!("no {later}"))];
     let mut seen = std::collections::BTreeSet::new();
     while let Some(node) = pending.pop() {
@@ -167,8 +168,8 @@ async fn s19_references_come_first() {
     let of_web: Vec<&str> = plan
         .references
         .iter()
-        .filter(|(who, ..)| who == "Deployment/web")
-        .map(|(_, whom, _)| whom.as_str())
+        .filter(|reference| reference.dependent == "Deployment/web")
+        .map(|reference| reference.dependency.as_str())
         .collect();
     assert!(!of_web.contains(&"ConfigMap/zz-optional"), "{of_web:?}");
     world.deployed(&objects).await;
@@ -200,7 +201,7 @@ async fn s20_contradictions() {
     let plan = world.plan(&[web.clone(), late.clone()]).await.expect("plans");
     assert!(plan.warnings.to_string().contains("does not wait for"), "{}", plan.warnings);
     let (world, tap) = world.tapped();
-    assert_eq!(world.deployed(&[web, late]).await.status, "deployed");
+    assert_eq!(world.deployed(&[web, late]).await.status, ReleaseStatus::Deployed);
     assert!(tap.position("/deployments/web") < tap.position("/configmaps/late"), "the weight counts");
     assert!(world.said().contains("does not wait for"), "a run tells it too");
     let needs = |name: &str, other: &str| {
@@ -239,7 +240,7 @@ async fn s21_external_dependencies() {
         world.create("kubectl", &secret("other")).await;
     });
     let (report, ()) = tokio::join!(world.deployed(&objects), later);
-    assert_eq!(report.status, "deployed");
+    assert_eq!(report.status, ReleaseStatus::Deployed);
     assert!(started.elapsed() >= Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
@@ -254,9 +255,9 @@ async fn s22_definitions_first() {
     world.deployed(&[boat("one")]).await;
     assert!(tap.position("/customresourcedefinitions/boats.example.com") < tap.position("/boats/one"));
     assert!(world.get("Boat", "one").await.is_some());
-    assert_eq!(world.deployed(&[boat("one")]).await.status, "skipped");
+    assert_eq!(world.deployed(&[boat("one")]).await.status, ReleaseStatus::Skipped);
     world.aside[0]["spec"]["names"]["shortNames"] = json!(["bt"]);
-    assert_eq!(world.deployed(&[boat("one")]).await.status, "deployed");
+    assert_eq!(world.deployed(&[boat("one")]).await.status, ReleaseStatus::Deployed);
     let live = world.get("CustomResourceDefinition", "boats.example.com").await;
     assert_eq!(text(&live, "/spec/names/shortNames/0"), "bt");
 }
@@ -387,7 +388,7 @@ async fn webhook_configurations_come_last_in_install_and_before_post_hooks() {
                 }
                 _ => world.run(&world.with(Content::Revision(Some(1)))).await.expect("goes back"),
             };
-            assert_eq!(report.status, "deployed");
+            assert_eq!(report.status, ReleaseStatus::Deployed);
             for configuration in configurations {
                 let steps = steps(configuration);
                 assert_eq!(order_of(&tap, from, &steps), steps, "run {number}");

@@ -7,7 +7,8 @@ use slipway_cluster::helm::Status;
 use slipway_cluster::track::{Context, Readiness, status};
 use slipway_cluster::{Patch, WriteOptions};
 use slipway_event::{Event, ObjectState};
-use slipway_release::Cause;
+use slipway_release::FailureCause;
+use slipway_release::ReleaseStatus;
 use slipway_sandbox::{Sandbox, Speed};
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, fated, job, place};
@@ -147,7 +148,7 @@ async fn s46_custom_objects_in_time() {
     };
     let (started, objects) = (tokio::time::Instant::now(), [boats(), boat("silent"), boat("busy")]);
     let (report, ()) = tokio::join!(world.deployed(&objects), harbour);
-    assert_eq!(report.status, "deployed");
+    assert_eq!(report.status, ReleaseStatus::Deployed);
     assert!(started.elapsed() >= Duration::from_secs(62), "{:?}", started.elapsed());
     say(json!({"conditions": null, "phase": "Creating"})).await;
     let mut busy = annotated(boat("busy"), json!({"werf.io/no-activity-timeout": "90s"}));
@@ -282,7 +283,7 @@ async fn events_of_the_cluster_are_told_when_asked_for() {
     })
     .await
     .expect("the event is told");
-    assert_eq!(report.status, "deployed");
+    assert_eq!(report.status, ReleaseStatus::Deployed);
     let told = told + &world.said();
     assert!(!told.contains("water in quiet"), "{told}");
 }
@@ -400,7 +401,7 @@ async fn readiness_has_a_limit() {
         let object = own.map_or(object.clone(), |own| annotated(object, note(own)));
         let started = tokio::time::Instant::now();
         let failure = world.failed(&[object]).await;
-        assert_eq!(failure.cause(), Cause::Timeout, "{failure}");
+        assert_eq!(failure.cause(), FailureCause::Timeout, "{failure}");
         let took = started.elapsed().as_secs();
         assert!((expected..expected + 5).contains(&took), "{own:?} {of_run:?} {of_all:?}: {took}");
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use slipway_cluster::helm::Status;
 use slipway_cluster::{Patch, WriteOptions};
-use slipway_release::decide::Kept;
+use slipway_release::decide::KeptReason;
 
 use crate::world::{World, annotated, config_map, place, text};
 
@@ -24,13 +24,14 @@ async fn s23_removed_resources() {
         let options = WriteOptions::manager("kubectl");
         world.cluster.patch(&place("ConfigMap", name), &patch, &options, None).await.expect("writes");
     }
-    let mut remaining = world.plan(&[config_map("a", "1")]).await.expect("plans").remaining;
+    let mut remaining = world.plan(&[config_map("a", "1")]).await.expect("plans").kept;
     remaining.sort_by(|a, b| a.object.cmp(&b.object));
-    let told: Vec<(&str, &Kept)> = remaining.iter().map(|kept| (kept.object.as_str(), &kept.why)).collect();
-    let theirs = Kept::Owner("release t1/other".into());
+    let told: Vec<(&str, &KeptReason)> =
+        remaining.iter().map(|kept| (kept.object.as_str(), &kept.why)).collect();
+    let theirs = KeptReason::Owner("release t1/other".into());
     let expected = [
-        ("ConfigMap/kept", &Kept::Policy),
-        ("ConfigMap/live-kept", &Kept::Policy),
+        ("ConfigMap/kept", &KeptReason::Policy),
+        ("ConfigMap/live-kept", &KeptReason::Policy),
         ("ConfigMap/theirs", &theirs),
     ];
     assert_eq!(told, expected);
@@ -74,7 +75,7 @@ async fn s25_moved_and_unknown_kinds() {
     record.manifest.push_str("---\napiVersion: extensions/v1beta1\nkind: Gone\nmetadata:\n  name: old\n");
     world.storage().update(&record).await.expect("stores");
     let plan = world.plan(&[web.clone(), ingress.clone()]).await.expect("plans");
-    assert!(plan.removals.is_empty());
+    assert!(plan.deletions.is_empty());
     world.deployed(&[web, ingress]).await;
     let after = (world.get("Deployment", "web").await, world.get("Ingress", "web").await);
     assert_eq!(text(&before.0, "/metadata/uid"), text(&after.0, "/metadata/uid"));

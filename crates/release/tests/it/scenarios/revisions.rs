@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::Status;
-use slipway_release::Source;
+use slipway_release::ReleaseStatus;
 use slipway_release::plan::{self, Content};
+use slipway_release::{Failure, MissingNamespace, execute};
+use tokio_util::sync::CancellationToken;
 
 use crate::tap::Tap;
 use crate::world::{World, annotated, config_map, deployment, fated, place, text};
@@ -17,7 +19,7 @@ use crate::world::{World, annotated, config_map, deployment, fated, place, text}
 async fn s01_fresh_install() {
     let world = World::new();
     let report = world.deployed(&[config_map("a", "1"), deployment("web", "nginx")]).await;
-    assert_eq!((report.status.as_str(), report.revision), ("deployed", 1));
+    assert_eq!((report.status.as_str(), report.revision.get()), ("deployed", 1));
     assert!(world.get("Namespace", "t1").await.is_some());
     for (kind, name) in [("ConfigMap", "a"), ("Deployment", "web")] {
         let live = world.get(kind, name).await;
@@ -50,7 +52,7 @@ async fn s02_second_run_is_skipped() {
     };
     let known = versions().await;
     let report = world.deployed(&objects).await;
-    assert_eq!((report.status.as_str(), report.revision), ("skipped", 1));
+    assert_eq!((report.status.as_str(), report.revision.get()), ("skipped", 1));
     assert_eq!(world.statuses().await, [(1, Status::Deployed)]);
     let written = tap.written().split_off(before);
     assert!(written.is_empty(), "{written:?}");
@@ -83,7 +85,7 @@ async fn s04_notes_make_a_revision() {
     let plan = world.plan(&objects).await.expect("plans");
     assert_eq!((plan.exit_code(), plan.reason.as_deref()), (3, Some("the notes changed")));
     let report = world.deployed(&objects).await;
-    assert_eq!((report.revision, report.notes.as_str()), (2, "hello"));
+    assert_eq!((report.revision.get(), report.notes.as_str()), (2, "hello"));
     assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
 }
 
@@ -119,6 +121,44 @@ async fn s36_plans_write_nothing() {
     let plan = world.plan(&[config_map("a", "2"), config_map("new", "1")]).await.expect("plans");
     assert_eq!(plan.view(&Default::default()).changes.len(), 3);
     assert_eq!(tap.written().len(), before);
+}
+
+/// A plan is a value: what it was made for is checked under the lock, and it is never silently another one.
+#[tokio::test]
+async fn a_stale_plan_is_refused_and_writes_nothing() {
+    let (world, tap) = World::new().tapped();
+    let plan = world.plan(&[config_map("a", "1")]).await.expect("plans");
+    assert!(plan.creates_namespace, "the namespace is part of the plan");
+    assert!(plan.verify(&world.cluster).await.is_ok());
+    let run = |plan| execute(&world.cluster, plan, &world.apply, &world.events, CancellationToken::new());
+    assert_eq!(run(plan).await.expect("is still true").revision, 1);
+
+    let stale = world.plan(&[config_map("a", "2")]).await.expect("plans");
+    assert!(!stale.creates_namespace);
+    world.deployed(&[config_map("a", "3")]).await;
+    assert!(matches!(stale.verify(&world.cluster).await, Err(Failure::Stale(_))));
+    let before = tap.written().len();
+    let failure = run(stale).await.expect_err("somebody else was there first");
+    assert!(matches!(failure, Failure::Stale(_)), "{failure:?}");
+    assert!(failure.to_string().contains("release `demo` changed since it was planned"), "{failure}");
+    let written = tap.written().split_off(before);
+    let is_lock = |path: &String| path.contains("werf-synchronization");
+    assert!(written.iter().all(is_lock), "{written:?}");
+    assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "3");
+}
+
+/// A namespace that is missing and may not be created is told with everything else; a preview does not need it.
+#[tokio::test]
+async fn a_missing_namespace_is_refused_with_all_other_problems() {
+    let (mut world, tap) = World::new().tapped();
+    world.options.missing_namespace = MissingNamespace::Refuse;
+    assert!(world.plan(&[config_map("a", "1")]).await.is_ok());
+    let wrong = annotated(config_map("a", "1"), json!({"werf.io/weight": "heavy"}));
+    let told = world.failed(&[wrong]).await.to_string();
+    assert!(told.contains("namespace `t1` does not exist") && told.contains("heavy"), "{told}");
+    assert!(tap.written().is_empty());
+    world.settle_in().await;
+    world.deployed(&[config_map("a", "1")]).await;
 }
 
 /// Scenario 37: the exit codes of a plan.
@@ -162,12 +202,7 @@ async fn s55_odd_documents() {
         ---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  labels:\n    number: 7\n    good: x\n\
         \x20   on: true\n---\n";
     fs::write(folder.path().join("all.yaml"), text_of).expect("writes");
-    let content = Content::Source {
-        source: Source::detect(folder.path()).expect("is a source"),
-        values: Box::default(),
-        backing: Default::default(),
-    };
-    let request = world.with(content);
+    let request = world.source(folder.path(), Default::default());
     world.run(&request).await.unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     let live = world.get("ConfigMap", "c").await.expect("is there");
@@ -260,6 +295,6 @@ async fn a_deployed_revision_stays_deployed_when_the_old_one_cannot_be_supersede
     world.failed(&[config_map("a", "2")]).await;
     assert_eq!(world.statuses().await, [(1, Status::Deployed), (2, Status::Deployed)]);
     world.cluster = usual;
-    assert_eq!(world.deployed(&[config_map("a", "2")]).await.status, "skipped");
+    assert_eq!(world.deployed(&[config_map("a", "2")]).await.status, ReleaseStatus::Skipped);
     assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
 }

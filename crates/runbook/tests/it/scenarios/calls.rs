@@ -387,13 +387,8 @@ async fn trouble_with_every_call() {
         own("502", 502, "", "", AsksAgain, AsksAgain),
         own("503", 503, "ServiceUnavailable", "no", AsksAgain, AsksAgain),
         own("504", 504, "Timeout", "no", AsksAgain, AsksAgain),
-        ("refused".to_owned(), Reply::Broken("tcp connect error: connection refused"), AsksAgain, AsksAgain),
-        (
-            "certificate".to_owned(),
-            Reply::Broken("invalid peer certificate: UnknownIssuer"),
-            Fails(Api),
-            Fails(Api),
-        ),
+        ("refused".to_owned(), Reply::Refused, AsksAgain, AsksAgain),
+        ("certificate".to_owned(), Reply::Untrusted, Fails(Api), Fails(Api)),
         (
             "cut off".to_owned(),
             Reply::Body(200, "{\"apiVersion\": \"v1\", \"ki".to_owned()),
@@ -436,7 +431,11 @@ async fn trouble_is_told_with_what_to_do_about_it() {
     let patch = |how: &str, body: &str| {
         format!("  - {{name: a, patch: {{target: cm/there, type: {how}, patch: {body}}}}}\n")
     };
-    let gone = || refusal(404, "NotFound", "namespaces \"default\" not found");
+    let gone = || {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+            "message": "namespaces \"default\" not found", "details": {"name": "default", "kind": "namespaces"}});
+        Reply::Body(404, status.to_string())
+    };
     let immutable = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
     for (step, method, what, kind, told) in [
         (&apply, "POST", gone(), ErrorKind::NotFound, "createNamespace: true"),
@@ -450,13 +449,7 @@ async fn trouble_is_told_with_what_to_do_about_it() {
             ErrorKind::Api,
             "delete the object in a step before",
         ),
-        (
-            &apply,
-            "POST",
-            Reply::Broken("invalid peer certificate: UnknownIssuer"),
-            ErrorKind::Api,
-            "certificate-authority",
-        ),
+        (&apply, "POST", Reply::Untrusted, ErrorKind::Api, "certificate-authority"),
         (
             &patch("strategic", "{a: b}"),
             "PATCH",
@@ -497,7 +490,7 @@ async fn trouble_is_told_with_what_to_do_about_it() {
     for (what, told) in [
         (refusal(500, "InternalError", webhook), "hint: the webhook is not ready yet"),
         (refusal(503, "ServiceUnavailable", "the server is tired"), "the server is tired"),
-        (Reply::Broken("tcp connect error: connection refused"), "connection refused"),
+        (Reply::Refused, "connection refused"),
     ] {
         let world = World::new();
         world.wire.answers.lock().unwrap().push(Answer {

@@ -1,7 +1,11 @@
 //! Secrets reach neither results nor events nor the record.
 
+use std::sync::Arc;
+
+use slipway_chart::secret::{self, Key};
 use slipway_runbook::plan::{self, Show};
 use slipway_runbook::{Inputs, LoadOptions, Variables, junit, load};
+use slipway_source::Decryption;
 
 use crate::world::World;
 
@@ -76,5 +80,33 @@ fn refuses_names_made_of_secrets() {
             found.errors().map(|found| (found.problem.code.as_deref(), &*found.path)).collect();
         assert_eq!(codes, [(Some("E108"), path)], "{rest}");
         assert!(!format!("{found:?}").contains("admin"), "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn encrypted_values_of_a_chart_are_decrypted_and_not_shown() {
+    let mut world = World::new();
+    let key = Key::parse("00112233445566778899aabbccddeeff").expect("is a key");
+    let template =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {level: {{ .Values.level }}}\n";
+    world.chart("web", "level: low\n", template);
+    world.file("web/secret-values.yaml", &secret::encrypt("level: mark3r-level\n", &key).expect("encrypts"));
+    let steps = "  - {name: web, helm: {chart: ./web, namespace: default}}\n";
+    let other = Key::parse(&"ab".repeat(16)).expect("is a key");
+    world.sources.decryption = Decryption::Decrypt(Arc::new(other));
+    let report = world.apply(steps).await;
+    let told = serde_json::to_string(&report).unwrap();
+    assert!(!report.is_success() && told.contains("decrypt secret-values.yaml"), "{told}");
+
+    world.sources.decryption = Decryption::Decrypt(Arc::new(key));
+    let document = world.document("", steps);
+    let planned = plan::plan(&document, world.place(), Show::Differences, None).await.expect("is planned");
+    let report = world.try_apply(&document).await.expect("runs");
+    assert!(report.is_success(), "{report:?}");
+    let live = world.get("v1", "ConfigMap", "default", "web").await;
+    assert_eq!(live.expect("is there")["data"]["level"], "mark3r-level");
+    let told = [serde_json::to_string(&planned), serde_json::to_string(&report)].map(Result::unwrap);
+    for text in told.iter().chain([&world.said()]) {
+        assert!(!text.contains("mark3r"), "{text}");
     }
 }

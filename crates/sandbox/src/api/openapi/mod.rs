@@ -1,8 +1,10 @@
 //! OpenAPI v3 and v2, made from the schema table and the custom resource definitions.
 //!
 //! Clients read three things from it: the fields of each kind, how lists are patched
-//! (`x-kubernetes-patch-*`), and which paths take `fieldValidation`. Descriptions are left out.
+//! (`x-kubernetes-patch-*`), and which paths take `fieldValidation`. Descriptions are those of metadata and of
+//! custom resources.
 
+mod custom;
 mod gnostic;
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +14,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NO
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use slipway_manifest::object::join_api_version;
-use slipway_manifest::schema::{AnyForm, Field, ListKind, Scalar, Schema, Shape, ShapeId, TypeRef};
+use slipway_manifest::schema::{AnyForm, Field, ListKind, Omit, Scalar, Schema, Shape, ShapeId, TypeRef};
 
 use crate::api::discovery::Document;
 use crate::api::resource::{Registry, Served};
@@ -215,7 +217,7 @@ struct Schemas {
 impl Schemas {
     fn resource(&mut self, served: &Served) {
         if let Some(custom) = &served.custom {
-            self.custom(served, custom.schema());
+            self.custom(served, custom);
             return;
         }
         let kind = served.shape();
@@ -223,26 +225,6 @@ impl Schemas {
         if let Some(list) = Schema::built_in().types().kind(served.api_version(), &served.list_kind) {
             self.named(list, Some((&served.def.group, &served.def.version, &served.list_kind)));
         }
-    }
-
-    fn custom(&mut self, served: &Served, schema: &Value) {
-        let name = custom_name(served);
-        let mut schema = if schema.is_object() { schema.clone() } else { json!({"type": "object"}) };
-        if let Some(meta) =
-            Schema::built_in().types().kind("v1", "ConfigMap").and_then(|k| k.child("metadata"))
-        {
-            let reference = self.named(meta, None);
-            let properties = &mut schema["properties"];
-            if !properties.is_object() {
-                *properties = json!({});
-            }
-            properties["metadata"] = if self.v3 { json!({"allOf": [reference]}) } else { reference };
-            properties["apiVersion"] = json!({"type": "string"});
-            properties["kind"] = json!({"type": "string"});
-        }
-        schema["x-kubernetes-group-version-kind"] =
-            json!([{"group": served.def.group, "kind": served.def.kind, "version": served.def.version}]);
-        self.found.insert(name, schema);
     }
 
     /// A reference to a named type, which is added with all it refers to.
@@ -266,13 +248,20 @@ impl Schemas {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for field in &map.fields {
-            properties.insert(field.name.clone(), self.field(kind, field));
+            let mut property = self.field(kind, field);
+            if let Some(text) = description(&map.name, &field.name) {
+                property["description"] = text.into();
+            }
+            properties.insert(field.name.clone(), property);
             if field.required {
                 required.push(field.name.clone());
             }
         }
         required.sort();
         let mut out = json!({"type": "object"});
+        if let Some(text) = description(&map.name, "") {
+            out["description"] = text.into();
+        }
         if !properties.is_empty() {
             out["properties"] = Value::Object(properties);
         }
@@ -288,10 +277,14 @@ impl Schemas {
     fn field(&mut self, parent: TypeRef<'_>, field: &Field) -> Value {
         let kind = parent.at(field.shape);
         let mut out = self.value(kind);
-        let extended =
-            field.patch.merge || field.patch.replace || field.patch.retain_keys || field.default.is_some();
-        if self.v3 && out.get("$ref").is_some() && extended {
-            out = json!({"allOf": [out]});
+        if self.v3 {
+            // Nothing may stand beside a reference.
+            if out.get("$ref").is_some() {
+                out = json!({"allOf": [out]});
+            }
+            if let Some(zero) = zero_value(kind, field) {
+                out["default"] = zero;
+            }
         }
         if let Shape::List(list) = kind.shape() {
             match &list.kind {
@@ -329,7 +322,9 @@ impl Schemas {
         if !field.values.is_empty() {
             out["enum"] = json!(field.values);
         }
-        if let Some(default) = &field.default {
+        if let Some(default) = &field.default
+            && self.v3
+        {
             out["default"] = default.clone();
         }
         out
@@ -349,8 +344,8 @@ impl Schemas {
         }
     }
 
-    fn scalar(&self, scalar: Scalar) -> Value {
-        match scalar {
+    fn scalar(&mut self, scalar: Scalar) -> Value {
+        let form = match scalar {
             Scalar::String => json!({"type": "string"}),
             Scalar::Bool => json!({"type": "boolean"}),
             Scalar::Int32 => json!({"type": "integer", "format": "int32"}),
@@ -365,15 +360,62 @@ impl Schemas {
             }
             Scalar::Quantity => json!({"type": "string"}),
             Scalar::IntOrString => json!({"type": "string", "format": "int-or-string"}),
-        }
+        };
+        // Structs of Go are types of their own, whatever they print as.
+        let name = match scalar {
+            Scalar::Time => format!("{META}.Time"),
+            Scalar::MicroTime => format!("{META}.MicroTime"),
+            Scalar::Duration => format!("{META}.Duration"),
+            Scalar::Quantity => "io.k8s.apimachinery.pkg.api.resource.Quantity".to_owned(),
+            Scalar::IntOrString => "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
+            _ => return form,
+        };
+        let reference = json!({"$ref": format!("{}{name}", self.prefix)});
+        self.found.entry(name).or_insert(form);
+        reference
     }
 }
 
+/// The default of a field that is no pointer in Go: it has its zero value when nothing is set.
+fn zero_value(kind: TypeRef<'_>, field: &Field) -> Option<Value> {
+    if field.pointer {
+        return None;
+    }
+    match kind.shape() {
+        Shape::Map(map) if !map.name.is_empty() => Some(json!({})),
+        Shape::Scalar(scalar) if field.omit == Omit::Never => match scalar {
+            Scalar::String => Some(json!("")),
+            Scalar::Bool => Some(json!(false)),
+            Scalar::Int32 | Scalar::Int64 | Scalar::Float => Some(json!(0)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The description of a type of metadata or of one of its fields, and of the members every object has.
+fn description(of: &str, field: &str) -> Option<&'static str> {
+    type Texts = HashMap<String, HashMap<String, String>>;
+    static TEXTS: OnceLock<Texts> = OnceLock::new();
+    let texts = TEXTS.get_or_init(|| {
+        serde_json::from_str(include_str!("../../../data/descriptions.json")).unwrap_or_default()
+    });
+    let own = texts.get(of.strip_prefix("v1.").unwrap_or(of)).and_then(|type_texts| type_texts.get(field));
+    own.map(String::as_str).or(match field {
+        "apiVersion" => Some(API_VERSION),
+        "kind" => Some(KIND),
+        _ => None,
+    })
+}
+
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+
 /// Groups are written backwards in type names.
-fn custom_name(served: &Served) -> String {
+fn custom_name(served: &Served, kind: &str) -> String {
     let mut parts: Vec<&str> = served.def.group.split('.').collect();
     parts.reverse();
-    format!("{}.{}.{}", parts.join("."), served.def.version, served.def.kind)
+    format!("{}.{}.{}", parts.join("."), served.def.version, kind)
 }
 
 fn add_paths(served: &Served, paths: &mut Map<String, Value>, schemas: &mut Schemas) {
@@ -387,7 +429,7 @@ fn add_paths(served: &Served, paths: &mut Map<String, Value>, schemas: &mut Sche
     let query =
         |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let reference = match &served.custom {
-        Some(_) => json!({"$ref": format!("{}{}", schemas.prefix, custom_name(served))}),
+        Some(_) => json!({"$ref": format!("{}{}", schemas.prefix, custom_name(served, &def.kind))}),
         None => schemas.named(served.shape(), None),
     };
     let operation = |action: &str, parameters: Vec<Value>, body: Option<&[&str]>| {

@@ -1,4 +1,4 @@
-//! What several controllers need: children, templates, pods' conditions, hashes, amounts.
+//! What several controllers need: children, templates, pods' conditions, amounts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::super::{Cluster, Item, Next, Queue};
 use crate::api::select::Labels;
-use crate::ids::{fnv32a, safe_encode};
 use crate::status::Result;
 use crate::store::{Change, Event, Key};
 use crate::write::delete::{DeleteOptions, Propagation};
@@ -267,43 +266,6 @@ impl Tally {
     }
 }
 
-/// A template's hash in the letters of generated names.
-pub(super) fn hash(template: &Value, collisions: i64) -> String {
-    let mut sorted = String::new();
-    write_sorted(template, &mut sorted);
-    if collisions > 0 {
-        sorted.push_str(&collisions.to_string());
-    }
-    safe_encode(fnv32a(sorted.as_bytes()))
-}
-
-/// JSON with sorted keys: equal values give equal text. Depth is bounded by the parser that made them.
-fn write_sorted(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(members) => {
-            let mut keys: Vec<&String> = members.keys().collect();
-            keys.sort();
-            out.push('{');
-            for key in keys {
-                out.push_str(key);
-                out.push(':');
-                write_sorted(&members[key], out);
-                out.push(',');
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                write_sorted(item, out);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        other => out.push_str(&other.to_string()),
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rounding {
     Up,
@@ -377,13 +339,5 @@ mod tests {
         ] {
             assert_eq!(amount_of(&value, total, rounding), want, "{value} of {total}");
         }
-    }
-
-    #[test]
-    fn equal_templates_hash_alike() {
-        let a = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"x": [1]}});
-        let b = json!({"spec": {"x": [1]}, "metadata": {"labels": {"b": "2", "a": "1"}}});
-        assert_eq!(hash(&a, 0), hash(&b, 0));
-        assert_ne!(hash(&a, 0), hash(&a, 1));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
 use super::node;
-use super::revision::{GENERATION, Revisions};
+use super::revision::{GENERATION, RevisionOwner, Revisions};
 use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::Event;
@@ -46,7 +46,7 @@ impl Controller for DaemonSets {
         if deleting(&set) {
             return Ok(Next::Done);
         }
-        let revisions = Revisions::sync(cluster, &set, int(&set, "/status/collisionCount"))?;
+        let revisions = Revisions::sync(cluster, &set, RevisionOwner::DaemonSet)?;
         let hash = Revisions::hash_of(revisions.update()).to_owned();
         let nodes = cluster.list("nodes", None);
         let spread = Spread { set: &set, hash: &hash, nodes: &nodes, cluster };

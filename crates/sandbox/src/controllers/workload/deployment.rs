@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
 use super::rollout::{self, DESIRED, HISTORY, MAXIMUM, REVISION, Sets};
+use super::template_hash::template_hash;
 use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::{Change, Event};
@@ -152,7 +153,8 @@ impl Rollout<'_> {
     fn create_set(&mut self, revision: &str) -> Result<()> {
         let deployment = &self.deployment;
         let template = without_hash(&deployment["spec"]["template"]);
-        let hash = hash(&template, int(deployment, "/status/collisionCount"));
+        let collisions = deployment["status"]["collisionCount"].as_i64();
+        let hash = template_hash(&deployment["spec"]["template"], collisions);
         let size = rollout::new_size(deployment, 0, rollout::total(&self.sets));
         let mut template = template;
         template["metadata"]["labels"][HASH_LABEL] = hash.as_str().into();

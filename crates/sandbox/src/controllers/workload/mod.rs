@@ -22,6 +22,7 @@ mod rollout;
 mod scheduler;
 mod statefulset;
 mod status;
+mod template_hash;
 mod usage;
 mod volume;
 

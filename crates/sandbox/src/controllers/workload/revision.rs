@@ -4,10 +4,26 @@ use serde_json::{Value, json};
 
 use super::super::Cluster;
 use super::common::*;
+use super::template_hash::{revision_hash, template_hash};
 use crate::status::Result;
 
 pub(super) const TABLE: &str = "controllerrevisions.apps";
-const HASH: &str = "controller.kubernetes.io/hash";
+
+/// Whose revisions they are: each has its own hash, and a label for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RevisionOwner {
+    StatefulSet,
+    DaemonSet,
+}
+
+impl RevisionOwner {
+    fn hash_label(self) -> &'static str {
+        match self {
+            RevisionOwner::StatefulSet => "controller.kubernetes.io/hash",
+            RevisionOwner::DaemonSet => "controller-revision-hash",
+        }
+    }
+}
 
 /// The revisions of an owner, oldest first, among them one for its present template.
 pub(super) struct Revisions {
@@ -19,7 +35,7 @@ pub(super) struct Revisions {
 impl Revisions {
     /// Finds the revisions of `owner`, making one for a template never seen and raising one that
     /// comes back.
-    pub(super) fn sync(cluster: &Cluster, owner: &Value, collisions: i64) -> Result<Revisions> {
+    pub(super) fn sync(cluster: &Cluster, owner: &Value, of: RevisionOwner) -> Result<Revisions> {
         let mut all = cluster.owned(TABLE, namespace(owner), uid(owner));
         all.sort_by_key(|r| int(r, "/revision"));
         let mut template = owner["spec"]["template"].clone();
@@ -38,13 +54,14 @@ impl Revisions {
             let update = all.iter().position(|r| r["data"] == data).unwrap_or(0);
             return Ok(Revisions { all, update });
         }
-        let hash = hash(&owner["spec"]["template"], collisions);
+        let collisions = owner["status"]["collisionCount"].as_i64();
+        let hash = match of {
+            RevisionOwner::StatefulSet => revision_hash(&data, collisions.unwrap_or(0)),
+            RevisionOwner::DaemonSet => template_hash(&owner["spec"]["template"], collisions),
+        };
         let mut labels =
             owner["spec"]["template"]["metadata"]["labels"].as_object().cloned().unwrap_or_default();
-        if let Some(selected) = owner["spec"]["selector"]["matchLabels"].as_object() {
-            labels = selected.clone();
-        }
-        labels.insert(HASH.into(), hash.as_str().into());
+        labels.insert(of.hash_label().into(), hash.as_str().into());
         let called = format!("{}-{hash}", name(owner));
         let mut meta = json!({
             "name": called, "labels": labels, "ownerReferences": [owner_reference(owner)],
@@ -68,7 +85,10 @@ impl Revisions {
     }
 
     pub(super) fn hash_of(revision: &Value) -> &str {
-        label(revision, HASH).unwrap_or("")
+        [RevisionOwner::StatefulSet, RevisionOwner::DaemonSet]
+            .into_iter()
+            .find_map(|of| label(revision, of.hash_label()))
+            .unwrap_or("")
     }
 
     /// The template a revision of this name holds.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{Cluster, Controller, Item, Next, Queue};
 use super::common::*;
-use super::revision::Revisions;
+use super::revision::{RevisionOwner, Revisions};
 use crate::api::select::Labels;
 use crate::status::Result;
 use crate::store::Event;
@@ -40,7 +40,7 @@ impl Controller for StatefulSets {
         if deleting(&set) {
             return Ok(Next::Done);
         }
-        let revisions = Revisions::sync(cluster, &set, int(&set, "/status/collisionCount"))?;
+        let revisions = Revisions::sync(cluster, &set, RevisionOwner::StatefulSet)?;
         let current = text(&set, "/status/currentRevision").to_owned();
         let known = revisions.all.iter().any(|r| name(r) == current);
         let current = if known { current } else { name(revisions.update()).to_owned() };

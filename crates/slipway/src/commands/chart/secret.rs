@@ -7,6 +7,7 @@ use std::process::Command as Program;
 use anyhow::{Context, bail};
 use slipway_chart::secret::{self, Key};
 use slipway_problem::{Problem, read_file, read_text_file};
+use slipway_source::KeySource;
 
 use crate::config::Variable;
 use crate::exit::SecretError;
@@ -75,7 +76,7 @@ pub struct Through {
 }
 
 /// Where the key comes from.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct KeyFlag {
     /// The secret key [default: $WERF_SECRET_KEY, .werf_secret_key, ~/.werf/global_secret_key]
     #[arg(long, value_name = "HEX", hide_env_values = true)]
@@ -97,8 +98,8 @@ impl KeyFlag {
     }
 
     /// The key, from wherever it is kept; none if it is nowhere.
-    pub fn find(&self) -> anyhow::Result<Option<Key>> {
-        Ok(self.text().map(|text| Key::parse(&text)).transpose()?)
+    pub fn find(&self) -> Result<Option<Key>, slipway_chart::Error> {
+        self.text().map(|text| Key::parse(&text)).transpose()
     }
 
     fn need(&self) -> anyhow::Result<Key> {
@@ -109,6 +110,12 @@ impl KeyFlag {
             ))
             .into()),
         }
+    }
+}
+
+impl KeySource for KeyFlag {
+    fn find_key(&self) -> Result<Option<Key>, slipway_chart::Error> {
+        self.find()
     }
 }
 

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use slipway_package::template::{ParamPath, ParamStep, parse_path};
-use slipway_package::{Build, Contention, EXPORTED_SCHEMA, Emit, OutFile, Param, ParamData, Params, Touched};
+use slipway_package::{
+    Build, Contention, EXPORTED_SCHEMA, Emit, OutFile, Package, Param, ParamData, Params, Touched,
+};
 use slipway_problem::{Location, Problem, Problems, Severity};
 
 use self::flags::{CheckFlags, LoadFlags, PackageFlags, ParameterFlags, Selected};
@@ -204,21 +206,20 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 
 /// Builds a package and prints its stream: what `slipway render` does with one.
 pub fn print(
-    path: &Path,
+    package: &Package,
     values: &[String],
     [set, set_string, set_json]: [&[String]; 3],
     session: &Session,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<()> {
     let parameters = ParameterFlags {
         values: values.iter().map(PathBuf::from).collect(),
         set: set.to_vec(),
         set_string: set_string.to_vec(),
         set_json: set_json.to_vec(),
     };
-    let built = LoadFlags::default().load(path)?.build(&parameters.inputs(&CheckFlags::default())?)?;
+    let built = package.build(&parameters.inputs(&CheckFlags::default())?)?;
     warn_of(&built, session);
-    show::print(&built.stream(Emit::default()))?;
-    Ok(Exit::Done)
+    show::print(&built.stream(Emit::default()))
 }
 
 fn warn(problems: &Problems) {

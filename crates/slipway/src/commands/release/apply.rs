@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use slipway_cluster::Cluster;
 use slipway_problem::{Location, Problem};
-use slipway_release::apply as engine;
-use slipway_release::plan::Request;
-use slipway_release::saved::{self, Saved};
+use slipway_release::saved::{self, Drift, SavedPlan};
+use slipway_release::{ExecuteOptions, MissingNamespace, ReleaseRequest};
 
 use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
-use super::{First, carry_out, carry_out_checked, connect_within, dry_run, fail, show_plan};
+use super::{BoundPlan, First, carry_out, carry_out_bound, connect_within, dry_run, fail, show_plan};
 use crate::config::Origin;
 use crate::exit::Exit;
 use crate::files;
@@ -70,36 +69,39 @@ pub struct ApplyArgs {
     diff: DiffFlags,
 }
 
+impl ApplyArgs {
+    fn missing_namespace(&self) -> MissingNamespace {
+        if self.no_create_namespace { MissingNamespace::Refuse } else { MissingNamespace::Create }
+    }
+}
+
 pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
         if let Some(path) = &args.plan {
             return apply_saved(&cluster, path, args, session).await;
         }
-        let (mut request, _fetched) = args.source.request(&cluster, &namespace, session).await?;
+        let mut request = args.source.request(&cluster, &namespace, session).await?;
         request.options.description.clone_from(&args.description);
+        request.options.missing_namespace = args.missing_namespace();
         if args.dry_run {
             return dry_run(&cluster, &request, &args.diff, session).await;
         }
-        let options = engine::Options {
-            auto_rollback: args.auto_rollback,
-            create_namespace: !args.no_create_namespace,
-            ..args.run.options()
-        };
+        let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
         carry_out(&cluster, &request, &options, First::of(args.rehearse), &args.run, session).await
     })
 }
 
 /// Reads a saved plan, if it is of the release and the namespace the user names.
-pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Result<Saved> {
+pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Result<SavedPlan> {
     let bytes = files::read(path)?;
     let key = source.secrets.key.text();
     let saved = saved::load(&bytes, key.as_deref().map(str::trim)).map_err(fail)?;
-    let Request { name, namespace, .. } = &saved.request;
+    let ReleaseRequest { name, namespace, .. } = &saved.request;
     let asked = &session.settings.namespace;
-    let elsewhere =
-        asked.origin == Origin::Flag && asked.value.as_ref().is_some_and(|asked| asked != namespace);
-    let problem = if source.name().is_some_and(|asked| asked != name) {
+    let elsewhere = asked.origin == Origin::Flag
+        && asked.value.as_ref().is_some_and(|asked| *namespace != asked.as_str());
+    let problem = if source.name().is_some_and(|asked| *name != asked) {
         format!("the plan is for release `{name}`")
     } else if elsewhere {
         format!("the plan is for namespace `{namespace}`")
@@ -116,22 +118,20 @@ async fn apply_saved(
     args: &ApplyArgs,
     session: &Session,
 ) -> anyhow::Result<Exit> {
-    let saved = load(path, &args.source, session)?;
+    let mut saved = load(path, &args.source, session)?;
+    saved.request.options.missing_namespace = args.missing_namespace();
+    let drift = if args.allow_drift { Drift::Allow } else { Drift::Refuse };
     saved.check_age(jiff::Timestamp::now(), args.plan_lifetime).map_err(fail)?;
     saved.check_cluster(&saved::identity(cluster).await).map_err(fail)?;
     if args.dry_run {
         let plan = slipway_release::plan(cluster, &saved.request, &session.events()).await.map_err(fail)?;
-        saved.check(&plan, args.allow_drift).map_err(fail)?;
+        saved.check(&plan, drift).map_err(fail)?;
         show_plan(&plan, &args.diff, session)?;
         return Ok(Exit::Done);
     }
-    let options = engine::Options {
-        auto_rollback: args.auto_rollback,
-        create_namespace: !args.no_create_namespace,
-        ..args.run.options()
-    };
+    let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
     let interrupt = Interrupt::listen()?;
-    let check = |plan: &slipway_release::Plan| saved.check(plan, args.allow_drift);
     let first = First::of(args.rehearse);
-    carry_out_checked(cluster, &saved.request, &options, first, &args.run, session, interrupt, check).await
+    let bound = Some(BoundPlan { saved: &saved, drift });
+    carry_out_bound(cluster, &saved.request, &options, first, bound, &args.run, session, interrupt).await
 }

@@ -1,7 +1,7 @@
 //! `slipway delete`: deletes releases and everything that belongs to them.
 
-use slipway_release::plan::{self, Content, Request};
-use slipway_release::{apply as engine, inspect};
+use slipway_release::plan::situation;
+use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, inspect};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run, fail};
@@ -50,15 +50,14 @@ pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
         let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
         let mut exit = Exit::Done;
         for name in &args.names {
-            let request = Request {
-                name: name.clone(),
-                namespace: namespace.clone(),
+            let request = ReleaseRequest {
+                name: name.as_str().into(),
+                namespace: namespace.as_str().into(),
                 content: Content::Nothing,
-                options: plan::Options { keep_history: args.keep_history, ..args.planning.options()? },
+                options: PlanOptions { keep_history: args.keep_history, ..args.planning.options()? },
             };
-            let options = engine::Options { delete_namespace: args.delete_namespace, ..args.run.options() };
-            let known =
-                plan::situation(&cluster, name, &namespace, request.options.driver).await.map_err(fail)?;
+            let options = ExecuteOptions { delete_namespace: args.delete_namespace, ..args.run.options() };
+            let known = situation(&cluster, name, &namespace, request.options.driver).await.map_err(fail)?;
             if known.history.releases.is_empty() {
                 let missing = inspect::not_found(&cluster, request.options.driver, &namespace, name).await;
                 say!("{missing}: nothing to delete");

@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use slipway_release::inspect;
-use slipway_release::plan::{self, Content, Request};
+use slipway_release::{Content, PlanOptions, ReleaseRequest, inspect};
 
 use super::flags::{DiffFlags, StorageFlag};
 use super::text::{change_text, lines_text};
@@ -54,11 +53,11 @@ pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
             })?;
             !found.is_empty()
         } else {
-            let request = Request {
-                name: args.name.clone(),
-                namespace,
+            let request = ReleaseRequest {
+                name: args.name.as_str().into(),
+                namespace: namespace.into(),
                 content: Content::Revision(None),
-                options: plan::Options { driver: args.storage.driver(), ..plan::Options::default() },
+                options: PlanOptions { driver: args.storage.driver(), ..PlanOptions::default() },
             };
             let wanted = args.revisions.first().copied();
             let found = inspect::drift(&cluster, &request, wanted, &options).await.map_err(fail)?;

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipway_chart::{Chart, LoadOptions, Notices};
+use slipway_chart::Notices;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::Driver;
 use slipway_problem::{Location, Problem};
-use slipway_release::apply as engine;
-use slipway_release::plan::{self, Content, PruneOrder, Request};
+use slipway_release::plan::{PruneOrder, situation};
 use slipway_release::resource::Propagation;
-use slipway_release::resource::transform::Extra;
-use slipway_release::show as plans;
-use slipway_release::source::{Backing, Source};
+use slipway_release::resource::transform::ExtraMetadata;
+use slipway_release::show::ViewOptions;
+use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, RunTimeout};
+use slipway_source::{DefaultValues, LoadedSource, Offline, RenderSettings, SourceRequest};
 
-use crate::charts::{self, Fetched};
+use crate::charts;
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
 use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
@@ -239,8 +239,8 @@ pub struct DiffFlags {
 }
 
 impl DiffFlags {
-    pub fn options(&self) -> plans::Options {
-        plans::Options {
+    pub fn options(&self) -> ViewOptions {
+        ViewOptions {
             context: self.diff_context_lines,
             show_sensitive: self.show_sensitive_diffs,
             show_insignificant: self.show_insignificant_diffs,
@@ -256,7 +256,7 @@ impl DiffFlags {
 pub struct RunFlags {
     /// Time limit for the whole operation, from its first request on: `5m`, `1h30m`
     #[arg(long, value_name = "TIME", value_parser = timeout)]
-    timeout: Option<engine::Timeout>,
+    timeout: Option<RunTimeout>,
 
     /// How many changes are under way at once
     #[arg(long, value_name = "N", default_value = "30")]
@@ -305,12 +305,12 @@ pub struct RunFlags {
 
 impl RunFlags {
     /// The time limit for the whole operation.
-    pub fn timeout(&self) -> Option<&engine::Timeout> {
+    pub fn timeout(&self) -> Option<&RunTimeout> {
         self.timeout.as_ref().filter(|time| !time.duration().is_zero())
     }
 
-    pub fn options(&self) -> engine::Options {
-        engine::Options {
+    pub fn options(&self) -> ExecuteOptions {
+        ExecuteOptions {
             parallelism: self.network_parallelism.get(),
             timeout: self.timeout().cloned(),
             history_limit: self.release_history_limit,
@@ -318,14 +318,14 @@ impl RunFlags {
             presence_timeout: self.resource_creation_timeout.filter(|time| !time.is_zero()),
             deletion_timeout: self.resource_deletion_timeout.filter(|time| !time.is_zero()),
             logs: !self.no_pod_logs,
-            ..engine::Options::default()
+            ..ExecuteOptions::default()
         }
     }
 }
 
 /// Reads a time limit that is printed as it was given.
-fn timeout(text: &str) -> Result<engine::Timeout, String> {
-    time(text).map(|duration| engine::Timeout::new(duration, text))
+fn timeout(text: &str) -> Result<RunTimeout, String> {
+    time(text).map(|duration| RunTimeout::new(duration, text))
 }
 
 pub fn time(text: &str) -> Result<Duration, String> {
@@ -349,13 +349,13 @@ fn pairs(texts: &[String]) -> anyhow::Result<Vec<(String, String)>> {
 }
 
 impl PlanningFlags {
-    pub fn options(&self) -> anyhow::Result<plan::Options> {
-        Ok(plan::Options {
+    pub fn options(&self) -> anyhow::Result<PlanOptions> {
+        Ok(PlanOptions {
             force_adoption: self.force_adoption,
             keep_manual_changes: self.no_remove_manual_changes,
             no_final_tracking: self.no_final_tracking,
-            extra: Extra { annotations: pairs(&self.annotations)?, labels: pairs(&self.labels)? },
-            runtime: Extra {
+            extra: ExtraMetadata { annotations: pairs(&self.annotations)?, labels: pairs(&self.labels)? },
+            runtime: ExtraMetadata {
                 annotations: pairs(&self.runtime_annotations)?,
                 labels: pairs(&self.runtime_labels)?,
             },
@@ -370,7 +370,7 @@ impl PlanningFlags {
             no_hooks: self.no_hooks,
             new_revision: self.new_revision,
             normalise: self.normalise,
-            ..plan::Options::default()
+            ..PlanOptions::default()
         })
     }
 }
@@ -381,15 +381,15 @@ impl SourceArgs {
         self.name.as_deref()
     }
 
-    /// Gets the source here and says what is wanted of it. What was fetched has to outlive the request's use.
+    /// Gets the source here, reads it and says what is wanted of it.
     pub async fn request(
         &self,
         cluster: &Cluster,
         namespace: &str,
         session: &Session,
-    ) -> anyhow::Result<(Request, Fetched)> {
+    ) -> anyhow::Result<ReleaseRequest> {
         let name = self.name.clone().unwrap_or_default();
-        let options = plan::Options {
+        let options = PlanOptions {
             no_install_crds: self.skip_crds,
             skip_schema_validation: self.skip_schema_validation,
             subchart_notes: self.render_subchart_notes,
@@ -399,32 +399,29 @@ impl SourceArgs {
         notes(&fetched.notes, session);
         let mut values = self.values.collect_with(&self.source.access)?;
         if self.reuse_values {
-            let known =
-                plan::situation(cluster, &name, namespace, options.driver).await.map_err(super::fail)?;
+            let known = situation(cluster, &name, namespace, options.driver).await.map_err(super::fail)?;
             let last = known.history.deployed().or(known.history.last());
             values.base = last.map(|release| release.config.clone()).unwrap_or_default();
         }
-        let mut backing = Backing {
-            filter: self.post.filter(),
+        let request = SourceRequest {
+            values,
+            secret_values: self.secrets.secret_values.clone(),
+            default_values: match self.no_default_values {
+                true => DefaultValues::LeaveOut,
+                false => DefaultValues::Keep,
+            },
             app_version: self.app_version.clone(),
-            no_default_values: self.no_default_values,
-            limits: self.templates.limits(),
-            schemas: self.templates.schemas(),
-            ..Backing::default()
+            digest: None,
+            settings: RenderSettings {
+                host: Some(Arc::new(RenderHost::new(None, self.enable_dns))),
+                post_renderer: self.post.post_renderer(),
+                limits: self.templates.limits(),
+                schemas: self.templates.schemas(),
+            },
         };
-        if let Source::Chart(path) = &fetched.source {
-            let mut host = RenderHost::new(None, self.enable_dns);
-            let mut hidden = values.clone();
-            let mut notices = Notices::new();
-            let chart = Chart::load_with(path.as_path(), &LoadOptions::default(), &mut Notices::new())?;
-            self.secrets.decrypt(&chart, &mut hidden, &mut host, &mut notices)?;
-            let said: Vec<String> = notices.iter().map(ToString::to_string).collect();
-            notes(&said, session);
-            backing.values = Some(Box::new(hidden));
-            backing.host = Some(Arc::new(host));
-        }
-        let content = Content::Source { source: fetched.source.clone(), values: Box::new(values), backing };
-        let request = Request { name, namespace: namespace.to_owned(), content, options };
-        Ok((request, fetched))
+        let context = charts::load_context(Offline, self.secrets.decryption(), session);
+        let loaded = LoadedSource::load(&fetched.source, request, &context, &mut Notices::new());
+        let content = Content::Source(Arc::new(loaded.map_err(charts::load_failure)?));
+        Ok(ReleaseRequest { name: name.into(), namespace: namespace.into(), content, options })
     }
 }

@@ -2,7 +2,7 @@
 
 use slipway_cluster::helm::Scope;
 use slipway_problem::{Location, Problem};
-use slipway_release::inspect::{self, Row};
+use slipway_release::inspect::{self, ReleaseRow};
 
 use super::flags::StorageFlag;
 use super::text::rows_text;
@@ -106,7 +106,7 @@ impl StatusFlags {
 
 impl ListArgs {
     /// The rows the user wants, in the order wanted.
-    fn choose(&self, mut rows: Vec<Row>) -> anyhow::Result<Vec<Row>> {
+    fn choose(&self, mut rows: Vec<ReleaseRow>) -> anyhow::Result<Vec<ReleaseRow>> {
         if let Some(filter) = &self.filter {
             let regex = regex::Regex::new(filter).map_err(|error| {
                 let problem = Problem::error(format!("`{filter}` is not a regular expression: {error}"));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_is_listed() {
-        let row = |name: &str, status: &str, updated: &str| Row {
+        let row = |name: &str, status: &str, updated: &str| ReleaseRow {
             name: name.into(),
             namespace: "n".into(),
             revision: 1,

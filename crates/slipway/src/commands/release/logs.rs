@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_release::logs::{self, Options, Request, Said};
+use slipway_release::logs::{self, LogLine, LogOptions, LogRequest};
 
 use super::flags::{StorageFlag, time};
 use super::{connect, fail};
@@ -62,8 +62,8 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
         let interrupt = Interrupt::listen()?;
-        let request = Request { driver: args.storage.driver(), ..Request::new(&args.name, namespace) };
-        let options = Options {
+        let request = LogRequest { driver: args.storage.driver(), ..LogRequest::new(&args.name, namespace) };
+        let options = LogOptions {
             follow: args.follow,
             since: args.since.map(|since| jiff::Timestamp::now() - since),
             tail: args.tail,
@@ -75,7 +75,7 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
         };
         let stop = interrupt.token().clone();
         let (mut lines, mut trouble) = (0_u64, None);
-        let mut take = |said: Said| {
+        let mut take = |said: LogLine| {
             lines += 1;
             // Who cannot write any more need not read any more.
             let said = say(&said, session);
@@ -98,7 +98,7 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
 }
 
 /// One line with who said it; what is known to be secret is masked.
-fn say(said: &Said, session: &Session) -> anyhow::Result<()> {
+fn say(said: &LogLine, session: &Session) -> anyhow::Result<()> {
     if session.output() == Output::Json {
         return show::line(said);
     }

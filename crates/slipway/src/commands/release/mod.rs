@@ -19,8 +19,11 @@ use std::time::Duration;
 use anyhow::Context;
 use slipway_cluster::{Cluster, Deadline, Retry};
 use slipway_problem::Problem;
-use slipway_release::plan::Request;
-use slipway_release::{Failure, Plan, Report, apply as engine};
+use slipway_release::saved::{Drift, SavedPlan};
+use slipway_release::{
+    ExecuteOptions, Failure, MOST_PLANS, PlanOptions, PlanPurpose, ReleasePlan, ReleaseRequest, Report,
+    RunTimeout,
+};
 
 pub use apply::{ApplyArgs, apply};
 pub use delete::{DeleteArgs, delete};
@@ -55,7 +58,7 @@ async fn connect(session: &Session) -> anyhow::Result<(Cluster, String)> {
 /// Connects for a command with a time limit, which a server that never answers must not outlast.
 async fn connect_within(
     session: &Session,
-    timeout: Option<&engine::Timeout>,
+    timeout: Option<&RunTimeout>,
 ) -> anyhow::Result<(Cluster, String)> {
     let connection = session.connect().await?;
     let cluster = Cluster::new(connection.client);
@@ -80,7 +83,7 @@ pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> 
 }
 
 /// Shows a plan; what was decrypted for it is masked unless the user wants to see everything.
-fn show_plan(plan: &Plan, diff: &DiffFlags, session: &Session) -> anyhow::Result<()> {
+fn show_plan(plan: &ReleasePlan, diff: &DiffFlags, session: &Session) -> anyhow::Result<()> {
     let view = plan.view(&diff.options());
     if diff.show_sensitive_diffs {
         return show::reveal(session.output(), &view, text::view_text);
@@ -90,11 +93,11 @@ fn show_plan(plan: &Plan, diff: &DiffFlags, session: &Session) -> anyhow::Result
 
 async fn dry_run(
     cluster: &Cluster,
-    request: &Request,
+    request: &ReleaseRequest,
     diff: &DiffFlags,
     session: &Session,
 ) -> anyhow::Result<Exit> {
-    let plan = slipway_release::plan::plan(cluster, request, &session.events()).await.map_err(fail)?;
+    let plan = slipway_release::plan(cluster, request, &session.events()).await.map_err(fail)?;
     show_plan(&plan, diff, session)?;
     Ok(Exit::Done)
 }
@@ -112,29 +115,36 @@ impl First {
     }
 }
 
+/// Plans a request and executes the plan, after a rehearsal if that is wanted.
 async fn carry_out(
     cluster: &Cluster,
-    request: &Request,
-    options: &engine::Options,
+    request: &ReleaseRequest,
+    options: &ExecuteOptions,
     first: First,
     flags: &RunFlags,
     session: &Session,
 ) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::listen()?;
-    carry_out_checked(cluster, request, options, first, flags, session, interrupt, |_| Ok(())).await
+    carry_out_bound(cluster, request, options, first, None, flags, session, interrupt).await
 }
 
-/// Tries a request out if wanted, then carries it out unless `check` objects to the plan.
+/// A saved plan a run is bound to.
+struct BoundPlan<'a> {
+    saved: &'a SavedPlan,
+    drift: Drift,
+}
+
+/// As [`carry_out`], for a run that may be bound to a saved plan.
 #[expect(clippy::too_many_arguments, reason = "the one place where everything of a run comes together")]
-async fn carry_out_checked(
+async fn carry_out_bound(
     cluster: &Cluster,
-    request: &Request,
-    options: &engine::Options,
+    request: &ReleaseRequest,
+    options: &ExecuteOptions,
     first: First,
+    bound: Option<BoundPlan<'_>>,
     flags: &RunFlags,
     session: &Session,
     interrupt: &Interrupt,
-    check: impl FnOnce(&Plan) -> Result<(), Failure>,
 ) -> anyhow::Result<Exit> {
     let token = interrupt.token();
     let rehearsed = if first == First::Rehearse {
@@ -157,17 +167,53 @@ async fn carry_out_checked(
         show_questions(&rehearsed.questions);
     }
     let exact = rehearsed.as_ref().map_or(request, |rehearsed| &rehearsed.request);
-    let check = |plan: &Plan| {
+    let events = session.events();
+    if rehearsed.is_none() && bound.is_none() && flags.save_graph_to.is_none() {
+        let result = slipway_release::apply(cluster, exact, options, &events, token.clone()).await;
+        return finish(result, interrupt, flags, session);
+    }
+    let between = |plan: &ReleasePlan| {
         if let Some(path) = &flags.save_graph_to {
             let written = crate::files::replace_private(path, plan.to_dot().as_bytes());
             written.map_err(|error| Problem::error(format!("cannot write {}: {error:#}", path.display())))?;
         }
-        rehearsed.as_ref().map_or(Ok(()), |rehearsed| rehearsed.check(plan))?;
-        check(plan)
+        if let Some(rehearsed) = &rehearsed {
+            rehearsed.check(plan)?;
+        }
+        bound.as_ref().map_or(Ok(()), |bound| bound.saved.check(plan, bound.drift))
     };
-    let result =
-        engine::apply_checked(cluster, exact, options, &session.events(), token.clone(), check).await;
+    // The time limit covers planning too.
+    let cluster = &match &options.timeout {
+        Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
+        None => cluster.clone(),
+    };
+    let mut attempt = 1;
+    let result = loop {
+        let planned = plan_to_execute(cluster, exact, options, session).await;
+        let plan = match planned.and_then(|plan| between(&plan).map(|()| plan)) {
+            Ok(plan) => plan,
+            Err(failure) => break Err(failure),
+        };
+        match slipway_release::execute(cluster, plan, options, &events, token.clone()).await {
+            // Another run had the lock first; what the next plan is bound to is checked again.
+            Err(Failure::Stale(_)) if attempt < MOST_PLANS => attempt += 1,
+            result => break result,
+        }
+    };
     finish(result, interrupt, flags, session)
+}
+
+/// Plans a request in order to execute it.
+async fn plan_to_execute(
+    cluster: &Cluster,
+    request: &ReleaseRequest,
+    options: &ExecuteOptions,
+    session: &Session,
+) -> Result<ReleasePlan, Failure> {
+    let planning = PlanOptions { purpose: PlanPurpose::Execute, ..request.options.clone() };
+    let request = ReleaseRequest { options: planning, ..request.clone() };
+    let planned = slipway_release::plan(cluster, &request, &session.events()).await;
+    planned.map_err(|failure| failure.within(options.timeout.as_ref(), "it was planned"))
 }
 
 /// Shows what a rehearsal could not find out.

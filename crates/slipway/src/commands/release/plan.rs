@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use slipway_release::plan as engine;
-use slipway_release::saved::{self, Saved};
+use slipway_release::saved::{self, Drift, SavedPlan};
 
 use super::apply::load;
 use super::flags::{DiffFlags, SourceArgs};
@@ -54,19 +53,14 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
         let shown = args.show.as_deref().map(|path| load(path, &args.source, session)).transpose()?;
-        let mut _fetched = None;
         let request = match &shown {
             Some(saved) => {
                 tell_age(saved, session);
                 saved.request.clone()
             }
-            None => {
-                let (request, fetched) = args.source.request(&cluster, &namespace, session).await?;
-                _fetched = Some(fetched);
-                request
-            }
+            None => args.source.request(&cluster, &namespace, session).await?,
         };
-        let plan = engine::plan(&cluster, &request, &session.events()).await.map_err(fail)?;
+        let plan = slipway_release::plan(&cluster, &request, &session.events()).await.map_err(fail)?;
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();
             let key = key.as_deref().map(str::trim);
@@ -87,13 +81,14 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             None => show_plan(&plan, &args.diff, session)?,
         }
         if args.explain {
-            for (who, whom, field) in &plan.references {
-                say!("{who} waits for {whom} {}", paint(DIM, format!("({field})")));
+            for reference in &plan.references {
+                let field = paint(DIM, format!("({})", reference.field));
+                say!("{} waits for {} {field}", reference.dependent, reference.dependency);
             }
         }
         if let Some(saved) = &shown {
             saved.check_cluster(&saved::identity(&cluster).await).map_err(fail)?;
-            saved.check(&plan, false).map_err(fail)?;
+            saved.check(&plan, Drift::Refuse).map_err(fail)?;
         }
         Ok(match plan.exit_code() {
             2 if args.exit_code => Exit::Changes,
@@ -104,7 +99,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
 }
 
 /// Says what a saved plan is for and since when.
-fn tell_age(saved: &Saved, session: &Session) {
+fn tell_age(saved: &SavedPlan, session: &Session) {
     if !session.is_quiet() {
         let minutes = jiff::Timestamp::now().duration_since(saved.created).as_mins();
         let (request, revision) = (&saved.request, saved.revision);

@@ -1,6 +1,6 @@
 //! `slipway rollback`: goes back to an earlier revision.
 
-use slipway_release::plan::{Content, Request};
+use slipway_release::{Content, ReleaseRequest};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run};
@@ -37,9 +37,12 @@ pub struct RollbackArgs {
 pub fn rollback(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
-        let content = Content::Revision(args.revision);
-        let request =
-            Request { name: args.name.clone(), namespace, content, options: args.planning.options()? };
+        let request = ReleaseRequest {
+            name: args.name.as_str().into(),
+            namespace: namespace.into(),
+            content: Content::Revision(args.revision),
+            options: args.planning.options()?,
+        };
         if args.dry_run {
             return dry_run(&cluster, &request, &args.diff, session).await;
         }

@@ -1,6 +1,6 @@
 //! `slipway test`: runs the tests of a release.
 
-use slipway_release::plan::{self, Content, Request};
+use slipway_release::{Content, PlanOptions, ReleaseRequest};
 
 use super::flags::{RunFlags, StorageFlag};
 use super::{First, carry_out, connect_within};
@@ -27,8 +27,12 @@ pub struct TestArgs {
 pub fn test(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect_within(session, args.run.timeout()).await?;
-        let options = plan::Options { driver: args.storage.driver(), ..plan::Options::default() };
-        let request = Request { name: args.name.clone(), namespace, content: Content::Tests, options };
+        let request = ReleaseRequest {
+            name: args.name.as_str().into(),
+            namespace: namespace.into(),
+            content: Content::Tests,
+            options: PlanOptions { driver: args.storage.driver(), ..PlanOptions::default() },
+        };
         carry_out(&cluster, &request, &args.run.options(), First::Go, &args.run, session).await
     })
 }

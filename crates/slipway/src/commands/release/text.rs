@@ -2,38 +2,42 @@
 
 use std::fmt::Write;
 
-use slipway_release::Report;
-use slipway_release::decide::Kept;
-use slipway_release::inspect::Row;
-use slipway_release::show::{Change, View};
+use slipway_release::decide::KeptReason;
+use slipway_release::inspect::ReleaseRow;
+use slipway_release::show::{ChangeView, PlanView};
+use slipway_release::{ReleaseStatus, Report};
 
 use crate::term::style::{ADDED, BOLD, DIM, ERROR, REMOVED, WARNING, paint};
 use crate::term::table::Table;
 
 pub fn report_text(report: &Report) -> String {
     let Report { release, namespace, revision, status, .. } = report;
-    let mut text = match status.as_str() {
-        "skipped" => format!("release {release} in {namespace} is up to date (revision {revision})\n"),
-        "uninstalled" => format!("release {release} in {namespace} is deleted\n"),
-        "tested" => format!("the tests of release {release} in {namespace} succeeded\n"),
-        _ => format!("release {release} in {namespace} is deployed (revision {revision})\n"),
+    let mut text = match status {
+        ReleaseStatus::Skipped => {
+            format!("release {release} in {namespace} is up to date (revision {revision})\n")
+        }
+        ReleaseStatus::Uninstalled => format!("release {release} in {namespace} is deleted\n"),
+        ReleaseStatus::Tested => format!("the tests of release {release} in {namespace} succeeded\n"),
+        ReleaseStatus::Deployed | ReleaseStatus::Failed => {
+            format!("release {release} in {namespace} is deployed (revision {revision})\n")
+        }
     };
     let _ = writeln!(text, "{}", paint(DIM, &report.requests));
     for kept in &report.kept {
         let _ = writeln!(text, "{} {}: {}", paint(DIM, "kept"), kept.object, why_kept(&kept.why));
     }
-    if !report.notes.is_empty() && status != "uninstalled" {
+    if !report.notes.is_empty() && *status != ReleaseStatus::Uninstalled {
         let _ = writeln!(text, "\n{}", report.notes);
     }
     text
 }
 
-pub fn view_text(view: &View) -> String {
+pub fn view_text(view: &PlanView) -> String {
     let mut text = String::new();
     if view.empty {
         return format!("release {} in {}: nothing to do\n", view.release, view.namespace);
     }
-    let mut changes: Vec<&Change> = view.changes.iter().collect();
+    let mut changes: Vec<&ChangeView> = view.changes.iter().collect();
     changes.sort_by_key(|change| change.stage);
     let has_stages = changes.windows(2).any(|pair| pair[0].stage != pair[1].stage);
     let mut stage = None;
@@ -59,10 +63,10 @@ pub fn view_text(view: &View) -> String {
     text
 }
 
-fn why_kept(why: &Kept) -> String {
+fn why_kept(why: &KeptReason) -> String {
     match why {
-        Kept::Policy => "a policy keeps it".to_owned(),
-        Kept::Owner(owner) => format!("it belongs to {owner}"),
+        KeptReason::Policy => "a policy keeps it".to_owned(),
+        KeptReason::Owner(owner) => format!("it belongs to {owner}"),
     }
 }
 
@@ -72,7 +76,7 @@ pub fn moment(text: &str) -> String {
     parsed.map_or_else(|| text.to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
-pub fn change_text(text: &mut String, change: &Change) {
+pub fn change_text(text: &mut String, change: &ChangeView) {
     let style = match change.action.as_str() {
         "create" => ADDED,
         "delete" => REMOVED,
@@ -108,7 +112,7 @@ pub fn lines_text(text: &mut String, lines: &[String]) {
     }
 }
 
-pub fn rows_text(rows: &[Row], with_place: bool) -> String {
+pub fn rows_text(rows: &[ReleaseRow], with_place: bool) -> String {
     let heads: &[&str] = if with_place {
         &["NAME", "NAMESPACE", "REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION"]
     } else {
@@ -143,7 +147,7 @@ mod tests {
 
     #[test]
     fn plans_show_stages_and_hooks() {
-        let change = |action: &str, object: &str, stage, weight, hook| Change {
+        let change = |action: &str, object: &str, stage, weight, hook| ChangeView {
             action: action.into(),
             object: object.into(),
             api_version: String::new(),
@@ -159,11 +163,11 @@ mod tests {
             fields: Vec::new(),
             lines: Vec::new(),
         };
-        let view = View {
+        let view = PlanView {
             release: "web".into(),
             namespace: "shop".into(),
-            moment: DeployType::Upgrade,
-            revision: 2,
+            deploy_type: DeployType::Upgrade,
+            revision: 2.into(),
             empty: false,
             reason: None,
             changes: vec![

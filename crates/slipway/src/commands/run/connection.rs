@@ -6,8 +6,11 @@ use slipway_cluster::{Cluster, Retry};
 use slipway_event::Events;
 use slipway_problem::Problem;
 use slipway_runbook::{Action, Delete, Document, POLL, RunContext, RunError};
+use slipway_source::LoadContext;
 
 use super::fetch::Network;
+use crate::charts;
+use crate::commands::inputs::SecretFlags;
 use crate::config::Variable;
 use crate::exit::UsageError;
 use crate::session::Session;
@@ -17,7 +20,7 @@ pub struct Ground {
     pub cluster: Cluster,
     pub context: Option<String>,
     base: PathBuf,
-    network: Network,
+    sources: LoadContext,
     events: Events,
 }
 
@@ -29,7 +32,7 @@ impl Ground {
             cluster: Cluster::new(connection.client),
             context: session.settings.context.value.clone(),
             base,
-            network: Network::new()?,
+            sources: charts::load_context(Network::new()?, SecretFlags::default().decryption(), session),
             events: session.events(),
         })
     }
@@ -46,7 +49,7 @@ impl Ground {
 
     /// The same files and network with another cluster.
     pub fn on<'a>(&'a self, cluster: &'a Cluster, events: &'a Events) -> RunContext<'a> {
-        RunContext { cluster, base: &self.base, remote: &self.network, events, poll: POLL }
+        RunContext { cluster, base: &self.base, sources: &self.sources, events, poll: POLL }
     }
 }
 

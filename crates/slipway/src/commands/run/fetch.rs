@@ -1,11 +1,10 @@
 //! What runbooks take from the network.
 
-use std::path::PathBuf;
-
 use anyhow::Context as _;
+use futures::future::BoxFuture;
 use slipway_chart::net::{Access, Client, ClientOptions, Login, Provenance, Remote as Charts, wait};
 use slipway_go::semver::Version;
-use slipway_runbook::{Auth, ChartSource, FetchError, LARGEST_FILE, Remote, shown_url};
+use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LARGEST_FILE, shown_address};
 use tempfile::TempDir;
 
 use crate::helm;
@@ -24,29 +23,22 @@ impl Network {
     }
 }
 
-type Fetching<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, FetchError>> + Send + 'a>>;
-
-impl Remote for Network {
-    fn chart<'a>(&'a self, source: &'a ChartSource) -> Fetching<'a, PathBuf> {
-        let login = |auth: &Option<Auth>| {
-            auth.as_ref()
-                .map(|auth| Login { username: auth.username.clone(), password: auth.password.clone() })
-        };
-        let (name, access) = match source {
-            ChartSource::Repo { url, name, version, auth } => {
-                let version = version.clone().unwrap_or_default();
-                (name.clone(), Access { repo: url.clone(), version, login: login(auth), ..Access::default() })
-            }
-            ChartSource::Oci { reference, version, auth } => {
-                let version = version.clone().unwrap_or_default();
-                let plain_http = is_here(reference);
-                let access = Access { version, login: login(auth), plain_http, ..Access::default() };
-                (reference.clone(), access)
-            }
-            ChartSource::Path(path) => {
-                let path = PathBuf::from(path);
-                return Box::pin(async move { Ok(path) });
-            }
+impl Fetcher for Network {
+    fn fetch_chart<'a>(
+        &'a self,
+        chart: &'a ChartReference,
+    ) -> BoxFuture<'a, Result<FetchedChart, FetchError>> {
+        let login = chart
+            .login
+            .as_ref()
+            .map(|login| Login { username: login.username.clone(), password: login.password.clone() });
+        let name = chart.name.clone();
+        let access = Access {
+            repo: chart.repository.clone().unwrap_or_default(),
+            version: chart.version.clone().unwrap_or_default(),
+            login,
+            plain_http: chart.repository.is_none() && is_here(&name),
+            ..Access::default()
         };
         // Charts of one name come from several places, so each has a folder of its own.
         let folder = tempfile::tempdir_in(self.folder.path()).map(TempDir::keep);
@@ -56,16 +48,16 @@ impl Remote for Network {
             let folder = folder.map_err(|error| FetchError::new(error.to_string()))?;
             let fetched = tokio::task::spawn_blocking(move || {
                 wait(remote.download(&name, &folder, Provenance::No))
-                    .map(|found| found.path)
+                    .map(|found| FetchedChart { path: found.path, notes: found.notes })
                     .map_err(|error| explain(&remote, &name, &error.to_string()))
             });
             fetched.await.unwrap_or_else(|error| Err(FetchError::new(error.to_string())))
         })
     }
 
-    fn file<'a>(&'a self, url: &'a str) -> Fetching<'a, Vec<u8>> {
+    fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
         Box::pin(async move {
-            let address = shown_url(url);
+            let address = shown_address(url);
             let login = credentials(url);
             let fetched = tokio::task::spawn_blocking(move || {
                 let options = ClientOptions {

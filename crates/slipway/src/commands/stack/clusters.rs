@@ -1,16 +1,17 @@
-//! The clusters of a stack and the charts it fetches: each opened or brought here once.
+//! The clusters of a stack, each opened once, and how its sources are read.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use slipway_chart::net::Access;
 use slipway_cluster::Cluster;
+use slipway_source::LoadContext;
 use slipway_stack::engine::Connect;
 use slipway_stack::plan::ClusterRef;
 use slipway_stack::{Class, NodeError, expand};
 use tokio::sync::Mutex;
 
-use crate::charts::{self, ChartRequest};
+use crate::charts::{self, ChartRequest, HelmFetcher, Notes};
+use crate::commands::inputs::SecretFlags;
 use crate::connect;
 use crate::session::Session;
 
@@ -20,13 +21,12 @@ pub struct Clusters<'s> {
     /// Where the paths of kubeconfigs start.
     root: PathBuf,
     open: Mutex<HashMap<String, Cluster>>,
-    fetched: Mutex<HashMap<(String, String), PathBuf>>,
 }
 
 impl<'s> Clusters<'s> {
     /// Knows how to reach clusters as the settings of a session and the files under `root` say.
     pub fn new(session: &'s Session, root: PathBuf) -> Self {
-        Self { session, root, open: Mutex::default(), fetched: Mutex::default() }
+        Self { session, root, open: Mutex::default() }
     }
 }
 
@@ -51,19 +51,11 @@ impl Connect for Clusters<'_> {
         open.insert(wanted.name.clone(), cluster.clone());
         Ok(cluster)
     }
+}
 
-    async fn fetch(&self, chart: &str, version: Option<&str>) -> Result<PathBuf, NodeError> {
-        let wanted = (chart.to_owned(), version.unwrap_or_default().to_owned());
-        let mut fetched = self.fetched.lock().await;
-        if let Some(path) = fetched.get(&wanted) {
-            return Ok(path.clone());
-        }
-        let access = Access { version: wanted.1.clone(), ..Access::default() };
-        let request = ChartRequest { reference: chart.to_owned(), access, ..ChartRequest::default() };
-        let (path, notes) =
-            charts::locate(&request).map_err(|error| NodeError::new(Class::Invalid, format!("{error:#}")))?;
-        notes.iter().filter(|_| !self.session.is_quiet()).for_each(|note| say!("{note}"));
-        fetched.insert(wanted, path.clone());
-        Ok(path)
-    }
+/// How the sources of a stack get here and are read.
+pub fn sources(session: &Session) -> LoadContext {
+    let notes = if session.is_quiet() { Notes::Drop } else { Notes::Say };
+    let fetcher = HelmFetcher::new(ChartRequest::default(), notes);
+    charts::load_context(fetcher, SecretFlags::default().decryption(), session)
 }

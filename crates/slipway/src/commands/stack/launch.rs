@@ -14,7 +14,7 @@ use slipway_stack::resume::Resume;
 use slipway_stack::run::RunOptions;
 use slipway_stack::{Class, Command, Compiled, FailMode, Git, Plan};
 
-use super::clusters::Clusters;
+use super::clusters::{self, Clusters};
 use super::flags::{self, RootFlags, SelectFlags};
 use super::plan::{self, LookFlags};
 use super::{rehearse, runs};
@@ -221,6 +221,7 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         let events = session.events();
         let engine = Engine {
             connect: Clusters::new(session, root.clone()),
+            sources: clusters::sources(session),
             root: root.clone(),
             events: events.clone(),
         };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use slipway_stack::engine::Engine;
 use slipway_stack::{Command, Error, Node, Plan, pin, survey};
 
-use super::clusters::Clusters;
+use super::clusters::{self, Clusters};
 use super::flags::{RootFlags, SelectFlags};
 use super::{runs, survey as shown};
 use crate::exit::Exit;
@@ -91,7 +91,9 @@ pub fn present(
         let root = runs::directory(&root.root)?;
         (changes, drift) = session.block_on(async {
             let connect = Clusters::new(session, root.clone());
-            let engine = Engine { root: root.clone(), connect, events: slipway_event::Events::silent() };
+            let sources = clusters::sources(session);
+            let events = slipway_event::Events::silent();
+            let engine = Engine { root: root.clone(), connect, sources, events };
             let mut changes = None;
             if look.diff {
                 pin::pin(&mut plan, &root, &engine).await?;

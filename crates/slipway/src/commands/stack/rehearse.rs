@@ -2,7 +2,7 @@
 //! the whole run is carried out there first.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -10,7 +10,7 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Driver, Storage};
 use slipway_event::{Events, SystemClock};
 use slipway_problem::{Location, Problem};
-use slipway_release::{Request, apply as engine, plan};
+use slipway_release::{ExecuteOptions, ReleaseRequest, plan};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
@@ -48,8 +48,9 @@ pub async fn rehearse(
         stages.insert(name, Rehearsal::of(&cluster, &scope).await?);
     }
     let copied = stages.values().map(|stage| stage.copied).sum();
-    let stages = Stages { clusters: &real.connect, stages };
-    let stage = Engine { root: root.to_owned(), connect: stages, events: Events::silent() };
+    let sources = real.sources.clone();
+    let stage =
+        Engine { root: root.to_owned(), connect: Stages { stages }, sources, events: Events::silent() };
     // The record of a rehearsal is nobody's run to resume.
     let folder = tempfile::tempdir()?;
     let store = Store::new(folder.path(), Arc::new(SystemClock));
@@ -116,28 +117,23 @@ fn failed(error: NodeError) -> anyhow::Error {
 }
 
 /// Copies in place of clusters.
-struct Stages<'a> {
-    clusters: &'a Clusters<'a>,
+struct Stages {
     stages: BTreeMap<String, Rehearsal>,
 }
 
-impl Connect for Stages<'_> {
+impl Connect for Stages {
     async fn connect(&self, wanted: &ClusterRef) -> Result<Cluster, NodeError> {
         let stage = self.stages.get(&wanted.name);
         let unknown = || NodeError::new(Class::Internal, format!("nothing was copied of {}", wanted.name));
         stage.map(Rehearsal::cluster).ok_or_else(unknown)
     }
 
-    async fn fetch(&self, chart: &str, version: Option<&str>) -> Result<PathBuf, NodeError> {
-        self.clusters.fetch(chart, version).await
-    }
-
     async fn adjust(
         &self,
         cluster: &Cluster,
-        request: &Request,
-        options: engine::Options,
-    ) -> Result<engine::Options, NodeError> {
+        request: &ReleaseRequest,
+        options: ExecuteOptions,
+    ) -> Result<ExecuteOptions, NodeError> {
         let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
         let plan = plan(cluster, request, &Events::silent()).await.map_err(|error| invalid(&error))?;
         let unattended = rehearse::unattended(cluster).await.map_err(|error| invalid(&error))?;

@@ -1,4 +1,4 @@
-//! Hashes of inputs: files and source directories.
+//! Digests of what a source is made of on disk: files and directories, each read once.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,8 +10,7 @@ use sha2::{Digest as _, Sha256};
 use slipway_chart::Ignore;
 use slipway_problem::{read_file, read_text_file};
 
-use slipway_journal::digest::hex;
-pub use slipway_journal::digest::{bytes, canonical, json};
+use slipway_journal::digest::{bytes, hex};
 
 /// No source has more; a link to the root of the disk does.
 const MOST_FILES: usize = 100_000;
@@ -20,11 +19,11 @@ type Known = HashMap<PathBuf, Result<Arc<str>, Arc<io::Error>>>;
 
 /// Hashes files and directories, each once.
 #[derive(Debug, Default)]
-pub struct Digests {
+pub struct SourceDigests {
     known: Mutex<Known>,
 }
 
-impl Digests {
+impl SourceDigests {
     /// Remembers nothing yet.
     pub fn new() -> Self {
         Self::default()

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 /// Time limit for a whole run; prints as the user gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timeout {
+pub struct RunTimeout {
     duration: Duration,
     text: String,
 }
 
-impl Timeout {
+impl RunTimeout {
     /// A limit of `duration`, given as `text`. The text may stand for more: a part of it may be used up.
     pub fn new(duration: Duration, text: impl Into<String>) -> Self {
         Self { duration, text: text.into() }
@@ -21,7 +21,7 @@ impl Timeout {
     }
 }
 
-impl From<Duration> for Timeout {
+impl From<Duration> for RunTimeout {
     /// A limit nobody wrote down; prints in the largest unit that needs no second one.
     fn from(duration: Duration) -> Self {
         let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
@@ -36,7 +36,7 @@ impl From<Duration> for Timeout {
     }
 }
 
-impl fmt::Display for Timeout {
+impl fmt::Display for RunTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn timeouts_print_as_given() {
-        assert_eq!(Timeout::new(Duration::from_secs(90), "1m30s").to_string(), "1m30s");
+        assert_eq!(RunTimeout::new(Duration::from_secs(90), "1m30s").to_string(), "1m30s");
         for (millis, text) in
             [(90_000, "90s"), (300_000, "5m"), (7_200_000, "2h"), (1_500, "1.5s"), (20, "20ms")]
         {
-            assert_eq!(Timeout::from(Duration::from_millis(millis)).to_string(), text);
+            assert_eq!(RunTimeout::from(Duration::from_millis(millis)).to_string(), text);
         }
     }
 }

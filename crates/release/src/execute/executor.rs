@@ -1,4 +1,4 @@
-//! Doing the operations of one plan.
+//! Performs the operations of one plan.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,35 +12,38 @@ use slipway_cluster::{Apply, At, Cluster, Deadline, Delete, Deleted, ErrorClass,
 use slipway_event::{Event, Events, ObjectState};
 use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
 
-use super::Options;
-use crate::decide::Decision;
-use crate::failure::Cause;
-use crate::ops::{Act, Category, Op};
+use super::ExecuteOptions;
+use crate::decide::ObjectChange;
+use crate::failure::FailureCause;
+use crate::name::Revision;
+use crate::ops::{Operation, OperationCategory, OperationKind};
 use crate::owners::{self, MANAGER};
-use crate::plan::Plan;
-use crate::resource::{DeployType, FailMode, Propagation, Stored, is_crd};
-use crate::wait::{Waiter, Written};
+use crate::plan::{Indexed, ObjectIndex, PlannedDeletion, PlannedObject, ReleasePlan, VisitIndex};
+use crate::resource::{DeployType, FailMode, Propagation, Stored};
+use crate::wait::{ObjectWaiter, WrittenObject};
 
 /// The manager of values only a new object gets.
 const INITIAL_MANAGER: &str = "slipway-initial";
-/// How long a definition may take to be served.
+/// Time limit for a definition to be served.
 const SERVED: Duration = Duration::from_secs(10);
-/// How long something outside may take to appear, unless said.
+/// Time limit for something outside to appear, unless said.
 const PRESENCE: Duration = Duration::from_secs(300);
-/// How long an object may take to become ready, unless said.
+/// Time limit for an object to become ready, unless said.
 const READINESS: Duration = Duration::from_secs(300);
-/// How long an operation may take to say what it waited for when the time of the run is over.
+/// Time limit for an operation to say what it waited for when the time of the run is over.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How many characters of a failure the history keeps.
+/// Limit for the characters of a failure that the history keeps.
 const LONGEST_DESCRIPTION: usize = 1000;
 
-/// Why one operation failed.
+/// The failure of one operation.
 #[derive(Clone, Debug)]
 pub(super) struct OpError {
     pub(super) message: String,
-    pub(super) cause: Cause,
+    pub(super) cause: FailureCause,
     class: Class,
-    /// Whether there was no time to try it again.
+    /// The reason an object did not become ready, if that is what happened.
+    pub(super) unready: Option<String>,
+    /// There was no time to try it again.
     pub(super) is_late: bool,
 }
 
@@ -58,86 +61,93 @@ impl Classify for OpError {
 
 impl From<slipway_cluster::Error> for OpError {
     fn from(error: slipway_cluster::Error) -> Self {
-        let (message, cause) = (error.to_string(), Cause::Cluster(error.class));
-        Self { message, cause, class: Class::Permanent, is_late: error.is_late }
+        let (message, cause) = (error.to_string(), FailureCause::Cluster(error.class));
+        Self { message, cause, class: Class::Permanent, unready: None, is_late: error.is_late }
     }
 }
 
 impl From<crate::wait::NotReady> for OpError {
     fn from(error: crate::wait::NotReady) -> Self {
-        Self { message: error.message, cause: error.cause, class: Class::Permanent, is_late: false }
+        Self {
+            message: error.message,
+            cause: error.cause,
+            class: Class::Permanent,
+            unready: error.unready,
+            is_late: false,
+        }
     }
 }
 
-/// Does the operations of one plan.
+/// Performs the operations of one plan.
 pub(super) struct OperationExecutor<'p> {
     cluster: Cluster,
     storage: Storage,
-    /// Where a failure is recorded, of a run that lost its lock too: the entry is its own.
+    /// Records a failure, of a run that lost its lock too: the entry is its own.
     last_words: Storage,
-    waiter: Waiter,
+    waiter: ObjectWaiter,
     events: Events,
-    pub(super) plan: &'p Plan,
-    pub(super) options: &'p Options,
+    pub(super) plan: &'p ReleasePlan,
+    pub(super) options: &'p ExecuteOptions,
     held: &'p Held,
-    /// Why the revision failed, once it has.
+    /// The reason the revision failed, once it has.
     failure: Mutex<String>,
-    /// When hooks ran, by item.
-    hooks: Mutex<BTreeMap<usize, HookRun>>,
-    /// Items that were written, until their turn to be waited for comes.
-    written: Mutex<BTreeMap<usize, Written>>,
-    /// What the server said is gone when it was deleted: nobody has to look for it.
+    /// Times at which hooks ran.
+    hooks: Mutex<BTreeMap<ObjectIndex, HookRun>>,
+    /// Objects that were written, until their turn to be waited for comes.
+    written: Mutex<BTreeMap<ObjectIndex, WrittenObject>>,
+    /// Objects the server said are gone when they were deleted: nobody has to look for them.
     gone: Mutex<HashSet<At>>,
 }
 
-impl<'g> Worker<'g, Op> for OperationExecutor<'_> {
+impl<'g> Worker<'g, Operation> for OperationExecutor<'_> {
     type Error = OpError;
 
-    async fn work(&self, cx: Context<'g, Op>) -> Result<Done, OpError> {
+    async fn work(&self, cx: Context<'g, Operation>) -> Result<Done, OpError> {
         let stopped = OpError {
             message: "stopped".to_owned(),
-            cause: Cause::Cancelled,
+            cause: FailureCause::Cancelled,
             class: Class::Cancelled,
+            unready: None,
             is_late: false,
         };
-        let (op, id) = (cx.value(), cx.id().as_str());
+        let (operation, id) = (cx.value(), cx.id().as_str());
         // Records are written to their end; everything else may be left where it is.
-        if op.category() == Category::Release {
-            return self.act(op, id).await;
+        if operation.category() == OperationCategory::Release {
+            return self.perform(operation, id).await;
         }
-        let mut act = std::pin::pin!(self.act(op, id));
+        let mut work = std::pin::pin!(self.perform(operation, id));
         tokio::select! {
             biased;
-            result = &mut act => return result,
+            result = &mut work => return result,
             () = cx.cancelled().cancelled() => {}
         }
         // Where the time of the run is over, every wait ends by itself and says what it waited for.
         if self.cluster.deadline().is_some_and(Deadline::has_passed) {
-            return tokio::time::timeout(LAST_WORDS, act).await.unwrap_or(Err(stopped));
+            return tokio::time::timeout(LAST_WORDS, work).await.unwrap_or(Err(stopped));
         }
         Err(stopped)
     }
 
-    fn policy(&self, node: NodeRef<'g, Op>, default: &NodePolicy) -> NodePolicy {
-        NodePolicy { metered: node.value().category() == Category::Resource, ..*default }
+    fn policy(&self, node: NodeRef<'g, Operation>, default: &NodePolicy) -> NodePolicy {
+        NodePolicy { metered: node.value().category() == OperationCategory::Resource, ..*default }
     }
 }
 
 impl<'p> OperationExecutor<'p> {
     pub(super) fn new(
         cluster: &Cluster,
-        plan: &'p Plan,
-        options: &'p Options,
+        plan: &'p ReleasePlan,
+        options: &'p ExecuteOptions,
         events: &Events,
         held: &'p Held,
     ) -> Self {
         let track = TrackOptions { logs: options.logs, ..TrackOptions::default() };
-        let storage = |cluster| Storage::new(cluster, plan.options.driver, &plan.namespace);
+        let storage = |cluster| Storage::new(cluster, plan.options.driver, &*plan.namespace);
         Self {
             cluster: cluster.clone(),
             storage: storage(cluster.clone()),
             last_words: storage(cluster.unguarded()),
-            waiter: Waiter::with_options(cluster.clone(), events.clone(), track),
+            waiter: ObjectWaiter::with_options(cluster.clone(), events.clone(), track),
             events: events.clone(),
             plan,
             options,
@@ -161,53 +171,53 @@ impl<'p> OperationExecutor<'p> {
         message.clone_into(&mut self.failure.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    async fn act(&self, op: &Op, id: &str) -> Result<Done, OpError> {
-        match &op.act {
-            Act::Boundary => {}
-            Act::Deploy { item, visit } => self.deploy(*item, *visit, id).await?,
-            Act::Ready { item, visit } => self.ready(*item, *visit, id).await?,
-            Act::CleanUp { item, .. } => {
-                let facts = &self.plan.facts[*item];
-                if !is_crd(&facts.at.gvk) {
-                    self.delete(&facts.at, self.plan.items[*item].resource.settings.propagation, None)
-                        .await?;
+    async fn perform(&self, operation: &Operation, id: &str) -> Result<Done, OpError> {
+        match &operation.kind {
+            OperationKind::Boundary => {}
+            OperationKind::Deploy(index) => self.deploy(*index, id).await?,
+            OperationKind::TrackReadiness(index) => self.ready(*index, id).await?,
+            OperationKind::CleanUp(index) => {
+                let PlannedObject { resource, at, .. } = self.plan.objects.at(index.object);
+                if !resource.is_crd() {
+                    self.delete(at, resource.settings.propagation, None).await?;
                 }
             }
-            Act::CleanedUp { item, .. } => {
-                let facts = &self.plan.facts[*item];
-                if !is_crd(&facts.at.gvk) {
-                    self.absent(&facts.at, None).await?;
+            OperationKind::TrackCleanUp(index) => {
+                let PlannedObject { resource, at, .. } = self.plan.objects.at(index.object);
+                if !resource.is_crd() {
+                    self.absent(at, None).await?;
                 }
             }
-            Act::Remove { removal } => {
-                let doomed = &self.plan.doomed[*removal];
-                let propagation = self.plan.removals[*removal].resource.settings.propagation;
-                self.delete(&doomed.at, propagation, uid(&doomed.live)).await?;
+            OperationKind::Delete(index) => {
+                let PlannedDeletion { resource, at, live, .. } = self.plan.deletions.at(*index);
+                self.delete(at, resource.settings.propagation, uid(live)).await?;
             }
-            Act::Removed { removal } => {
-                let doomed = &self.plan.doomed[*removal];
-                self.absent(&doomed.at, uid(&doomed.live)).await?;
+            OperationKind::TrackAbsence(index) => {
+                let PlannedDeletion { at, live, .. } = self.plan.deletions.at(*index);
+                self.absent(at, uid(live)).await?;
             }
-            Act::Present { awaited } => {
-                let awaited = &self.plan.awaited[*awaited];
-                let kind = self.cluster.kind(&awaited.gvk).await?;
-                let own =
-                    if awaited.namespace.is_empty() { &self.plan.namespace } else { &awaited.namespace };
-                let namespace = kind.is_none_or(|kind| kind.namespaced).then_some(own.as_str());
-                let at = At::new(awaited.gvk.clone(), namespace, awaited.name.as_str());
+            OperationKind::TrackPresence(index) => {
+                let external = self.plan.externals.at(*index);
+                let kind = self.cluster.kind(&external.gvk).await?;
+                let own = match external.namespace.as_str() {
+                    "" => self.plan.namespace.as_str(),
+                    other => other,
+                };
+                let namespace = kind.is_none_or(|kind| kind.namespaced).then_some(own);
+                let at = At::new(external.gvk.clone(), namespace, external.name.as_str());
                 let timeout = self.options.presence_timeout.unwrap_or(PRESENCE);
                 self.waiter.present(&at, timeout).await?;
             }
-            Act::CreateRevision => {
+            OperationKind::CreateRevision => {
                 self.fence().await?;
                 self.storage.create(&self.plan.release).await?;
             }
-            Act::FinishRevision => {
+            OperationKind::FinishRevision => {
                 self.fence().await?;
                 let mut release = self.plan.release.clone();
                 release.info.status = Status::Deployed;
                 release.info.description =
-                    self.plan.options.description.clone().unwrap_or_else(|| match self.plan.moment {
+                    self.plan.options.description.clone().unwrap_or_else(|| match self.plan.deploy_type {
                         DeployType::Install => "Install complete".to_owned(),
                         DeployType::Rollback => format!("Rollback to {}", release.info.rollback_revision),
                         _ => "Upgrade complete".to_owned(),
@@ -215,28 +225,30 @@ impl<'p> OperationExecutor<'p> {
                 self.record_hooks(&mut release);
                 self.storage.update(&release).await?;
             }
-            Act::FailRevision => {
+            OperationKind::FailRevision => {
                 let why = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let mut release = self.plan.release.clone();
                 release.info.status = Status::Failed;
                 let mut description: String = why.chars().take(LONGEST_DESCRIPTION).collect();
-                if self.plan.moment == DeployType::Delete {
+                if self.plan.deploy_type == DeployType::Delete {
                     description = format!("Deletion failed: {description}");
                 }
                 release.info.description = description;
                 self.record_hooks(&mut release);
                 self.last_words.update(&release).await?;
             }
-            Act::Supersede { revision } => self.mark(*revision, Status::Superseded, None).await?,
-            Act::BeginDelete { revision } => {
+            OperationKind::SupersedeRevision(revision) => {
+                self.mark(*revision, Status::Superseded, None).await?;
+            }
+            OperationKind::BeginDelete(revision) => {
                 self.mark(*revision, Status::Uninstalling, Some("Deletion in progress (or silently failed)"))
                     .await?;
             }
-            Act::KeepHistory { revision } => {
+            OperationKind::KeepHistory(revision) => {
                 self.mark(*revision, Status::Uninstalled, Some("Uninstallation complete")).await?;
             }
-            Act::Forget { revision } => {
-                self.storage.delete(&self.plan.name, *revision as u32).await?;
+            OperationKind::ForgetRevision(revision) => {
+                self.storage.delete(&self.plan.name, revision.get()).await?;
             }
         }
         Ok(Done::OK)
@@ -248,11 +260,22 @@ impl<'p> OperationExecutor<'p> {
             return Ok(());
         }
         let message = "the lock was lost to another run".to_owned();
-        Err(OpError { message, cause: Cause::LockLost, class: Class::Permanent, is_late: false })
+        Err(OpError {
+            message,
+            cause: FailureCause::LockLost,
+            class: Class::Permanent,
+            unready: None,
+            is_late: false,
+        })
     }
 
-    async fn mark(&self, revision: i64, status: Status, description: Option<&str>) -> Result<(), OpError> {
-        let found = self.plan.history.releases.iter().find(|old| i64::from(old.version) == revision);
+    async fn mark(
+        &self,
+        revision: Revision,
+        status: Status,
+        description: Option<&str>,
+    ) -> Result<(), OpError> {
+        let found = self.plan.history.releases.iter().find(|old| revision == old.version);
         let Some(old) = found else { return Ok(()) };
         let mut old = old.clone();
         old.info.status = status;
@@ -267,8 +290,8 @@ impl<'p> OperationExecutor<'p> {
 
     fn record_hooks(&self, release: &mut Release) {
         let runs = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
-        for (item, run) in runs.iter() {
-            let resource = &self.plan.items[*item].resource;
+        for (index, run) in runs.iter() {
+            let resource = &self.plan.objects.at(*index).resource;
             let hook = release
                 .hooks
                 .iter_mut()
@@ -311,22 +334,20 @@ impl<'p> OperationExecutor<'p> {
         self.events.send(Event::Object { node, object: at.object_ref(), state, message: None });
     }
 
-    async fn deploy(&self, item: usize, visit: usize, node: &str) -> Result<(), OpError> {
-        let deployed = &self.plan.items[item];
-        let (resource, facts) = (&deployed.resource, &self.plan.facts[item]);
-        let at = &facts.at;
+    async fn deploy(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
+        let planned = self.plan.objects.at(index.object);
+        let PlannedObject { resource, at, .. } = planned;
         if resource.stored == Stored::Hook {
             let run = HookRun {
                 started_at: Time::from(jiff::Timestamp::now()),
                 phase: "Running".into(),
                 ..HookRun::default()
             };
-            self.hooks.lock().unwrap_or_else(PoisonError::into_inner).insert(item, run);
+            self.hooks.lock().unwrap_or_else(PoisonError::into_inner).insert(index.object, run);
         }
-        let decision = &deployed.visits[visit].decision;
-        let state = match decision {
-            Decision::None { .. } => return Ok(()),
-            Decision::Create => {
+        let state = match &self.plan.visit(index).change {
+            ObjectChange::None { .. } => return Ok(()),
+            ObjectChange::Create => {
                 if let Some(replicas) = resource.settings.replicas_on_creation {
                     let mut initial = resource.object.clone();
                     initial["spec"]["replicas"] = replicas.into();
@@ -334,7 +355,7 @@ impl<'p> OperationExecutor<'p> {
                 }
                 ObjectState::Created
             }
-            Decision::Recreate { .. } => {
+            ObjectChange::Recreate { .. } => {
                 let live = self.cluster.get(at).await?;
                 if let Some(live) = live {
                     let old = uid(&live);
@@ -343,8 +364,8 @@ impl<'p> OperationExecutor<'p> {
                 }
                 ObjectState::Recreated
             }
-            Decision::Update | Decision::Apply { .. } => {
-                self.repair_owners(item).await?;
+            ObjectChange::Update | ObjectChange::Apply { .. } => {
+                self.repair_owners(planned).await?;
                 ObjectState::Updated
             }
         };
@@ -355,8 +376,8 @@ impl<'p> OperationExecutor<'p> {
             None
         };
         let written = self.cluster.apply(at, &resource.object, &Apply::new(MANAGER)).await?;
-        let written = Written { uid: uid(&written).map(str::to_owned), vigil };
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(item, written);
+        let written = WrittenObject { uid: uid(&written).map(str::to_owned), vigil };
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(index.object, written);
         self.tell(at, state, Some(node));
         if resource.is_crd() {
             slipway_cluster::crd::wait_served(&self.cluster, &resource.object, SERVED).await?;
@@ -365,28 +386,25 @@ impl<'p> OperationExecutor<'p> {
     }
 
     /// Makes `helm` the owner of what it manages, on the object as it is now.
-    async fn repair_owners(&self, item: usize) -> Result<(), OpError> {
-        let facts = &self.plan.facts[item];
-        let Some(planned) = &facts.repair else { return Ok(()) };
-        let mut live = facts.live.clone();
+    async fn repair_owners(&self, object: &PlannedObject) -> Result<(), OpError> {
+        let PlannedObject { resource, at, .. } = object;
+        let Some(planned) = &object.repair else { return Ok(()) };
+        let mut live = object.live.clone();
         for _ in 0..3 {
             let Some(current) = &live else { return Ok(()) };
             let keep = self.plan.options.keep_manual_changes;
-            let manifest = &self.plan.items[item].resource.object;
-            let Some(repair) = owners::repair(current, manifest, Some(&planned.owned), keep) else {
+            let Some(repair) = owners::repair(current, &resource.object, Some(&planned.owned), keep) else {
                 return Ok(());
             };
             let version = current.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
             let body =
                 json!({"metadata": {"managedFields": repair.managers.write(), "resourceVersion": version}});
-            let sent = self
-                .cluster
-                .patch(&facts.at, &Patch::Merge(body), &WriteOptions::manager(MANAGER), None)
-                .await;
+            let sent =
+                self.cluster.patch(at, &Patch::Merge(body), &WriteOptions::manager(MANAGER), None).await;
             match sent {
                 Ok(_) => return Ok(()),
                 Err(error) if error.class == ErrorClass::Conflict => {
-                    live = self.cluster.get(&facts.at).await?;
+                    live = self.cluster.get(at).await?;
                 }
                 Err(error)
                     if matches!(error.class, ErrorClass::NotFound | ErrorClass::WebhookUnavailable) =>
@@ -399,29 +417,28 @@ impl<'p> OperationExecutor<'p> {
         Ok(())
     }
 
-    /// How long one object may take to become ready: as it says itself, as the run says, or as Helm has it. A
+    /// Time limit for one object to become ready: as it says itself, as the run says, or as Helm has it. A
     /// limit for the whole run takes the place of the last; zero is none.
     fn readiness_limit(&self, own: Option<Duration>) -> Option<Duration> {
         let usual = self.options.timeout.is_none().then_some(READINESS);
         own.or(self.options.readiness_timeout).or(usual).filter(|limit| !limit.is_zero())
     }
 
-    async fn ready(&self, item: usize, visit: usize, node: &str) -> Result<(), OpError> {
-        let deployed = &self.plan.items[item];
-        let mut tracking = deployed.resource.settings.tracking.clone();
-        if deployed.visits[visit].must_be_ready {
+    async fn ready(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
+        let PlannedObject { resource, at, .. } = self.plan.objects.at(index.object);
+        let mut tracking = resource.settings.tracking.clone();
+        if self.plan.visit(index).must_be_ready {
             tracking.fail_mode = FailMode::Fail;
         }
-        let at = &self.plan.facts[item].at;
         if self.options.assume_ready.contains(&at.gvk.group) {
             return Ok(());
         }
-        let is_hook = deployed.resource.stored == Stored::Hook;
+        let is_hook = resource.stored == Stored::Hook;
         let timeout = self.readiness_limit(tracking.ready_timeout);
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(&item);
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(&index.object);
         let result = self.waiter.ready_since(at, &tracking, is_hook, timeout, Some(node), written).await;
         let mut runs = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(run) = runs.get_mut(&item) {
+        if let Some(run) = runs.get_mut(&index.object) {
             run.completed_at = Time::from(jiff::Timestamp::now());
             run.phase = if result.is_ok() { "Succeeded" } else { "Failed" }.to_owned();
         }
@@ -433,7 +450,7 @@ fn uid(live: &Value) -> Option<&str> {
     live.pointer("/metadata/uid").and_then(Value::as_str)
 }
 
-/// Whether an object is deleted when it has done its work, without anybody asking.
+/// Tells that an object is deleted when it has done its work, without anybody asking.
 fn goes_by_itself(object: &Value) -> bool {
     object.pointer("/spec/ttlSecondsAfterFinished").is_some_and(Value::is_u64)
 }

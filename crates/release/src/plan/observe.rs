@@ -1,6 +1,6 @@
-//! Looking at the cluster: what is there, and what the server would make of what is wanted.
+//! Observes the cluster: the live objects, and what the server would make of the wanted ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
@@ -9,83 +9,94 @@ use slipway_manifest::fields::Set;
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems};
 
-use super::Request;
-use super::compile::{Scaled, Wanted};
+use super::ReleaseRequest;
+use super::compile::{ScaledWorkload, WantedResource};
+use super::planned::{PlannedObject, PlannedVisit};
 use super::scopes::{Namespaces, Scopes};
-use crate::decide::{self, DryRun, Observed, Refusal};
+use crate::decide::{self, DryRun, ObjectRefusal, ObservedObject};
 use crate::failure::Failure;
-use crate::ops::{self, Deployed};
-use crate::owners::{self, MANAGER, Repair};
-use crate::resource::transform::Document;
+use crate::owners::{self, MANAGER, OwnerRepair};
 use crate::resource::{DeletePolicy, DeployType, Ownership, Resource};
+use crate::stage::Stage;
+use slipway_source::Document;
 
-/// How many requests of an analysis are under way at once.
+/// Limit for the requests of an analysis that are under way at once.
 const CONCURRENCY: usize = 64;
 
-/// What was found out about an object to deploy.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    pub at: At,
-    pub live: Option<Value>,
-    /// What it becomes, as far as the server could say.
-    pub after: Option<Value>,
-    pub repair: Option<Repair>,
-    /// Fields left as others set them.
-    pub left_alone: Vec<String>,
-    /// What the server said of a webhook it could not reach when the object was tried.
-    pub unreachable_webhook: Option<String>,
-}
-
-/// A look at the cluster for one plan.
-pub(super) struct Look<'a> {
+/// Reads the cluster for one plan.
+pub(super) struct ClusterObserver<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) scopes: &'a Scopes,
     pub(super) namespaces: &'a Namespaces,
     pub(super) previous: &'a [Document],
-    pub(super) request: &'a Request,
-    pub(super) moment: DeployType,
+    pub(super) request: &'a ReleaseRequest,
+    pub(super) deploy_type: DeployType,
 }
 
 pub(super) fn uid(live: &Value) -> Option<String> {
     live.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What asking the server about one object gave.
-struct Asked {
+/// An object of the release, the stages it is deployed in now, and what the cluster says to it.
+struct ObservedResource {
+    resource: Resource,
+    stages: Vec<Stage>,
+    at: At,
+    live: Option<Value>,
+    left_alone: Vec<String>,
+}
+
+/// The server's answer to a dry run of one object.
+struct DryRunAnswer {
     dry_run: DryRun,
-    after: Option<Value>,
-    repair: Option<Repair>,
+    predicted: Option<Value>,
+    repair: Option<OwnerRepair>,
     unreachable_webhook: Option<String>,
+    /// The object, if it had to be read again.
+    fresher: Option<Value>,
 }
 
-/// Every object of a release, looked at.
-pub(super) struct Looked {
-    pub(super) items: Vec<Deployed>,
-    /// One for each of `items`.
-    pub(super) facts: Vec<Facts>,
-    /// Whether an object was refused because of a field that cannot change.
+/// The kinds of refusals a plan met.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RefusalKinds {
+    /// A field that cannot change would have to.
     pub(super) immutable: bool,
+    /// An object belongs to somebody else.
+    pub(super) foreign: bool,
 }
 
-impl Look<'_> {
+impl RefusalKinds {
+    /// The failure of a plan with these problems.
+    pub(super) fn failure(self, problems: Problems) -> Failure {
+        if self.foreign {
+            Failure::Ownership(problems)
+        } else if self.immutable {
+            Failure::Immutable(problems)
+        } else {
+            Failure::Problems(problems)
+        }
+    }
+}
+
+/// Every object of a release with what is to become of it.
+pub(super) struct ObservedObjects {
+    pub(super) objects: Vec<PlannedObject>,
+    /// The kinds of refusals among the problems.
+    pub(super) refusals: RefusalKinds,
+}
+
+impl ClusterObserver<'_> {
     /// Observes every object and decides what becomes of it; all refusals are told at once.
-    pub(super) async fn deployables(
+    pub(super) async fn objects(
         &self,
-        wanted: Vec<Wanted>,
-        scaled: &Scaled,
+        wanted: Vec<WantedResource>,
+        scaled: &BTreeSet<ScaledWorkload>,
         previous_failed: bool,
         problems: &mut Problems,
         warnings: &mut Problems,
-    ) -> Result<Looked, Failure> {
+    ) -> Result<ObservedObjects, Failure> {
         let namespace = &self.request.namespace;
-        let places: Vec<At> =
-            wanted.iter().map(|(resource, _)| self.scopes.at(resource, namespace)).collect();
-        let lives = self.observe(&wanted, &places, problems).await?;
-        let mut wanted = wanted;
-        let mut left_alone: Vec<Vec<String>> = Vec::with_capacity(wanted.len());
-        for ((resource, _), live) in wanted.iter_mut().zip(&lives) {
-            left_alone.push(leave_alone(resource, live.as_ref(), scaled));
-        }
+        let observed = self.observe(wanted, scaled, problems).await?;
         let previous: BTreeMap<ObjectId, &Value> = self
             .previous
             .iter()
@@ -96,19 +107,18 @@ impl Look<'_> {
             .collect();
         // Boxed and collected: of a lazy iterator the compiler cannot tell that the future may move
         // between threads.
-        let mut asks = Vec::with_capacity(wanted.len());
-        for (((resource, _), live), at) in wanted.iter().zip(&lives).zip(&places) {
-            let before = previous.get(&resource.id).copied();
-            asks.push(self.ask(resource, live.as_ref(), at, before).boxed());
+        let mut asks = Vec::with_capacity(observed.len());
+        for observed in &observed {
+            let before = previous.get(&observed.resource.id).copied();
+            asks.push(self.ask(observed, before).boxed());
         }
-        let asked: Vec<(Asked, Option<Value>)> =
-            futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
+        let answers: Vec<DryRunAnswer> = futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
 
-        let (mut items, mut facts) = (Vec::with_capacity(wanted.len()), Vec::with_capacity(wanted.len()));
-        let mut immutable = false;
-        let rows = wanted.into_iter().zip(lives).zip(places).zip(asked).zip(left_alone);
-        for (((((resource, stages), live), at), asked), left_alone) in rows {
-            let (Asked { dry_run, after, repair, unreachable_webhook }, fresher) = asked;
+        let mut objects = Vec::with_capacity(observed.len());
+        let mut refusals = RefusalKinds::default();
+        for (observed, answer) in observed.into_iter().zip(answers) {
+            let ObservedResource { resource, stages, at, live, left_alone } = observed;
+            let DryRunAnswer { dry_run, predicted, repair, unreachable_webhook, fresher } = answer;
             if let Some(why) = &unreachable_webhook {
                 let problem = Problem::warning(format!("{} could not be tried: {why}", resource.human()))
                     .hint("applying it waits up to four minutes for the webhook, then fails");
@@ -116,76 +126,93 @@ impl Look<'_> {
             }
             let live = fresher.or(live);
             if let Some(live) = &live {
-                self.adoptable(&resource, live, previous.contains_key(&resource.id), problems, warnings);
+                let was_ours = previous.contains_key(&resource.id);
+                if let Some(problem) = self.ownership_problem(&resource, live, was_ours, warnings) {
+                    refusals.foreign = true;
+                    problems.push(problem);
+                }
             }
             for field in &left_alone {
                 warnings.push(Problem::note(format!("{}: {field} is left to others", resource.human())));
             }
-            let observed =
-                Observed { live: live.as_ref(), dry_run: &dry_run, repairs_owners: repair.is_some() };
-            let decision = match decide::decide(&resource.settings, &observed) {
-                Ok(decision) => decision,
+            let seen =
+                ObservedObject { live: live.as_ref(), dry_run: &dry_run, repairs_owners: repair.is_some() };
+            let change = match decide::decide(&resource.settings, &seen) {
+                Ok(change) => change,
                 Err(refusal) => {
-                    immutable |= matches!(refusal, Refusal::Immutable(_));
+                    refusals.immutable |= matches!(refusal, ObjectRefusal::Immutable(_));
                     problems.push(refused(&resource, &refusal));
                     continue;
                 }
             };
             let follow = decide::follow(
                 &resource.settings,
-                &decision,
+                &change,
                 live.as_ref(),
                 resource.is_crd(),
                 previous_failed,
             );
-            let visits = ops::visits(&resource, &stages, &decision, follow);
-            items.push(Deployed { visits, exists: live.is_some(), resource });
-            facts.push(Facts { at, live, after, repair, left_alone, unreachable_webhook });
+            let visits = PlannedVisit::in_stages(&resource, &stages, &change, follow);
+            let planned = PlannedObject::new(resource, at, visits);
+            objects.push(PlannedObject {
+                live,
+                predicted,
+                repair,
+                left_alone,
+                unreachable_webhook,
+                ..planned
+            });
         }
-        Ok(Looked { items, facts, immutable })
+        Ok(ObservedObjects { objects, refusals })
     }
 
     /// Reads objects; kinds nobody serves and namespaces that are not there have none.
     async fn observe(
         &self,
-        wanted: &[Wanted],
-        places: &[At],
+        wanted: Vec<WantedResource>,
+        scaled: &BTreeSet<ScaledWorkload>,
         problems: &mut Problems,
-    ) -> Result<Vec<Option<Value>>, Failure> {
+    ) -> Result<Vec<ObservedResource>, Failure> {
+        let mut observed: Vec<ObservedResource> = wanted
+            .into_iter()
+            .map(|WantedResource { resource, stages }| {
+                let at = self.scopes.at(&resource, &self.request.namespace);
+                ObservedResource { resource, stages, at, live: None, left_alone: Vec::new() }
+            })
+            .collect();
         let is_there = |at: &At| self.scopes.is_served(&at.gvk) && self.namespaces.has(at);
-        let askable: Vec<usize> = (0..places.len()).filter(|index| is_there(&places[*index])).collect();
-        let asked: Vec<At> = askable.iter().map(|index| places[*index].clone()).collect();
-        let mut lives: Vec<Option<Value>> = vec![None; places.len()];
-        for (index, found) in askable.into_iter().zip(self.cluster.get_many(&asked).await) {
+        let mut askable: Vec<&mut ObservedResource> =
+            observed.iter_mut().filter(|observed| is_there(&observed.at)).collect();
+        let places: Vec<At> = askable.iter().map(|observed| observed.at.clone()).collect();
+        for (observed, found) in askable.iter_mut().zip(self.cluster.get_many(&places).await) {
             match found {
-                Ok(live) => lives[index] = live,
-                Err(error) => problems.push(denied(&wanted[index].0, "be looked at", error)?),
+                Ok(live) => observed.live = live,
+                Err(error) => problems.push(denied(&observed.resource, "be looked at", error)?),
             }
         }
-        Ok(lives)
+        for observed in &mut observed {
+            observed.left_alone = leave_alone(&mut observed.resource, observed.live.as_ref(), scaled);
+        }
+        Ok(observed)
     }
 
     /// Asks the server what applying an object would make of it. If somebody wrote it since it was looked at, a
     /// controller its status say, the answer is about another object: it is looked at and asked about once more.
-    async fn ask(
-        &self,
-        resource: &Resource,
-        live: Option<&Value>,
-        at: &At,
-        before: Option<&Value>,
-    ) -> (Asked, Option<Value>) {
-        let asked = self.ask_once(resource, live, at, before).await;
+    async fn ask(&self, observed: &ObservedResource, before: Option<&Value>) -> DryRunAnswer {
+        let ObservedResource { resource, at, live, .. } = observed;
+        let answer = self.ask_once(resource, live.as_ref(), at, before).await;
         let version = |object: &Value| {
             object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned)
         };
-        let is_stale = match (live.and_then(version), asked.after.as_ref().and_then(version)) {
+        let is_stale = match (live.as_ref().and_then(version), answer.predicted.as_ref().and_then(version)) {
             (Some(seen), Some(meant)) => seen != meant,
             _ => false,
         };
         if is_stale && let Ok(Some(now)) = self.cluster.get(at).await {
-            return (self.ask_once(resource, Some(&now), at, before).await, Some(now));
+            let answer = self.ask_once(resource, Some(&now), at, before).await;
+            return DryRunAnswer { fresher: Some(now), ..answer };
         }
-        (asked, None)
+        answer
     }
 
     async fn ask_once(
@@ -194,8 +221,15 @@ impl Look<'_> {
         live: Option<&Value>,
         at: &At,
         before: Option<&Value>,
-    ) -> Asked {
-        let nothing = |dry_run| Asked { dry_run, after: None, repair: None, unreachable_webhook: None };
+    ) -> DryRunAnswer {
+        let answer = |dry_run, predicted, repair| DryRunAnswer {
+            dry_run,
+            predicted,
+            repair,
+            unreachable_webhook: None,
+            fresher: None,
+        };
+        let nothing = |dry_run| answer(dry_run, None, None);
         if !self.scopes.is_served(&at.gvk) {
             return nothing(DryRun::Skipped);
         }
@@ -223,20 +257,18 @@ impl Look<'_> {
             );
         }
         match self.cluster.apply(at, &resource.object, &dry).await {
-            Ok(answer) => {
+            Ok(applied) => {
                 let after = match &repair {
-                    Some(repair) => owners::predict(&answer, repair),
-                    None => answer,
+                    Some(repair) => owners::predict(&applied, repair),
+                    None => applied,
                 };
                 let dry_run = DryRun::Accepted(Box::new(after.clone()));
-                Asked { dry_run, after: Some(after), repair, unreachable_webhook: None }
+                answer(dry_run, Some(after), repair)
             }
             Err(error) => {
-                let immutable = error.class == ErrorClass::Immutable
-                    || error.class == ErrorClass::Invalid && decide::says_immutable(&error.message);
                 let message = complaint(at, &error);
                 let dry_run = match error.class {
-                    _ if immutable => DryRun::Immutable(message),
+                    ErrorClass::Immutable => DryRun::Immutable(message),
                     ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::Forbidden => {
                         DryRun::Rejected(message)
                     }
@@ -245,7 +277,7 @@ impl Look<'_> {
                 };
                 let unreachable_webhook =
                     (error.class == ErrorClass::WebhookUnavailable).then(|| error.message.clone());
-                Asked { dry_run, after: None, repair, unreachable_webhook }
+                DryRunAnswer { unreachable_webhook, ..answer(dry_run, None, repair) }
             }
         }
     }
@@ -263,9 +295,7 @@ impl Look<'_> {
         let is_wrong = match error.class {
             ErrorClass::TypedPatch => true,
             // What webhooks say may hold for that namespace alone.
-            ErrorClass::Invalid => {
-                !decide::says_immutable(&error.message) && !error.message.contains("admission webhook")
-            }
+            ErrorClass::Invalid => !error.is_webhook_denial(),
             _ => false,
         };
         // One of that name that is there already may be what it does not go with.
@@ -273,24 +303,23 @@ impl Look<'_> {
         if is_free { DryRun::Rejected(complaint(&at, &error)) } else { DryRun::Skipped }
     }
 
-    /// Whether an object that is there may become the release's.
-    fn adoptable(
+    /// The problem with an object that is there and may not become the release's.
+    fn ownership_problem(
         &self,
         resource: &Resource,
         live: &Value,
         was_ours: bool,
-        problems: &mut Problems,
         warnings: &mut Problems,
-    ) {
-        let deploys = !matches!(self.moment, DeployType::Delete | DeployType::Test);
+    ) -> Option<Problem> {
+        let deploys = !matches!(self.deploy_type, DeployType::Delete | DeployType::Test);
         let checked = resource.settings.ownership == Ownership::Release && deploys;
         if !checked || self.request.options.force_adoption {
-            return;
+            return None;
         }
         let name = object::annotation(live, "meta.helm.sh/release-name");
         let place = object::annotation(live, "meta.helm.sh/release-namespace");
-        if name == Some(&self.request.name) && place == Some(&self.request.namespace) {
-            return;
+        if name == Some(self.request.name.as_str()) && place == Some(self.request.namespace.as_str()) {
+            return None;
         }
         let stripped = name.is_none() && place.is_none();
         if was_ours && stripped {
@@ -299,7 +328,7 @@ impl Look<'_> {
                 resource.human()
             ));
             warnings.push(resource.origin.blame(&resource.object, "", problem));
-            return;
+            return None;
         }
         let owner = match (name, place) {
             (Some(name), Some(place)) => format!("it belongs to release {place}/{name}"),
@@ -307,11 +336,11 @@ impl Look<'_> {
         };
         let problem = Problem::error(format!("{} exists already and {owner}", resource.human()))
             .hint("delete or rename it, or take it over with --force-adoption");
-        problems.push(resource.origin.blame(&resource.object, "", problem));
+        Some(resource.origin.blame(&resource.object, "", problem))
     }
 }
 
-/// What a server says against an object, as far as it may be told: it quotes values in its refusals.
+/// The server's complaint about an object, as far as it may be told: it quotes values in its refusals.
 fn complaint(at: &At, error: &Error) -> String {
     let is_secret = at.gvk.group.is_empty() && at.gvk.kind == "Secret";
     if is_secret && error.class != ErrorClass::Forbidden {
@@ -324,10 +353,18 @@ fn complaint(at: &At, error: &Error) -> String {
 }
 
 /// Puts the live value of fields others look after into the manifest; tells which.
-fn leave_alone(resource: &mut Resource, live: Option<&Value>, scaled: &Scaled) -> Vec<String> {
+fn leave_alone(
+    resource: &mut Resource,
+    live: Option<&Value>,
+    scaled: &BTreeSet<ScaledWorkload>,
+) -> Vec<String> {
     let Some(live) = live else { return Vec::new() };
     let mut fields = resource.settings.ignore_fields.clone();
-    let target = (resource.gvk.kind.clone(), resource.id.namespace.clone(), resource.id.name.clone());
+    let target = ScaledWorkload {
+        kind: resource.gvk.kind.clone(),
+        namespace: resource.id.namespace.clone(),
+        name: resource.id.name.clone(),
+    };
     if scaled.contains(&target) {
         fields.push("spec.replicas".to_owned());
     }
@@ -348,16 +385,16 @@ fn leave_alone(resource: &mut Resource, live: Option<&Value>, scaled: &Scaled) -
     left
 }
 
-fn refused(resource: &Resource, refusal: &Refusal) -> Problem {
+fn refused(resource: &Resource, refusal: &ObjectRefusal) -> Problem {
     let problem = match refusal {
-        Refusal::Immutable(why) => {
+        ObjectRefusal::Immutable(why) => {
             Problem::error(format!("{} cannot be changed in place: {why}", resource.human())).hint(
                 "annotate it with `werf.io/delete-policy: before-creation-if-immutable` to have it deleted and created again",
             )
         }
-        Refusal::Rejected(why) => Problem::error(format!("{}: {why}", resource.human())),
+        ObjectRefusal::Rejected(why) => Problem::error(format!("{}: {why}", resource.human())),
     };
-    let (Refusal::Immutable(why) | Refusal::Rejected(why)) = refusal;
+    let (ObjectRefusal::Immutable(why) | ObjectRefusal::Rejected(why)) = refusal;
     let word = field_of(why).map(|field| format!("{field}:")).unwrap_or_default();
     resource.origin.blame(&resource.object, &word, problem)
 }
@@ -375,7 +412,7 @@ fn field_of(message: &str) -> Option<&str> {
     path.rsplit(['.', '[', ']']).find(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// What somebody may not do to an object, told about the object; all other trouble ends the plan.
+/// Tells what may not be done to an object as a problem of the object; all other trouble ends the plan.
 pub(super) fn denied(resource: &Resource, what: &str, error: Error) -> Result<Problem, Failure> {
     if error.class != ErrorClass::Forbidden {
         return Err(error.into());

@@ -1,4 +1,4 @@
-//! Where an object is written, to point at when something is wrong with it.
+//! The place an object is written at, to point at when something is wrong with it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use slipway_problem::{Location, Problem};
 const HOOK: &str = "helm.sh/hook";
 
 /// A file by the path it is shown with, and its text.
-pub type File = (Arc<str>, Arc<str>);
+pub type TemplateFile = (Arc<str>, Arc<str>);
 
 /// The file an object comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Origin {
     /// The file itself, as it was before anything was filled in.
     pub text: Option<Arc<str>>,
     /// Files it may take parts from: the named templates of its chart.
-    pub parts: Option<Arc<[File]>>,
+    pub parts: Option<Arc<[TemplateFile]>>,
     /// Which of the documents of its kind in the file it is.
     pub turn: Option<Turn>,
 }
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_word_of_a_named_template_is_found_there() {
-        let parts: [File; 2] = [
+        let parts: [TemplateFile; 2] = [
             ("c/templates/_a.tpl".into(), "{{- define \"a\" }}\n{{- end }}\n".into()),
             ("c/templates/_b.tpl".into(), "{{- define \"b\" }}\na/b: x\n{{- end }}\n".into()),
         ];

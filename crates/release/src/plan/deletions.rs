@@ -1,50 +1,38 @@
-//! What of earlier revisions has to go.
+//! Plans the deletion of what earlier revisions left.
 
 use std::collections::{BTreeSet, HashSet};
 
-use serde::Serialize;
-use serde_json::Value;
 use slipway_cluster::{At, Delete, ErrorClass};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::Problems;
 
-use super::look::{Look, denied, uid};
-use crate::decide::{self, Kept};
+use super::observe::{ClusterObserver, denied, uid};
+use super::planned::{KeptObject, PlannedDeletion};
+use crate::decide::{self, KeptReason};
 use crate::failure::Failure;
-use crate::ops::Removed;
 use crate::record;
-use crate::resource::settings::Reading;
-use crate::resource::transform::Document;
+use crate::resource::annotations::ReadMode;
 use crate::resource::{Ownership, Resource, is_crd, is_namespace, is_webhook_configuration};
 use crate::stage::Stage;
+use slipway_source::Document;
 
-/// The deletion of an object the release no longer has, with what was found out about it.
-#[derive(Clone, Debug)]
-pub struct PlannedDeletion {
-    pub at: At,
-    pub live: Value,
-    /// Still in the release, but not deployed at this moment.
-    pub excluded: bool,
+/// The objects of earlier revisions that the release no longer has.
+#[derive(Default)]
+pub(super) struct ObsoleteObjects {
+    pub(super) deletions: Vec<PlannedDeletion>,
+    pub(super) kept: Vec<KeptObject>,
 }
 
-/// An object of an earlier revision that stays.
-#[derive(Clone, Debug, Serialize)]
-pub struct Remaining {
-    pub object: String,
-    #[serde(flatten)]
-    pub why: Kept,
-}
-
-impl Look<'_> {
-    /// What of earlier revisions has to go.
-    pub(super) async fn removals(
+impl ClusterObserver<'_> {
+    /// Finds what of earlier revisions has to go.
+    pub(super) async fn deletions(
         &self,
         deployed: &HashSet<ObjectId>,
         in_release: &HashSet<ObjectId>,
         live_uids: &HashSet<String>,
         stage: Stage,
         problems: &mut Problems,
-    ) -> Result<(Vec<Removed>, Vec<PlannedDeletion>, Vec<Remaining>), Failure> {
+    ) -> Result<ObsoleteObjects, Failure> {
         let (name, namespace, scopes) = (&self.request.name, &self.request.namespace, self.scopes);
         // Of thousands most are still there: only what is not is looked at closely.
         let is_deployed = |document: &Document| {
@@ -52,15 +40,15 @@ impl Look<'_> {
             deployed.contains(&crate::resource::identify(&document.object, namespace, scopes.of(&gvk)))
         };
         let documents = self.previous.iter().filter(|document| !is_deployed(document)).cloned().collect();
-        let (resources, _) = record::resources(documents, namespace, |gvk| scopes.of(gvk), Reading::Lenient);
+        let (resources, _) = record::resources(documents, namespace, |gvk| scopes.of(gvk), ReadMode::Lenient);
         let mut candidates: Vec<Resource> = Vec::new();
-        let mut remaining = Vec::new();
+        let mut kept = Vec::new();
         for resource in resources {
             if resource.settings.ownership == Ownership::Anyone {
                 continue;
             }
             if resource.settings.skip_delete {
-                remaining.push(Remaining { object: resource.human(), why: Kept::Policy });
+                kept.push(KeptObject { object: resource.human(), why: KeptReason::Policy });
                 continue;
             }
             if scopes.is_served(&resource.gvk) {
@@ -73,7 +61,7 @@ impl Look<'_> {
         });
         let places: Vec<At> = candidates.iter().map(|resource| scopes.at(resource, namespace)).collect();
         let found = self.cluster.get_many(&places).await;
-        let (mut removals, mut doomed) = (Vec::new(), Vec::new());
+        let mut deletions = Vec::new();
         for ((resource, at), live) in candidates.into_iter().zip(places).zip(found) {
             let live = match live {
                 Ok(Some(live)) => live,
@@ -87,7 +75,7 @@ impl Look<'_> {
                 continue;
             }
             if let Err(why) = decide::may_delete(&live, name, namespace) {
-                remaining.push(Remaining { object: resource.human(), why });
+                kept.push(KeptObject { object: resource.human(), why });
                 continue;
             }
             // Webhooks go before what serves them, or they would refuse the rest.
@@ -99,29 +87,27 @@ impl Look<'_> {
                 stage
             };
             let excluded = in_release.contains(&resource.id);
-            removals.push(Removed { resource, stage });
-            doomed.push(PlannedDeletion { at, live, excluded });
+            deletions.push(PlannedDeletion { resource, at, live, stage, excluded });
         }
-        self.try_deleting(&removals, &doomed, problems).await?;
-        Ok((removals, doomed, remaining))
+        self.try_deleting(&deletions, problems).await?;
+        Ok(ObsoleteObjects { deletions, kept })
     }
 
-    /// Whether deleting is allowed, tried without effect on one object of each kind and namespace.
+    /// Tries deleting, without effect, on one object of each kind and namespace: it may be forbidden.
     async fn try_deleting(
         &self,
-        removals: &[Removed],
-        doomed: &[PlannedDeletion],
+        deletions: &[PlannedDeletion],
         problems: &mut Problems,
     ) -> Result<(), Failure> {
         let mut tried = BTreeSet::new();
-        for (removal, doomed) in removals.iter().zip(doomed) {
-            if !tried.insert((doomed.at.gvk.clone(), doomed.at.namespace.clone())) {
+        for deletion in deletions {
+            if !tried.insert((deletion.at.gvk.clone(), deletion.at.namespace.clone())) {
                 continue;
             }
-            let delete = Delete { uid: uid(&doomed.live), dry_run: true, ..Delete::default() };
-            match self.cluster.delete(&doomed.at, &delete).await {
+            let delete = Delete { uid: uid(&deletion.live), dry_run: true, ..Delete::default() };
+            match self.cluster.delete(&deletion.at, &delete).await {
                 Err(error) if error.class == ErrorClass::Forbidden => {
-                    problems.push(denied(&removal.resource, "be deleted", error)?);
+                    problems.push(denied(&deletion.resource, "be deleted", error)?);
                 }
                 // Whatever else there is may be over by the time it counts.
                 _ => {}

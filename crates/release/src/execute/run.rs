@@ -1,46 +1,47 @@
-//! Running a plan's graph to its end, good or bad.
+//! Runs a plan's graph to its end, good or bad.
 
 use std::time::Duration;
 
-use slipway_cluster::lock::Held;
-use slipway_cluster::{Cluster, Deadline};
+use slipway_cluster::Deadline;
 use slipway_event::Events;
-use slipway_graph::{NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason};
+use slipway_graph::{
+    Failure as NodeFailure, NodePolicy, OnFailure, Outcome, Policy, Run, RunEvent, Running, StopReason,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::executor::{OpError, OperationExecutor};
-use super::{CLOSING, Options, Report, is_troubled};
-use crate::failure::Cause;
-use crate::ops::{self, Act, Category, Op, Parts};
-use crate::plan::Plan;
-use crate::resource::DeployType;
+use super::locked::LockedRun;
+use super::report::{ReleaseStatus, Report};
+use super::{CLOSING, is_troubled};
+use crate::failure::{FailedPart, FailureCause};
+use crate::ops::{self, GraphInput, Operation, OperationCategory, OperationKind};
+use crate::plan::{Indexed, ReleasePlan, VisitIndex};
+use crate::resource::{DeployType, Stored};
 
-/// How much later than everything it runs the graph stops by itself.
+/// Time after which the graph stops by itself, beyond that of everything it runs.
 const BACKSTOP: Duration = Duration::from_millis(500);
 
-/// How a run ended badly.
-pub(super) struct End {
-    pub(super) message: String,
-    pub(super) cause: Cause,
+/// The bad end of a run.
+pub(super) struct RunFailure {
+    pub(super) why: String,
+    pub(super) cause: FailureCause,
+    pub(super) part: FailedPart,
 }
 
 /// Runs a plan's graph, and what follows a failure of it, which has time of its own.
-pub(super) async fn execute(
-    cluster: &Cluster,
-    plan: &Plan,
-    options: &Options,
-    events: &Events,
-    cancel: &CancellationToken,
-    held: &Held,
+pub(super) async fn run_graph(
+    run: &LockedRun<'_>,
+    plan: &ReleasePlan,
     report: &mut Report,
-) -> Result<(), End> {
+) -> Result<(), RunFailure> {
+    let LockedRun { cluster, options, events, cancel, held, .. } = run;
     let lost = held.lost();
     let stop = CancellationToken::new();
-    let title = match plan.moment {
+    let title = match plan.deploy_type {
         DeployType::Delete => format!("delete {}", plan.name),
         DeployType::Rollback => format!("rollback {}", plan.name),
         DeployType::Test => format!("test {}", plan.name),
-        _ => format!("apply {}", plan.name),
+        DeployType::Install | DeployType::Upgrade => format!("apply {}", plan.name),
     };
     let executor = OperationExecutor::new(cluster, plan, options, events, held);
     let policy = Policy {
@@ -67,12 +68,16 @@ pub(super) async fn execute(
             }
         }
     };
-    let ended = ended.map_err(|error| End { message: error.to_string(), cause: Cause::Other })?;
+    let ended = ended.map_err(|error| RunFailure {
+        why: error.to_string(),
+        cause: FailureCause::Other,
+        part: FailedPart::Release,
+    })?;
 
     let (mut done, mut failed, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
     for node in &ended.nodes {
-        let category = plan.graph.get(&node.id).map(Op::category);
-        if category != Some(Category::Resource) {
+        let category = plan.graph.get(&node.id).map(Operation::category);
+        if category != Some(OperationCategory::Resource) {
             continue;
         }
         match &node.outcome {
@@ -88,17 +93,12 @@ pub(super) async fn execute(
     report.failed_operations = failed;
     report.canceled_operations = dropped;
     if ended.is_success() {
-        report.status = match plan.moment {
-            DeployType::Delete => "uninstalled",
-            DeployType::Test => "tested",
-            _ => "deployed",
-        }
-        .to_owned();
+        report.status = ReleaseStatus::success_of(plan.deploy_type);
         return Ok(());
     }
-    report.status = "failed".to_owned();
-    let mut reasons: Vec<String> =
-        ended.failures().map(|(id, failure)| reason(plan, id, &failure.to_string())).collect();
+    let mut reasons: Vec<String> = ended.failures().map(|(id, failure)| reason(plan, id, failure)).collect();
+    let failed_hook = ended.failures().any(|(id, _)| is_of_hook(plan, id));
+    let part = if failed_hook { FailedPart::Hook } else { FailedPart::Release };
     let errors = || ended.failures().filter_map(|(_, failure)| failure.error());
     // An error that says nothing about time ended the run, whatever came after.
     let verdict = errors().map(|error| error.cause).find(|cause| !is_passing(*cause));
@@ -107,7 +107,7 @@ pub(super) async fn execute(
         || errors().any(|error| error.is_late);
     let cause = if lost.is_cancelled() {
         reasons.push("the lock was lost to another run".to_owned());
-        Cause::LockLost
+        FailureCause::LockLost
     } else if let Some(cause) = verdict.filter(|_| !cancel.is_cancelled() || is_over) {
         cause
     } else if let (true, Some(timeout)) = (is_over, &options.timeout) {
@@ -119,37 +119,53 @@ pub(super) async fn execute(
             reasons.push(format!("the last error: {trouble}"));
         }
         reasons.push(format!("the timeout of {timeout} passed"));
-        told.or_else(|| trouble.map(|trouble| Cause::Cluster(trouble.class))).unwrap_or(Cause::Timeout)
+        told.or_else(|| trouble.map(|trouble| FailureCause::Cluster(trouble.class)))
+            .unwrap_or(FailureCause::Timeout)
     } else if cancel.is_cancelled() {
         reasons.push("stopped by the user".to_owned());
-        Cause::Cancelled
+        FailureCause::Cancelled
     } else {
-        errors().next().map_or(Cause::Other, |error| error.cause)
+        errors().next().map_or(FailureCause::Other, |error| error.cause)
     };
-    let message = format!("release {} failed: {}", plan.name, reasons.join("; "));
+    let why = reasons.join("; ");
+    let message = format!("release {} failed: {why}", plan.name);
     // Whoever failed because the cluster does not answer does not wait long to tell it so.
     let closing = if is_troubled(cause) { CLOSING } else { options.grace };
     let executor = executor.until(Deadline::after(closing));
     let repaired = after_failure(&executor, &ended, &message, closing, lost.is_cancelled(), events).await;
-    let message = match repaired {
-        Ok(()) => message,
-        Err(more) => format!("{message}; {more}"),
+    let why = match repaired {
+        Ok(()) => why,
+        Err(more) => format!("{why}; {more}"),
     };
-    Err(End { message, cause })
+    Err(RunFailure { why, cause, part })
 }
 
-/// Whether a cause may be a matter of time: a wait that ended, a cluster in trouble, an operation that was stopped.
-fn is_passing(cause: Cause) -> bool {
-    is_troubled(cause) || matches!(cause, Cause::Timeout | Cause::Cancelled | Cause::LockLost)
+/// Tells that a cause may be a matter of time: a wait that ended, a cluster in trouble, an operation that was stopped.
+fn is_passing(cause: FailureCause) -> bool {
+    is_troubled(cause)
+        || matches!(cause, FailureCause::Timeout | FailureCause::Cancelled | FailureCause::LockLost)
 }
 
-/// Why an operation failed. What did not become ready says enough itself, and its name is the release's.
-fn reason(plan: &Plan, id: &str, failure: &str) -> String {
-    const UNREADY: &str = " did not become ready";
-    let act = plan.graph.get(id).map(|op| &op.act);
-    match (act.and_then(|act| crate::show::subject(plan, act)), failure.find(UNREADY)) {
-        (Some(object), Some(at)) => format!("{object}{}", &failure[at..]),
+/// Says why an operation failed. What did not become ready says enough itself, and its name is the release's.
+fn reason(plan: &ReleasePlan, id: &str, failure: &NodeFailure<OpError>) -> String {
+    let kind = plan.graph.get(id).map(|operation| &operation.kind);
+    let unready = failure.error().and_then(|error| error.unready.as_ref());
+    match (kind.and_then(|kind| crate::show::subject(plan, kind)), unready) {
+        (Some(object), Some(why)) => format!("{object} did not become ready: {why}"),
         _ => format!("{id}: {failure}"),
+    }
+}
+
+/// Tells that an operation is about a hook of the release.
+fn is_of_hook(plan: &ReleasePlan, id: &str) -> bool {
+    match plan.graph.get(id).map(|operation| &operation.kind) {
+        Some(
+            OperationKind::Deploy(index)
+            | OperationKind::TrackReadiness(index)
+            | OperationKind::CleanUp(index)
+            | OperationKind::TrackCleanUp(index),
+        ) => plan.objects.at(index.object).resource.stored == Stored::Hook,
+        _ => false,
     }
 }
 
@@ -173,19 +189,20 @@ async fn after_failure(
 ) -> Result<(), String> {
     let plan = executor.plan;
     let outcome = |id: &str| ended.node(id).map(|node| &node.outcome);
-    let is_done = |wanted: fn(&Act) -> bool| {
-        let mut nodes = plan.graph.nodes().filter(|node| wanted(&node.value().act));
+    let is_done = |wanted: fn(&OperationKind) -> bool| {
+        let mut nodes = plan.graph.nodes().filter(|node| wanted(&node.value().kind));
         nodes.any(|node| outcome(node.id()).is_some_and(Outcome::is_success))
     };
     // What was recorded as deployed is; the next run sees to what is left of the records.
-    let recorded = is_done(|act| matches!(act, Act::CreateRevision | Act::BeginDelete { .. }))
-        && !is_done(|act| matches!(act, Act::FinishRevision));
+    let recorded =
+        is_done(|kind| matches!(kind, OperationKind::CreateRevision | OperationKind::BeginDelete(_)))
+            && !is_done(|kind| matches!(kind, OperationKind::FinishRevision));
     // Whoever lost the lock leaves objects to the run that has it.
     let nodes = plan.graph.nodes().filter(|_| !lost);
-    let unready: Vec<(usize, usize)> = nodes
-        .filter_map(|node| match node.value().act {
-            Act::Ready { item, visit } if plan.items[item].visits[visit].follow.delete_on_failure => {
-                matches!(outcome(node.id())?, Outcome::Failed(_)).then_some((item, visit))
+    let unready: Vec<VisitIndex> = nodes
+        .filter_map(|node| match node.value().kind {
+            OperationKind::TrackReadiness(index) if plan.visit(index).follow.delete_on_failure => {
+                matches!(outcome(node.id())?, Outcome::Failed(_)).then_some(index)
             }
             _ => None,
         })
@@ -193,9 +210,10 @@ async fn after_failure(
     if !recorded && unready.is_empty() {
         return Ok(());
     }
-    let parts = Parts { items: &plan.items, release_namespace: &plan.namespace, ..Parts::default() };
-    let revision = recorded.then_some(plan.release.version);
-    let graph = ops::after_failure(&parts, revision, &unready).map_err(|problems| problems.to_string())?;
+    let input =
+        GraphInput { objects: &plan.objects, release_namespace: &plan.namespace, ..GraphInput::default() };
+    let revision = recorded.then(|| plan.revision());
+    let graph = ops::after_failure(&input, revision, &unready).map_err(|problems| problems.to_string())?;
     executor.fail_with(message);
     let policy = Policy {
         timeout: Some(patience),

@@ -1,4 +1,4 @@
-//! What a release is made of, told by what lies at a path.
+//! Detects what a release is made of by what lies at a path.
 
 use std::fmt;
 use std::fs;
@@ -6,7 +6,16 @@ use std::path::{Path, PathBuf};
 
 use slipway_problem::{Location, Problem, nearest};
 
-use crate::Source;
+/// A source on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourcePath {
+    /// A chart directory or archive.
+    Chart(PathBuf),
+    Package(PathBuf),
+    Kustomization(PathBuf),
+    /// A YAML file, or a directory of them.
+    Manifests(PathBuf),
+}
 
 /// The kinds of source that a file in their directory marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +47,16 @@ const MARKS: [(&str, Kind); 5] = [
 /// Most suggestions a hint makes.
 const MOST_HINTS: usize = 5;
 
-impl Source {
+impl SourcePath {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Chart(path) | Self::Package(path) | Self::Kustomization(path) | Self::Manifests(path) => {
+                path
+            }
+        }
+    }
+
     /// Tells what `path` is: a directory by the files in it, a file by its content. Naming one of those
     /// files (`shop/Chart.yaml`) means its directory, and settles what the directory is to be taken for.
     pub fn detect(path: &Path) -> Result<Self, Problem> {
@@ -187,7 +205,7 @@ mod tests {
     use std::fs;
 
     use super::Kind;
-    use crate::Source;
+    use crate::SourcePath;
 
     #[test]
     fn a_directory_is_what_its_files_say() {
@@ -215,8 +233,8 @@ mod tests {
             ("charts", &[], Err("charts/shop`?")),
         ] {
             let path = place(name, files);
-            match (Source::detect(&path), expected) {
-                (Ok(source), Ok(kind)) => assert_eq!(source, Source::of(kind, &path), "{name}"),
+            match (SourcePath::detect(&path), expected) {
+                (Ok(source), Ok(kind)) => assert_eq!(source, SourcePath::of(kind, &path), "{name}"),
                 (Err(problem), Err(hint)) => {
                     assert!(problem.hint.as_deref().is_some_and(|text| text.contains(hint)), "{problem}");
                     assert!(problem.at.is_some(), "{name}");
@@ -224,12 +242,12 @@ mod tests {
                 (found, expected) => panic!("{name}: {found:?}, not {expected:?}"),
             }
         }
-        let chosen = Source::detect(&root.path().join("both/kustomization.yaml")).unwrap();
-        assert_eq!(chosen, Source::Kustomization(root.path().join("both")));
+        let chosen = SourcePath::detect(&root.path().join("both/kustomization.yaml")).unwrap();
+        assert_eq!(chosen, SourcePath::Kustomization(root.path().join("both")));
         let plain = place("plain", &[("a.yaml", "")]);
-        assert_eq!(Source::detect(&plain).unwrap(), Source::Manifests(plain.clone()));
-        let near = Source::detect(&root.path().join("chrt")).unwrap_err();
+        assert_eq!(SourcePath::detect(&plain).unwrap(), SourcePath::Manifests(plain.clone()));
+        let near = SourcePath::detect(&root.path().join("chrt")).unwrap_err();
         assert!(near.hint.unwrap().contains("chart`?"));
-        assert!(Source::detect(&root.path().join("nothing/README.md")).is_err());
+        assert!(SourcePath::detect(&root.path().join("nothing/README.md")).is_err());
     }
 }

@@ -1,0 +1,68 @@
+//! The rights a run needs besides those on its objects: to record revisions and to take the lock. Asked for before it
+//! begins, for a run that cannot write its last word must not begin.
+
+use slipway_cluster::Cluster;
+use slipway_cluster::helm::Driver;
+use slipway_problem::{Problem, Problems};
+
+use super::{Content, ReleasePlan, ReleaseRequest};
+use crate::failure::Failure;
+
+/// Adds the rights that are missing to the problems of a plan, unless there is nothing to do.
+pub(super) async fn check(
+    cluster: &Cluster,
+    request: &ReleaseRequest,
+    planned: Result<ReleasePlan, Failure>,
+) -> Result<ReleasePlan, Failure> {
+    let problems = match &planned {
+        Ok(plan) if plan.is_idle() => return planned,
+        Ok(_) => Problems::new(),
+        Err(Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Ownership(problems)) => {
+            problems.clone()
+        }
+        Err(_) => return planned,
+    };
+    let missing = missing(cluster, request).await;
+    if missing.is_empty() {
+        return planned;
+    }
+    let all = problems.into_iter().chain(missing).collect();
+    Err(match planned {
+        Err(Failure::Immutable(_)) => Failure::Immutable(all),
+        Err(Failure::Ownership(_)) => Failure::Ownership(all),
+        _ => Failure::Problems(all),
+    })
+}
+
+/// Rights a request needs and certainly does not have; none where nobody can say.
+async fn missing(cluster: &Cluster, request: &ReleaseRequest) -> Problems {
+    let Ok(rights) = cluster.rights(&request.namespace).await else { return Problems::new() };
+    let storage = match request.options.driver {
+        Driver::Secret => "secrets",
+        Driver::ConfigMap => "configmaps",
+    };
+    let records: &[&str] = match request.content {
+        Content::Tests => &[],
+        Content::Nothing if request.options.keep_history => &["update"],
+        Content::Nothing => &["update", "delete"],
+        _ => &["create", "update"],
+    };
+    let needs = [
+        (storage, records, "revisions of the release cannot be recorded"),
+        ("configmaps", &["update"][..], "the lock of the release cannot be taken"),
+    ];
+    let mut problems = Problems::new();
+    for (resource, verbs, what) in needs {
+        let denied: Vec<&str> =
+            verbs.iter().filter(|verb| rights.forbid("", resource, verb)).copied().collect();
+        if !denied.is_empty() {
+            let problem = Problem::error(format!(
+                "{what}: {} of {resource} is forbidden in namespace {}",
+                denied.join(" and "),
+                request.namespace
+            ));
+            problems.push(problem.hint(format!("grant {} on {resource} there", verbs.join(", "))));
+        }
+    }
+    problems
+}

@@ -1,0 +1,268 @@
+//! Renders a loaded source: charts, packages, kustomizations and manifests give the same thing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use slipway_chart::{Capabilities, Chart, Notices, RenderOptions};
+use slipway_gotmpl::{Host, NoHost};
+use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
+use slipway_problem::{Problem, Problems};
+
+use crate::document::{Document, DocumentReader, Stored};
+use crate::host::SourceHost;
+use crate::load::{LoadedChart, LoadedSource, SourceContent};
+use crate::origin::{Origin, TemplateFile};
+
+/// Rewrites the manifests of a rendering.
+pub trait PostRenderer: Send + Sync {
+    /// Gives what is used instead of `manifests`.
+    fn rewrite(&self, manifests: Vec<u8>) -> Result<Vec<u8>, PostRenderError>;
+}
+
+/// Tells why a post-renderer gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PostRenderError(pub String);
+
+/// The release and the cluster a source is rendered for.
+#[derive(Clone, Copy)]
+pub struct RenderContext<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+    pub revision: i64,
+    pub is_upgrade: bool,
+    pub capabilities: &'a Capabilities,
+    /// Leave `crds/` out.
+    pub skip_crds: bool,
+    pub skip_schema_validation: bool,
+    pub subchart_notes: bool,
+    /// Answers `lookup`.
+    pub cluster: &'a dyn Host,
+}
+
+/// A source as objects.
+#[derive(Clone, Debug, Default)]
+pub struct RenderedSource {
+    pub documents: Vec<Document>,
+    pub notes: String,
+    /// What the source says of itself, in the form of `Chart.yaml`.
+    pub metadata: Map<String, Value>,
+    /// The values the source brings.
+    pub default_values: Map<String, Value>,
+    /// The user's values, as a release records them.
+    pub values: Map<String, Value>,
+    pub warnings: Problems,
+}
+
+impl LoadedSource {
+    /// Renders it for a release; reads no file and may be called again.
+    pub fn render(&self, context: &RenderContext<'_>) -> Result<RenderedSource, Problems> {
+        match &self.content {
+            SourceContent::Chart(chart) => self.chart_objects(chart, context),
+            SourceContent::Package(package) => self.package_objects(package, context),
+            SourceContent::Kustomization(build) => {
+                let origin: Arc<str> = self.path.join("kustomization.yaml").display().to_string().into();
+                let documents = build.objects.iter().map(|object| Document {
+                    object: object.clone(),
+                    origin: Origin::new(Arc::clone(&origin)),
+                    stored: Stored::Regular,
+                });
+                Ok(RenderedSource {
+                    documents: documents.collect(),
+                    metadata: plain_metadata(&self.file_stem(context.name), ""),
+                    warnings: build.warnings.iter().cloned().collect(),
+                    ..RenderedSource::default()
+                })
+            }
+            SourceContent::Manifests(documents) => Ok(RenderedSource {
+                documents: documents.clone(),
+                metadata: plain_metadata(&self.file_stem(context.name), ""),
+                ..RenderedSource::default()
+            }),
+        }
+    }
+
+    fn chart_objects(
+        &self,
+        loaded: &LoadedChart,
+        context: &RenderContext<'_>,
+    ) -> Result<RenderedSource, Problems> {
+        let chart = loaded.chart();
+        if chart.metadata.is_library() {
+            let message = format!("chart `{}` is a library and cannot be released", chart.name());
+            return Err(Problem::error(message).into());
+        }
+        let options = RenderOptions {
+            name: context.name.to_owned(),
+            namespace: context.namespace.to_owned(),
+            is_upgrade: context.is_upgrade,
+            revision: context.revision,
+            capabilities: context.capabilities.clone(),
+            skip_schema_validation: context.skip_schema_validation,
+            subchart_notes: context.subchart_notes,
+            limits: self.settings.limits.clone(),
+            schemas: self.settings.schemas.clone(),
+            ..RenderOptions::default()
+        };
+        let machine: &dyn Host = match &self.settings.host {
+            Some(host) => &**host,
+            None => &NoHost,
+        };
+        let host = SourceHost { lookup: context.cluster, machine, secret_files: loaded.secret_files() };
+        let mut notices = self.notices.clone();
+        let rendered = self
+            .rendered(loaded, &options, &host, &mut notices)
+            .map_err(|error| Problem::error(error.to_string()))?;
+        let files = TemplateFiles::of(chart);
+        let mut reader = DocumentReader::default();
+        for crd in rendered.crds.iter().filter(|_| !context.skip_crds) {
+            let text: Arc<str> = String::from_utf8_lossy(&crd.file.data).into();
+            for part in slipway_chart::split(&crd.file.data) {
+                let origin = Origin::with_text(crd.path.as_str(), Arc::clone(&text));
+                reader.read(&String::from_utf8_lossy(part), origin, Stored::Aside);
+            }
+        }
+        match &rendered.post_rendered {
+            Some(text) => {
+                for part in slipway_chart::split(text) {
+                    let part = String::from_utf8_lossy(part);
+                    let named = part.lines().find_map(|line| line.strip_prefix("# Source: "));
+                    reader.read(&part, Origin::new(named.unwrap_or("post-renderer")), Stored::Regular);
+                }
+            }
+            None => {
+                for manifest in &rendered.manifests {
+                    reader.read(&manifest.text(), files.origin(&manifest.path), Stored::Regular);
+                }
+            }
+        }
+        for hook in &rendered.hooks {
+            reader.read(&hook.manifest.text(), files.origin(&hook.manifest.path), Stored::Hook);
+        }
+        Ok(RenderedSource {
+            documents: reader.finish()?,
+            notes: rendered.notes.trim_end().to_owned(),
+            metadata: chart.metadata.to_json().as_object().cloned().unwrap_or_default(),
+            default_values: chart.values.clone(),
+            values: self.values.recorded().clone(),
+            warnings: chart_warnings(chart, &notices),
+        })
+    }
+
+    fn package_objects(
+        &self,
+        package: &Package,
+        context: &RenderContext<'_>,
+    ) -> Result<RenderedSource, Problems> {
+        let version = context.capabilities.kube_version.version.trim_start_matches('v');
+        let inputs = Inputs { kube_version: Some(version.to_owned()), ..self.package_inputs() };
+        let build = package.build(&inputs)?;
+        let documents = build.objects.iter().map(|object| Document {
+            object: (*object.value).clone(),
+            origin: Origin::new(Arc::clone(&object.at.file)),
+            stored: Stored::Regular,
+        });
+        Ok(RenderedSource {
+            documents: documents.collect(),
+            metadata: package_metadata(&package.metadata),
+            values: self.values.recorded().clone(),
+            warnings: build.problems.clone(),
+            ..RenderedSource::default()
+        })
+    }
+
+    /// The user's values as a package takes them.
+    fn package_inputs(&self) -> Inputs {
+        let Some(user) = self.values.as_given() else {
+            let text = Value::Object(self.values.used().clone()).to_string();
+            return Inputs { values: vec![ValuesFile { name: "values".into(), text }], ..Inputs::default() };
+        };
+        let files = user.files.iter().map(|(name, content)| ValuesFile {
+            name: name.clone(),
+            text: String::from_utf8_lossy(content).into_owned(),
+        });
+        let kinds =
+            [(&user.set, SetKind::Yaml), (&user.set_string, SetKind::Text), (&user.set_json, SetKind::Json)];
+        let sets = kinds
+            .into_iter()
+            .flat_map(|(texts, kind)| texts.iter().map(move |text| SetValue { kind, text: text.clone() }));
+        Inputs { values: files.collect(), sets: sets.collect(), ..Inputs::default() }
+    }
+
+    /// The name of a source that does not say its own.
+    fn file_stem(&self, release: &str) -> String {
+        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        stem.filter(|stem| !stem.is_empty()).unwrap_or_else(|| release.to_owned())
+    }
+}
+
+fn chart_warnings(chart: &Chart, notices: &Notices) -> Problems {
+    let mut warnings = Problems::new();
+    if chart.metadata.deprecated {
+        warnings.push(Problem::warning(format!("chart `{}` is deprecated", chart.name())));
+    }
+    warnings.extend(notices.iter().map(|notice| Problem::warning(notice.to_string())));
+    warnings
+}
+
+/// The templates of a chart and its subcharts by the path they are shown with.
+struct TemplateFiles {
+    texts: HashMap<String, Arc<str>>,
+    /// Those that hold parts of others, in the order of their paths.
+    parts: Arc<[TemplateFile]>,
+}
+
+impl TemplateFiles {
+    fn of(chart: &Chart) -> Self {
+        let mut texts: HashMap<String, Arc<str>> = HashMap::new();
+        let mut pending = vec![(chart, chart.name().to_owned())];
+        while let Some((chart, prefix)) = pending.pop() {
+            for file in &chart.templates {
+                let text = String::from_utf8_lossy(&file.data);
+                texts.insert(format!("{prefix}/{}", file.name), Arc::from(text.as_ref()));
+            }
+            pending.extend(
+                chart.dependencies.iter().map(|child| (child, format!("{prefix}/charts/{}", child.name()))),
+            );
+        }
+        let mut parts: Vec<TemplateFile> = texts
+            .iter()
+            .filter(|(_, text)| text.contains("define"))
+            .map(|(path, text)| (path.as_str().into(), Arc::clone(text)))
+            .collect();
+        parts.sort_unstable();
+        Self { texts, parts: parts.into() }
+    }
+
+    fn origin(&self, path: &str) -> Origin {
+        match self.texts.get(path) {
+            Some(text) => {
+                Origin { parts: Some(Arc::clone(&self.parts)), ..Origin::with_text(path, Arc::clone(text)) }
+            }
+            None => Origin::new(path),
+        }
+    }
+}
+
+/// What Helm needs to show a release that was never a chart.
+fn plain_metadata(name: &str, version: &str) -> Map<String, Value> {
+    let version = if version.is_empty() { "0.0.0" } else { version };
+    let metadata = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});
+    metadata.as_object().cloned().unwrap_or_default()
+}
+
+/// A package says all of itself that the metadata of a chart has room for.
+fn package_metadata(about: &slipway_package::Metadata) -> Map<String, Value> {
+    let mut metadata = plain_metadata(&about.name, &about.version);
+    for (key, text) in [
+        ("appVersion", Some(&about.app_version)),
+        ("description", about.description.as_ref()),
+        ("home", about.home.as_ref()),
+    ] {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            metadata.insert(key.to_owned(), text.as_str().into());
+        }
+    }
+    metadata
+}
