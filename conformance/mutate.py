@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """mutate: one object of every kind, changed in one place after the other, sent to two servers.
 
-  mutate.py --a KUBECONFIG_A --b KUBECONFIG_B [--mode create,update,apply,merge,strategic,json] [--kinds k[,k]] [--random N --seed S] [--json FILE]
+  mutate.py --a KUBECONFIG_A --b KUBECONFIG_B [--mode create,update,apply,merge,strategic,json] [--encoding json|yaml|protobuf|cbor] [--kinds k[,k]] [--random N --seed S] [--json FILE]
 
 Every field of the objects of moresuite.py is left out, emptied, set to a value of another type, to values
 beyond every limit; every field the reference's OpenAPI knows of is added. Each request is a dry run, so the
 answers depend on nothing but the request; code, warnings and body must be the same.
-A is the reference. `--random N` makes N requests with two to four changes each instead.
+A is the reference. `--random N` makes N requests with two to four changes each instead. `--encoding` sends what is
+created and replaced in another form; what the form cannot say is left out.
 """
 import argparse, collections, copy, json, random, sys
 from concurrent.futures import ThreadPoolExecutor
 
 import diffsuite as d
+import encodings_of_bodies as encodings
 import moresuite as more
 
 # Text diffs of two values, empty values, and ports taken by chance (the table of intended differences).
@@ -270,8 +272,8 @@ def patch_of(mode, before, path, value):
 
 
 class Run:
-    def __init__(self, servers, ns):
-        self.servers, self.ns = servers, ns
+    def __init__(self, servers, ns, encoding='json'):
+        self.servers, self.ns, self.encoding = servers, ns, encoding
         self.norm = d.Norm({ns: '<ns>'})
         self.versions = {}      # of objects that want theirs said when they are replaced
 
@@ -290,10 +292,16 @@ class Run:
         if mode == 'update' and (server, key) in self.versions and isinstance(o.get('metadata'), dict):
             o = dict(o, metadata=dict({'resourceVersion': self.versions[server, key]}, **o['metadata']))
         body = json.dumps(o).encode()
+        if mode in ('create', 'update'):
+            body = encodings.encode(self.encoding, o)
+            if body is None:
+                return 'cannot be said'
+            body = body if isinstance(body, bytes) else body.encode()
+        form = {'Content-Type': encodings.TYPES[self.encoding]}
         if mode == 'create':
-            r = server.request('POST', self.where(gv, res, namespaced) + q, body, {'Content-Type': d.JSON})
+            r = server.request('POST', self.where(gv, res, namespaced) + q, body, form)
         elif mode == 'update':
-            r = server.request('PUT', self.where(gv, res, namespaced, name) + q, body, {'Content-Type': d.JSON})
+            r = server.request('PUT', self.where(gv, res, namespaced, name) + q, body, form)
         elif mode == 'apply':
             r = server.request('PATCH', self.where(gv, res, namespaced, name) + q + '&force=true', body, {'Content-Type': d.AP})
         else:
@@ -363,6 +371,7 @@ def main():
     ap.add_argument('--b', required=True)
     ap.add_argument('--mode', default='create,update,apply')
     ap.add_argument('--kinds')
+    ap.add_argument('--encoding', default='json', choices=list(encodings.TYPES))
     ap.add_argument('--every', type=int, default=1, help='only every Nth change')
     ap.add_argument('--random', type=int, default=0)
     ap.add_argument('--seed', type=int, default=1)
@@ -372,7 +381,9 @@ def main():
     ap.add_argument('--retries', type=int, default=0)
     args = ap.parse_args()
     A, B = d.Server(args.a, 'a'), d.Server(args.b, 'b')
-    run = Run((A, B), TOKEN)
+    run = Run((A, B), TOKEN, args.encoding)
+    if args.encoding != 'json' and 'apply' in args.mode:
+        args.mode = 'create,update'
     keys = [k for k in more.KINDS if more.KINDS[k][2] and (k in args.kinds.split(',') if args.kinds else k not in ONLY_NAMED)]
     for s in (A, B):
         s.request('POST', '/api/v1/namespaces', json.dumps({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': run.ns}}), {'Content-Type': d.JSON})
@@ -395,7 +406,8 @@ def main():
     for key in keys:
         gv, res, _, namespaced = more.KINDS[key]
         for s in (A, B):
-            if 'must be specified for an update' in json.dumps(run.send(s, 'update', key, base(key, run.ns))['body']):
+            sent = run.send(s, 'update', key, base(key, run.ns))
+            if 'must be specified for an update' in json.dumps(sent):
                 live = json.loads(s.request('GET', run.where(gv, res, namespaced, named(key)))[2])
                 run.versions[s, key] = live['metadata']['resourceVersion']
     schemas, rnd = Schemas(A), random.Random(args.seed)
@@ -405,7 +417,7 @@ def main():
         schema, defs = (WIDE, {}) if key == 'custom' else schemas.of(o['apiVersion'], o['kind'])
         all_changes = changes(o, schema, defs, rnd, key in METADATA)
         for mode in args.mode.split(','):
-            if key in ANEW and mode not in ('create', 'update'):
+            if key in ANEW and (mode not in ('create', 'update') or (mode, args.encoding) == ('update', 'yaml')):
                 continue
             if args.random:
                 for i in range(args.random // len(keys) + 1):
@@ -423,10 +435,11 @@ def main():
                         continue
                     cases.append((mode, key, '%s %s %s' % (shown(path), what, '' if value is DELETE else json.dumps(value)[:60]), changed(o, path, value)))
     print('%d requests' % len(cases), flush=True)
-    bad, per = [], collections.Counter()
+    bad, per, unsaid = [], collections.Counter(), 0
     with ThreadPoolExecutor(args.jobs) as pool:
         for case, diff, a, b in pool.map(run.both, cases):
             tries = 0
+            unsaid += a == 'cannot be said'
             while diff and tries < args.retries:
                 tries += 1
                 case, diff, a, b = run.both(case)
@@ -439,7 +452,8 @@ def main():
             print('      %s: A=%s B=%s' % (p, d.short(x, 400), d.short(y, 400)))
     for k, n in per.most_common():
         print('%6d %s' % (n, k))
-    print('%d of %d equal' % (len(cases) - len(bad), len(cases)))
+    said = len(cases) - unsaid
+    print('%d of %d equal' % (said - len(bad), said) + (', %d cannot be said in %s' % (unsaid, args.encoding) if unsaid else ''))
     if args.json:
         with open(args.json, 'w') as f:
             json.dump([{'case': c[:3], 'sent': c[3], 'diff': x, 'a': a, 'b': b} for c, x, a, b in bad], f)

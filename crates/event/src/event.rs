@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use slipway_problem::Problem;
 
-use crate::RunId;
+use crate::{RunId, Scope};
 
 /// The version of the JSON form. It grows when a reader of the old form could misread the new one;
 /// new event types and new optional fields do not count, readers skip what they do not know.
@@ -19,6 +19,9 @@ pub struct Record {
     /// Counts from 1 within a run without gaps.
     pub seq: u64,
     pub time: Timestamp,
+    /// The path from the run down to whose event this is; empty for the run's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scope: Vec<Scope>,
     #[serde(flatten)]
     pub event: Event,
 }

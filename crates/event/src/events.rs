@@ -3,13 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::event::{Event, FORMAT_VERSION, Record};
-use crate::{Clock, Redactor, RunId, Sink, SystemClock};
+use crate::{Clock, Redactor, RunId, Scope, Sink, SystemClock};
 
 /// Stamps, redacts and passes on the events of one run; cheap to clone.
 ///
 /// Records reach the sink one at a time and in the order of their numbers, whichever threads send.
 #[derive(Clone)]
-pub struct Events(Arc<Stream>);
+pub struct Events {
+    stream: Arc<Stream>,
+    /// Where in the run this handle is.
+    scope: Arc<[Scope]>,
+}
 
 struct Stream {
     run: RunId,
@@ -23,7 +27,21 @@ struct Stream {
 impl Events {
     /// Starts the stream of a run.
     pub fn new(run: RunId, clock: Arc<dyn Clock>, redactor: Redactor, sink: Arc<dyn Sink>) -> Self {
-        Self(Arc::new(Stream { run, clock, redactor, sink, last: Mutex::new(0) }))
+        let stream = Stream { run, clock, redactor, sink, last: Mutex::new(0) };
+        Self { stream: Arc::new(stream), scope: Arc::default() }
+    }
+
+    /// The same stream for an engine that works inside of a node of this run.
+    pub fn child(&self, scope: Scope) -> Self {
+        let path = self.scope.iter().cloned().chain([scope]);
+        Self { stream: Arc::clone(&self.stream), scope: path.collect() }
+    }
+
+    /// The same run, clock and secrets with nobody listening: what comes of it is masked all the same.
+    pub fn muted(&self) -> Self {
+        let Stream { run, clock, redactor, .. } = &*self.stream;
+        let sink = Arc::new(crate::Tee::default());
+        Self::new(run.clone(), Arc::clone(clock), redactor.clone(), sink)
     }
 
     /// A stream nobody listens to.
@@ -35,25 +53,27 @@ impl Events {
 
     /// Sends one event.
     pub fn send(&self, mut event: Event) {
-        let stream = &*self.0;
+        let stream = &*self.stream;
         event.edit_texts(&mut |text| stream.redactor.redact_in_place(text));
+        let mut scope = self.scope.to_vec();
+        scope.iter_mut().for_each(|part| stream.redactor.redact_in_place(&mut part.name));
         let mut last = stream.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last += 1;
         let time = stream.clock.now();
-        let record = Record { v: FORMAT_VERSION, run: stream.run.clone(), seq: *last, time, event };
+        let record = Record { v: FORMAT_VERSION, run: stream.run.clone(), seq: *last, time, scope, event };
         stream.sink.take(&record);
     }
 
     pub fn run(&self) -> &RunId {
-        &self.0.run
+        &self.stream.run
     }
 
     pub fn clock(&self) -> &dyn Clock {
-        &*self.0.clock
+        &*self.stream.clock
     }
 
     /// Where secrets of this run are registered.
     pub fn redactor(&self) -> &Redactor {
-        &self.0.redactor
+        &self.stream.redactor
     }
 }

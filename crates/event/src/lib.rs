@@ -1,7 +1,7 @@
 //! The event stream every engine speaks.
 //!
-//! Engines never print. They hold an [`Events`] handle and send [`Event`] payloads; the handle stamps
-//! them (run id, sequence number, time), masks every registered secret and passes the resulting
+//! Engines never print. They hold an [`Events`] handle and send [`Event`] payloads; an engine that works inside of
+//! another's run is given [`Events::child`], whose records carry the [`Scope`]. The handle stamps events (run id, sequence number, time), masks every registered secret and passes the resulting
 //! [`Record`] to its [`Sink`]s. A terminal, a JSON-lines file, a gRPC stream and a web page are all
 //! sinks of the same records, so they can never disagree.
 //!
@@ -13,6 +13,7 @@ mod events;
 mod observe;
 mod redact;
 mod run_id;
+mod scope;
 mod sink;
 
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -22,4 +23,5 @@ pub use event::{
 pub use events::Events;
 pub use redact::{Coverage, MASK, RedactingWriter, Redactor, without_credentials};
 pub use run_id::{InvalidRunId, RunId};
+pub use scope::{Scope, ScopeKind};
 pub use sink::{Broadcast, FileSink, JsonLines, Memory, Sink, Tee};

@@ -10,7 +10,6 @@ use slipway_manifest::object;
 use slipway_release::show::ViewOptions;
 
 use crate::context::{MANAGER, StepContext, shown};
-use crate::events::silenced;
 use crate::model::{Apply, Helm, Patch};
 use crate::steps::{helm, patch};
 
@@ -154,7 +153,7 @@ pub(crate) async fn of_release(attempt: &StepContext<'_>, own: &Helm, history: &
         Err(error) => return Difference::unavailable(error.message),
     };
     let request = helm::request(own, content, history);
-    let events = silenced(attempt.world.place.events);
+    let events = attempt.world.place.events.muted();
     let planned = slipway_release::plan(attempt.cluster(), &request, &events).await;
     let plan = match planned {
         Ok(plan) => plan,

@@ -16,7 +16,6 @@ mod decode;
 mod diagnostic;
 mod diff;
 mod error;
-mod events;
 mod files;
 pub mod hash;
 mod junit;
@@ -36,7 +35,6 @@ pub use context::{MANAGER, OWNER_LABEL, POLL, RunContext};
 pub use diagnostic::{Diagnostic, Diagnostics, End};
 pub use diff::{DiffStatus, Difference};
 pub use error::{ErrorKind, StepError};
-pub use events::silenced;
 pub use junit::junit;
 pub use load::{LoadOptions, Loaded, load};
 pub use model::{

@@ -31,7 +31,6 @@ mod schema;
 pub mod select;
 pub mod sources;
 pub mod survey;
-mod voice;
 
 pub use compile::{Compiled, Request, Stack, compile, load};
 pub use deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};

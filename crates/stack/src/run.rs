@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use slipway_cluster::Deadline;
-use slipway_event::Events;
+use slipway_event::{Events, Scope};
 use slipway_graph::{
     Backoff, Context, Done, Edges, Fingerprint, Journal, JournalError, NodePolicy, NodeRef, OnFailure,
     Outcome, Policy, Record, Retry, Run, RunEvent as KernelEvent, Running, StopReason, Worker,
@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::plan::{Command, ExternalNeed, FailMode, NeedsPolicy, Node};
 use crate::record::{EventType, Lock, Log, NodeStatus, RunEvent, RunStatus, Store, Stored, Summary};
 use crate::resume::Drift;
-use crate::voice;
 
 /// How often the lock is told that its holder lives.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -497,7 +496,7 @@ impl<'g, D: Deploy> Worker<'g, &'g Node> for Runner<'_, D> {
             interrupted: cx.interrupted(),
             cancel: cx.cancelled().clone(),
             deadline: node.timeout(self.command).map(Deadline::after),
-            events: voice::of(self.events, &node.id),
+            events: self.events.child(Scope::release(&node.id)),
         };
         let done = self.attempt(node, &attempt).await;
         done.map(|applied| Done::Succeeded(applied.to_json())).map_err(|error| {

@@ -1,7 +1,10 @@
 //! The JSON form is a promise: these texts must stay readable, and be written, as they are.
 
+use std::sync::Arc;
+
 use slipway_event::{
-    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Totals,
+    Event, Events, FORMAT_VERSION, LogStream, Memory, NodeStatus, ObjectRef, ObjectState, Record, Redactor,
+    RunStatus, Scope, SystemClock, Totals,
 };
 use slipway_problem::{Location, Problem};
 
@@ -83,12 +86,33 @@ fn records_are_written_and_read_as_documented() {
             run: "r1".parse().unwrap(),
             seq: 4,
             time: "2026-11-15T21:33:05.123456Z".parse().unwrap(),
+            scope: Vec::new(),
             event,
         };
         let text = format!(r#"{{"v":1,"run":"r1","seq":4,"time":"2026-11-15T21:33:05.123456Z",{body}}}"#);
         assert_eq!(serde_json::to_string(&record).unwrap(), text);
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record, "{text}");
     }
+}
+
+#[test]
+fn work_inside_of_a_node_carries_the_path_to_it() {
+    let heard = Arc::new(Memory::default());
+    let redactor = Redactor::new();
+    redactor.register("hunter2222");
+    let events = Events::new("r1".parse().unwrap(), Arc::new(SystemClock), redactor, heard.clone());
+    let release = events.child(Scope::release("c/ns/web"));
+    events.send(Event::NodeStarted { node: "c/ns/web".into(), attempt: 1 });
+    release.send(Event::NodeStarted { node: "create ConfigMap/a".into(), attempt: 1 });
+    release.child(Scope::step("hunter2222")).send(Event::NodeStarted { node: "x".into(), attempt: 1 });
+    release.muted().send(Event::NodeStarted { node: "unheard".into(), attempt: 1 });
+    let records = heard.drain();
+    let told: Vec<_> = records.iter().map(|record| (record.seq, record.scope.clone())).collect();
+    let path = [Scope::release("c/ns/web"), Scope::step("***")];
+    assert_eq!(told, [(1, vec![]), (2, path[..1].to_vec()), (3, path.to_vec())], "one stream, one count");
+    let json = serde_json::to_value(&records[1]).unwrap();
+    assert_eq!(json["scope"], serde_json::json!([{"kind": "release", "name": "c/ns/web"}]));
+    assert_eq!(serde_json::from_value::<Record>(json).unwrap(), records[1]);
 }
 
 #[test]

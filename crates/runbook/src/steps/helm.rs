@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use slipway_chart::UserValues;
 use slipway_cluster::Deadline;
 use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
+use slipway_event::Scope;
 use slipway_release::{
     Content, ExecuteOptions, Failure, MOST_PLANS, MissingNamespace, PlanOptions, PlanPurpose, ReleaseRequest,
     Report, RunTimeout,
@@ -23,7 +24,6 @@ use crate::decode::chart;
 use crate::decode::json;
 use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
-use crate::events::step_events;
 use crate::files;
 use crate::model::{Action, Helm, ValuesSource};
 use crate::plan::look::{PlanRequest, namespace_note};
@@ -293,7 +293,7 @@ pub(super) async fn apply_release(
     let limit = timeout.map_or(attempt.step.timeout, RunTimeout::duration);
     let stop = stop_at(attempt, limit);
     let cluster = attempt.cluster().with_deadline(Deadline::after(limit));
-    let events = step_events(attempt.world.place.events, &attempt.step.name);
+    let events = attempt.world.place.events.child(Scope::step(&attempt.step.name));
     let planning = PlanOptions { purpose: PlanPurpose::Execute, ..request.options.clone() };
     let request = ReleaseRequest { options: planning, ..request.clone() };
     let mut tries = 1;

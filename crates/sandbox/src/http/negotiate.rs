@@ -167,15 +167,9 @@ pub(crate) fn body_form(content_type: &str, origin: Origin) -> Result<BodyForm> 
         "" | "application/json" => Ok(BodyForm::Json),
         "application/yaml" => Ok(BodyForm::Yaml),
         PROTOBUF if origin == Origin::BuiltIn => Ok(BodyForm::Protobuf),
-        _ => {
-            let known = match origin {
-                Origin::Custom => "application/json, application/yaml",
-                Origin::BuiltIn => KNOWN,
-            };
-            Err(unsupported(&format!(
-                "the body of the request was in an unknown format - accepted media types include: {known}"
-            )))
-        }
+        _ => Err(unsupported(&format!(
+            "the body of the request was in an unknown format - accepted media types include: {KNOWN}"
+        ))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{CONFIG_MAPS, Client, MERGE, bare, config_map};
+use crate::client::{CONFIG_MAPS, Client, MERGE, STRATEGIC, bare, config_map};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
@@ -120,6 +120,45 @@ async fn quotas_count_services_their_ports_and_what_they_become() {
     let refused = client.patch(&format!("{services}/plain"), MERGE, &change).await;
     assert_eq!(refused.code, 403, "{}", refused.text);
     assert!(refused.text.contains("requested: services.nodeports=1"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn dependents_with_another_owner_outlive_one_that_goes() {
+    const PLACE: &str = "/api/v1/namespaces/default";
+    let sandbox = slipway_sandbox::Sandbox::builder().seed(7).build().unwrap();
+    let client = Client::new(&sandbox);
+    let controller = |name: &str, replicas: u32| {
+        json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": name},
+               "spec": {"replicas": replicas, "selector": {"of": name}, "template": {
+                   "metadata": {"labels": {"of": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    };
+    let path = format!("{PLACE}/replicationcontrollers");
+    for (name, replicas) in [("goes", 40), ("stays", 0)] {
+        assert_eq!(client.post(&path, &controller(name, replicas)).await.code, 201);
+    }
+    sandbox.settle().await;
+    let stays = client.get(&format!("{path}/stays")).await.body;
+    let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ReplicationController",
+                       "name": "stays", "uid": stays["metadata"]["uid"]}]}});
+    let pods = client.get(&format!("{PLACE}/pods")).await.body;
+    for pod in &pods["items"].as_array().unwrap()[..20] {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        assert_eq!(client.patch(&format!("{PLACE}/pods/{name}"), STRATEGIC, &owner).await.code, 200);
+    }
+    assert_eq!(client.delete(&format!("{path}/goes?propagationPolicy=Foreground")).await.code, 200);
+    for _ in 0..100 {
+        sandbox.settle().await;
+        sandbox.advance(std::time::Duration::from_secs(1)).await;
+    }
+    let pods = client.get(&format!("{PLACE}/pods")).await.body;
+    let pods = pods["items"].as_array().unwrap();
+    assert_eq!(pods.len(), 20);
+    for pod in pods {
+        let meta = &pod["metadata"];
+        assert!(meta["deletionTimestamp"].is_null());
+        assert_eq!(meta["ownerReferences"].as_array().map(Vec::len), Some(1), "{meta}");
+    }
+    assert_eq!(client.get(&format!("{path}/goes")).await.code, 404);
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use slipway_event::{Event, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Sink, Totals};
+use slipway_event::{
+    Event, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Scope, ScopeKind, Sink, Totals,
+};
 
 use crate::logs::Verbosity;
 use crate::term::escape::{Colors, Controls, settle};
@@ -31,7 +33,7 @@ struct Quiet;
 impl Sink for Quiet {
     fn take(&self, record: &Record) {
         if let Event::NodeFinished { status: NodeStatus::Failed, .. } = &record.event
-            && let Some(line) = line(&record.event, Verbosity::Quiet)
+            && let Some(line) = line(record, Verbosity::Quiet)
         {
             say!("{line}");
         }
@@ -43,7 +45,7 @@ struct Plain(Teller);
 
 impl Sink for Plain {
     fn take(&self, record: &Record) {
-        if let Some(line) = self.0.line(&record.event) {
+        if let Some(line) = self.0.line(record) {
             say!("{line}");
         }
     }
@@ -58,7 +60,7 @@ struct Teller {
 
 #[derive(Default)]
 struct Told {
-    nodes: HashSet<String>,
+    nodes: HashSet<(Vec<Scope>, String)>,
     waiting: HashSet<String>,
 }
 
@@ -71,22 +73,26 @@ impl Teller {
         Self { verbosity, told: Mutex::default() }
     }
 
-    fn line(&self, event: &Event) -> Option<String> {
-        if self.verbosity < Verbosity::Verbose && self.is_known(event) {
+    fn line(&self, record: &Record) -> Option<String> {
+        if self.verbosity < Verbosity::Verbose && self.is_known(record) {
             return None;
         }
-        line(event, self.verbosity)
+        line(record, self.verbosity)
     }
 
-    fn is_known(&self, event: &Event) -> bool {
+    fn is_known(&self, record: &Record) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
+        let key = |node: &String| (record.scope.clone(), node.clone());
+        // Of a release among others the lines about its records tell that it is done.
+        let is_silent =
+            |node: &str| record.scope.is_empty() && SILENT.iter().any(|quiet| node.starts_with(quiet));
+        match &record.event {
             Event::Object { node, object, state, .. } => {
                 if *state == ObjectState::Waiting {
                     told.waiting.insert(name(object));
                     return false;
                 }
-                told.nodes.extend(node.clone());
+                told.nodes.extend(node.as_ref().map(key));
                 // The end of the node says the same.
                 if *state == ObjectState::Failed && node.is_some() {
                     return true;
@@ -94,54 +100,37 @@ impl Teller {
                 *state == ObjectState::Ready && !told.waiting.remove(&name(object))
             }
             Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
-                told.nodes.remove(node) || SILENT.iter().any(|quiet| node.starts_with(quiet))
+                told.nodes.remove(&key(node)) || is_silent(node)
             }
-            Event::NodeFinished { node, status: NodeStatus::Blocked, .. } => {
-                SILENT.iter().any(|quiet| node.starts_with(quiet))
-            }
+            Event::NodeFinished { node, status: NodeStatus::Blocked, .. } => is_silent(node),
             _ => false,
         }
     }
 }
 
-/// The release of a stack that a node's name begins with, in brackets, and the rest of the name.
-fn owner(node: &str) -> Option<(&str, &str)> {
-    let (id, rest) = node.strip_prefix('[')?.split_once(']')?;
-    Some((id, rest.strip_prefix(' ').unwrap_or(rest)))
-}
-
-/// The name of the node an event is about.
-fn node_of(event: &mut Event) -> Option<&mut String> {
-    match event {
-        Event::NodeStarted { node, .. }
-        | Event::NodeRetrying { node, .. }
-        | Event::NodeFinished { node, .. } => Some(node),
-        Event::Object { node, .. } | Event::Log { node, .. } | Event::Progress { node, .. } => node.as_mut(),
-        Event::Warning { problem } => Some(&mut problem.message),
-        _ => None,
+/// Whether a person is told of an event at all. A run inside of a run is told by the node it is in, and so are the
+/// operations of a release that is a step of a runbook.
+fn is_shown(record: &Record) -> bool {
+    match (&record.event, record.scope.last()) {
+        (_, None) => true,
+        (Event::RunStarted { .. } | Event::RunFinished { .. } | Event::Summary { .. }, Some(_)) => false,
+        (
+            Event::NodeStarted { .. } | Event::NodeRetrying { .. } | Event::NodeFinished { .. },
+            Some(inside),
+        ) => inside.kind != ScopeKind::Step,
+        _ => true,
     }
 }
 
-/// What a person reads of an event; nothing for those that only machines care about. Every line about a release
-/// of a stack begins with its id.
-fn line(event: &Event, verbosity: Verbosity) -> Option<String> {
-    let mut inner = event.clone();
-    let Some((id, rest)) = node_of(&mut inner).and_then(|node| {
-        let (id, rest) = owner(node)?;
-        Some((id.to_owned(), rest.to_owned()))
-    }) else {
-        return bare_line(event, verbosity);
-    };
-    match &mut inner {
-        Event::Object { node, .. } | Event::Log { node, .. } | Event::Progress { node, .. }
-            if rest.is_empty() =>
-        {
-            *node = None;
-        }
-        inner => node_of(inner).into_iter().for_each(|node| node.clone_from(&rest)),
+/// What a person reads of an event; nothing for those that only machines care about. Every line about work inside of
+/// a node begins with the node's name.
+fn line(record: &Record, verbosity: Verbosity) -> Option<String> {
+    if !is_shown(record) {
+        return None;
     }
-    let lines = bare_line(&inner, verbosity)?;
-    let mark = paint(DIM, format!("[{id}]"));
+    let lines = bare_line(&record.event, verbosity)?;
+    let Some(inside) = record.scope.last() else { return Some(lines) };
+    let mark = paint(DIM, format!("[{}]", inside.name));
     Some(lines.lines().map(|line| format!("{mark} {}", line.trim_start())).collect::<Vec<_>>().join("\n"))
 }
 
@@ -276,8 +265,8 @@ impl Live {
         }
     }
 
-    fn say(&self, event: &Event) {
-        if let Some(line) = self.teller.line(event) {
+    fn say(&self, record: &Record) {
+        if let Some(line) = self.teller.line(record) {
             // The view draws on the terminal itself, so the line is settled here.
             let line = settle(&line, output::colors(&std::io::stderr()), Controls::Show);
             // A terminal that is gone shows nothing; the run goes on.
@@ -318,9 +307,25 @@ impl Live {
 impl Sink for Live {
     fn take(&self, record: &Record) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Work inside of a node shows beside the node's name, and is not counted.
+        if let Some(inside) = record.scope.first() {
+            let doing = match &record.event {
+                Event::NodeStarted { node, .. } if is_shown(record) => Some(node),
+                Event::Progress { message, .. } => Some(message),
+                _ => None,
+            };
+            match (doing, state.running.get(&inside.name)) {
+                (Some(doing), Some(row)) => {
+                    let text = one_row(&format!("{}: {doing}", inside.name));
+                    row.iter().for_each(|bar| bar.set_message(text.clone()));
+                }
+                _ => self.say(record),
+            }
+            return;
+        }
         match &record.event {
             Event::RunStarted { nodes, .. } => {
-                self.say(&record.event);
+                self.say(record);
                 let bar = self.bars.add(ProgressBar::new(*nodes as u64));
                 if let Ok(style) =
                     ProgressStyle::with_template("  {bar:30} {pos}/{len} {elapsed:.dim} {msg:.dim}")
@@ -329,25 +334,8 @@ impl Sink for Live {
                 }
                 state.overall = Some(bar);
             }
-            // What a release of a stack does shows beside its name, and is not counted.
-            Event::NodeStarted { node, .. } | Event::Progress { node: Some(node), .. }
-                if owner(node).is_some_and(|(id, _)| state.running.contains_key(id)) =>
-            {
-                let (id, rest) = owner(node).unwrap_or_default();
-                let rest = match &record.event {
-                    Event::Progress { message, .. } => message.as_str(),
-                    _ => rest,
-                };
-                state
-                    .running
-                    .get(id)
-                    .into_iter()
-                    .flatten()
-                    .for_each(|bar| bar.set_message(one_row(&format!("{id}: {rest}"))));
-            }
-            Event::NodeFinished { node, .. } if owner(node).is_some() => self.say(&record.event),
             Event::NodeStarted { node, .. } => {
-                self.say(&record.event);
+                self.say(record);
                 if let Some(Some(old)) = state.running.insert(node.clone(), None) {
                     old.finish_and_clear();
                 }
@@ -358,7 +346,7 @@ impl Sink for Live {
                     bar.finish_and_clear();
                     self.bars.remove(&bar);
                 }
-                self.say(&record.event);
+                self.say(record);
                 state.overall.iter().for_each(|bar| bar.inc(1));
                 self.arrange(&mut state);
             }
@@ -367,7 +355,7 @@ impl Sink for Live {
                 node: Some(node), state: ObjectState::Waiting, message: Some(message), ..
             } if state.running.contains_key(node) => {
                 // Told so that the end of the waiting is worth a line.
-                let _ = self.teller.line(&record.event);
+                let _ = self.teller.line(record);
                 if let Some(Some(bar)) = state.running.get(node) {
                     bar.set_message(one_row(&format!("{node}: {message}")));
                 }
@@ -377,9 +365,9 @@ impl Sink for Live {
                 for bar in running.chain(state.overall.take()) {
                     bar.finish_and_clear();
                 }
-                self.say(&record.event);
+                self.say(record);
             }
-            _ => self.say(&record.event),
+            _ => self.say(record),
         }
     }
 }
@@ -388,8 +376,14 @@ impl Sink for Live {
 mod tests {
     use super::*;
 
-    fn plain(event: &Event) -> String {
-        settle(&line(event, Verbosity::Normal).unwrap_or_default(), Colors::Drop, Controls::Show)
+    fn record(scope: &[Scope], event: Event) -> Record {
+        let (run, time) = ("r1".parse().unwrap(), jiff::Timestamp::UNIX_EPOCH);
+        Record { v: 1, run, seq: 1, time, scope: scope.to_vec(), event }
+    }
+
+    fn plain(scope: &[Scope], event: &Event) -> String {
+        let record = record(scope, event.clone());
+        settle(&line(&record, Verbosity::Normal).unwrap_or_default(), Colors::Drop, Controls::Show)
     }
 
     #[test]
@@ -412,27 +406,33 @@ mod tests {
                 "2 succeeded, 1 blocked",
             ),
             (Event::Summary { totals: Totals::default() }, "nothing to do"),
-            (
-                Event::NodeFinished {
-                    node: "[c/ns/web] create ConfigMap/a".into(),
-                    status: NodeStatus::Succeeded,
-                    reason: None,
-                    duration_ms: 7,
-                },
-                "[c/ns/web] ok create ConfigMap/a 7ms",
-            ),
-            (
-                Event::Progress {
-                    node: Some("[c/ns/web]".into()),
-                    message: "waiting".into(),
-                    done: None,
-                    total: None,
-                },
-                "[c/ns/web] waiting",
-            ),
             (Event::NodeStarted { node: "web".into(), attempt: 1 }, ""),
         ] {
-            assert_eq!(plain(&event), expected);
+            assert_eq!(plain(&[], &event), expected);
+        }
+    }
+
+    #[test]
+    fn lines_about_work_inside_of_a_node_begin_with_its_name() {
+        let created = Event::NodeFinished {
+            node: "create ConfigMap/a".into(),
+            status: NodeStatus::Succeeded,
+            reason: None,
+            duration_ms: 7,
+        };
+        let waiting = Event::Progress { node: None, message: "waiting".into(), done: None, total: None };
+        let started = Event::RunStarted { title: "apply web".into(), nodes: 3 };
+        let warning = Event::Warning { problem: slipway_problem::Problem::warning("old") };
+        let (release, step) = ([Scope::release("c/ns/web")], [Scope::step("web")]);
+        for (scope, event, expected) in [
+            (&release, &created, "[c/ns/web] ok create ConfigMap/a 7ms"),
+            (&release, &waiting, "[c/ns/web] waiting"),
+            (&release, &started, ""),
+            (&release, &warning, "[c/ns/web] warning: old"),
+            (&step, &created, ""),
+            (&step, &waiting, "[web] waiting"),
+        ] {
+            assert_eq!(plain(scope, event), expected);
         }
     }
 
@@ -465,7 +465,8 @@ mod tests {
             (done("update release: v1 deployed"), false),
             (done("web"), true),
         ] {
-            assert_eq!(teller.line(&event).is_some(), is_told, "{event:?}");
+            let told = teller.line(&record(&[], event.clone())).is_some();
+            assert_eq!(told, is_told, "{event:?}");
         }
     }
 }

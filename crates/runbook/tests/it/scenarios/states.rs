@@ -349,7 +349,7 @@ async fn only_what_the_record_proves_counts_as_resumed() {
 /// Lines of a release stand under its step's name, and the step's own end is told as well.
 #[tokio::test]
 async fn what_a_release_does_is_told_under_its_step() {
-    use slipway_event::Event;
+    use slipway_event::{Event, Scope};
     let world = World::new();
     world.chart("web", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n");
     let report = world.apply("  - {name: step, helm: {chart: ./web}}\n").await;
@@ -358,11 +358,12 @@ async fn what_a_release_does_is_told_under_its_step() {
     let objects: Vec<_> = heard
         .iter()
         .filter_map(|record| match &record.event {
-            Event::Object { node, .. } => Some(node.as_deref()),
+            Event::Object { .. } => Some(&record.scope),
             _ => None,
         })
         .collect();
-    assert!(!objects.is_empty() && objects.iter().all(|node| *node == Some("[step]")), "{objects:?}");
+    let step = vec![Scope::step("step")];
+    assert!(!objects.is_empty() && objects.iter().all(|scope| **scope == step), "{objects:?}");
     let ended = |record: &slipway_event::Record| matches!(&record.event, Event::NodeFinished { node, .. } if node == "step");
     assert_eq!(heard.iter().filter(|record| ended(record)).count(), 1);
 }

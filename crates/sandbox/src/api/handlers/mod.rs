@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use slipway_manifest::decode::ProtobufError;
 use slipway_manifest::schema::Schema;
 
 use crate::api::Verb;
@@ -230,10 +231,13 @@ impl Request {
             BodyForm::Protobuf => {
                 slipway_manifest::decode::decode_protobuf(&self.body, Schema::built_in().types())
                     .map(|decoded| Parsed { value: decoded.object, ..Parsed::default() })
-                    .map_err(|e| {
-                        Status::bad_request(format!(
+                    .map_err(|e| match e {
+                        ProtobufError::Decode(e) => {
+                            Status::bad_request(e.cannot_be_handled(kind, &self.served.def.version))
+                        }
+                        e => Status::bad_request(format!(
                             "the object provided is unrecognized (must be of type {kind}): {e}"
-                        ))
+                        )),
                     })
             }
         }

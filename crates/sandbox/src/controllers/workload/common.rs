@@ -129,29 +129,46 @@ pub(super) fn children(
     let (space, owner_uid, going) = (namespace(owner), uid(owner), deleting(owner));
     let mut out = Vec::new();
     for object in cluster.objects(table, Some(space)) {
-        let mine = object.owners.iter().any(|o| **o == *owner_uid);
         let fits = selector.is_none_or(|s| s.matches(&object));
+        let owned = object.owners.iter().any(|o| **o == *owner_uid);
+        if !owned && !fits {
+            continue;
+        }
+        // Owners there may be many, a controller only one; hardly anything has both.
+        let found = if object.owners.is_empty() { None } else { cluster.get(table, space, object.name()) };
+        let controller = found.as_ref().and_then(controller_uid);
+        let mine = owned && controller == Some(owner_uid);
+        let controlled = controller.is_some();
         if mine && (fits || going) {
-            out.extend(cluster.get(table, space, object.name()));
+            out.extend(found);
         } else if mine {
             cluster.update(table, &object.key, MANAGER, |value| {
                 if let Some(Value::Array(owners)) = value["metadata"].get_mut("ownerReferences") {
                     owners.retain(|o| o["uid"] != owner_uid);
                 }
             })?;
-        } else if selector.is_some_and(|s| !s.is_empty())
-            && fits
-            && object.owners.is_empty()
-            && !object.deleting
-            && !going
+        } else if selector.is_some_and(|s| !s.is_empty()) && fits && !controlled && !object.deleting && !going
         {
             cluster.update(table, &object.key, MANAGER, |value| {
-                value["metadata"]["ownerReferences"] = json!([owner_reference(owner)]);
+                let references = &mut value["metadata"]["ownerReferences"];
+                if !references.is_array() {
+                    *references = json!([]);
+                }
+                if let Value::Array(all) = references {
+                    all.retain(|o| o["uid"] != owner_uid);
+                    all.push(owner_reference(owner));
+                }
             })?;
             out.extend(cluster.get(table, space, object.name()));
         }
     }
     Ok(out)
+}
+
+/// The uid of the owner that controls an object.
+fn controller_uid(object: &Value) -> Option<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().find(|o| o["controller"] == true)?["uid"].as_str()
 }
 
 /// A pod as a template describes it. The caller names it.

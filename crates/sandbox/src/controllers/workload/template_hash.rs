@@ -236,7 +236,7 @@ impl Amount {
         self.small().is_some()
             && match self.format {
                 "BinarySI" => self.digits & 7 != 0,
-                _ => text == "0" || (self.exponent % 3 == 0 && self.digits % 1000 != 0),
+                _ => text == "0" || (self.exponent % 3 == 0 && !self.digits.is_multiple_of(1000)),
             }
     }
 

@@ -21,7 +21,7 @@ pub async fn rehearse(
 ) -> anyhow::Result<()> {
     let stage = Rehearsal::of(&ground.cluster, &scope(document)).await?;
     // Nobody hears of it, and its errors are masked all the same.
-    let (cluster, silent) = (stage.cluster(), slipway_runbook::silenced(ground.place().events));
+    let (cluster, silent) = (stage.cluster(), ground.place().events.muted());
     let report = slipway_runbook::apply(document, ground.on(&cluster, &silent), options, cancel)
         .await
         .map_err(connection::failed)?;
