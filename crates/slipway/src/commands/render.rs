@@ -20,7 +20,7 @@ use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
-use crate::commands::secrets::flags::SecretFlags as ReferenceFlags;
+use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;

@@ -19,7 +19,7 @@ use crate::charts;
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
 use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
-use crate::commands::secrets::flags::SecretFlags as ReferenceFlags;
+use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::UsageError;
 use crate::session::Session;

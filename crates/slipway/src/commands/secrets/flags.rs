@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::term::report;
 
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct SecretFlags {
+pub struct ReferenceFlags {
     /// Secrets configuration to use instead of the user's and the repository's
     #[arg(long, value_name = "FILE", env = "SLIPWAY_SECRET_CONFIG")]
     pub secret_config: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub struct SecretFlags {
     pub trust_repo: bool,
 }
 
-impl SecretFlags {
+impl ReferenceFlags {
     /// The configuration in force for files at `start`.
     pub fn config(&self, start: &Path, session: &Session) -> anyhow::Result<SecretsConfig> {
         self.config_beside(start, session.settings.file.clone())

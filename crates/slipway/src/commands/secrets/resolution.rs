@@ -10,7 +10,7 @@ use slipway_problem::{Problem, Problems};
 use slipway_secrets::{Interpolation, Purpose, Resolver, SecretsError, Sentinels, find_references};
 use slipway_source::{ResolveError, SecretResolver};
 
-use super::flags::SecretFlags;
+use super::flags::ReferenceFlags;
 use crate::session::Session;
 use crate::term::report;
 
@@ -26,7 +26,7 @@ pub enum ReferenceMode {
 /// Resolves the references of values. Where there are none, not even the configuration is read.
 #[derive(Clone)]
 pub struct ReferenceResolver {
-    flags: SecretFlags,
+    flags: ReferenceFlags,
     mode: ReferenceMode,
     command: &'static str,
     /// The user's own settings file.
@@ -43,7 +43,12 @@ impl std::fmt::Debug for ReferenceResolver {
 }
 
 impl ReferenceResolver {
-    pub fn new(flags: &SecretFlags, mode: ReferenceMode, command: &'static str, session: &Session) -> Self {
+    pub fn new(
+        flags: &ReferenceFlags,
+        mode: ReferenceMode,
+        command: &'static str,
+        session: &Session,
+    ) -> Self {
         Self {
             flags: flags.clone(),
             mode,
@@ -115,8 +120,9 @@ impl SecretResolver for ReferenceResolver {
 /// The failure of a resolver as the user is told, with its exit code.
 pub fn failure(error: ResolveError) -> anyhow::Error {
     let ResolveError { problems, cause } = error;
-    match cause.map(|cause| cause.downcast::<SecretsError>()) {
-        Some(Ok(error)) => anyhow::Error::from(*error),
-        Some(Err(_)) | None => problems.into(),
+    let Some(cause) = cause else { return problems.into() };
+    match cause.downcast::<SecretsError>() {
+        Ok(error) => anyhow::Error::from(*error),
+        Err(_) => problems.into(),
     }
 }
