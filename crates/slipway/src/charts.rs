@@ -17,6 +17,7 @@ use slipway_source::{
 use tempfile::TempDir;
 
 use crate::commands::chart;
+use crate::commands::secrets::resolution::{self, ReferenceResolver};
 use crate::exit::SecretError;
 use crate::session::Session;
 use crate::{files, helm};
@@ -159,12 +160,23 @@ pub fn load_context(
     LoadContext { fetcher: Arc::new(fetcher), decryption, redactor, ..LoadContext::default() }
 }
 
+/// The same, with references to secrets resolved.
+pub fn load_context_with(
+    fetcher: impl Fetcher + 'static,
+    decryption: Decryption,
+    references: ReferenceResolver,
+    session: &Session,
+) -> LoadContext {
+    LoadContext { resolver: Some(Arc::new(references)), ..load_context(fetcher, decryption, session) }
+}
+
 /// A source that could not be read, as the user is told.
 pub fn load_failure(error: LoadError) -> anyhow::Error {
     match error {
         LoadError::Chart(error) => error.into(),
         LoadError::Problems(problems) => problems.into(),
         LoadError::NoKey(problem) => SecretError(problem).into(),
+        LoadError::Resolve(error) => resolution::failure(error),
         LoadError::Decrypt { file, source } => anyhow::Error::from(source).context(format!("decrypt {file}")),
         error => error.into(),
     }

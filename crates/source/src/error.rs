@@ -60,7 +60,7 @@ impl LoadError {
         match self {
             Self::Problems(problems) => problems,
             Self::NoKey(problem) => problem.into(),
-            Self::Resolve(ResolveError(problems)) => problems,
+            Self::Resolve(error) => error.problems,
             error @ (Self::Chart(_) | Self::Fetch(_) | Self::Digest { .. }) => {
                 Problem::error(error.to_string()).into()
             }
@@ -71,5 +71,15 @@ impl LoadError {
 
 /// Names every reference to a secret that could not be resolved; never a value.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ResolveError(pub Problems);
+#[error("{problems}")]
+pub struct ResolveError {
+    pub problems: Problems,
+    /// The resolver's own error, for those who decide on it.
+    pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl From<Problems> for ResolveError {
+    fn from(problems: Problems) -> Self {
+        Self { problems, cause: None }
+    }
+}

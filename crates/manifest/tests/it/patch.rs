@@ -255,7 +255,7 @@ fn json_patches_fail_as_kubectl_does() {
         ),
     ] {
         let error = json_patch::apply(pod(), &json!([operation])).expect_err(message);
-        assert_eq!(error, PatchError::DoesNotApply(message.to_owned()));
+        assert_eq!(error.to_string(), message);
     }
     assert_eq!(
         json_patch::apply(pod(), &json!({})).map_err(|error| error.to_string()),

@@ -20,6 +20,8 @@ use super::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
 use super::validate::Live;
 use crate::charts;
 use crate::cli::Output;
+use crate::commands::secrets::flags::ReferenceFlags;
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
@@ -48,6 +50,9 @@ pub struct Args {
 
     #[command(flatten)]
     secrets: SecretFlags,
+
+    #[command(flatten)]
+    references: ReferenceFlags,
 
     #[command(flatten)]
     ignored: IgnoredFlags,
@@ -226,7 +231,8 @@ fn load(
         request.secret_values.clone_from(&args.secrets.secret_values);
         request.settings.post_renderer = args.post.post_renderer();
     }
-    let context = charts::load_context(Offline, args.secrets.decryption(), session);
+    let references = ReferenceResolver::new(&args.references, ReferenceMode::Show, "render", session);
+    let context = charts::load_context_with(Offline, args.secrets.decryption(), references, session);
     LoadedSource::load(source, request, &context, notices).map_err(charts::load_failure)
 }
 

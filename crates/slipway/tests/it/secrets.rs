@@ -1,5 +1,6 @@
 //! `slipway secrets`, with files and programs as backends. No output ever holds a value.
 
+use crate::sandbox::Down;
 use crate::support::{Place, Ran};
 
 const CANARY: &str = "s3nt1nel-canary-value";
@@ -124,4 +125,42 @@ fn the_users_own_file_holds_providers_too() {
     let ran = Ran::from(command.output().unwrap());
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("e (env)") && !ran.out.contains(CANARY), "{}", ran.out);
+}
+
+const TEMPLATE: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: {{ .Release.Name }}}\nstringData:\n  \
+                        password: {{ .Values.db.password | quote }}\n";
+
+#[test]
+fn an_apply_fetches_what_a_plan_only_names() {
+    let place = place();
+    place.write("chart/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    place.write("chart/templates/all.yaml", TEMPLATE);
+    let _down = Down(&place);
+    let here = "--sandbox -n shop -f app/values.yaml";
+    let plan = run(&place, &format!("plan web chart {here}")).ok();
+    assert!(plan.contains("create Secret/web"), "{plan}");
+    let rendered = run(&place, "render web chart -f app/values.yaml").ok();
+    assert!(rendered.contains("⟦secret:local/db#password⟧"), "{rendered}");
+    run(&place, &format!("apply web chart {here}")).ok();
+    let values = run(&place, "get values web --sandbox -n shop").ok();
+    assert!(values.contains("password: secret://local/db#password"), "the record keeps references: {values}");
+    // Whoever asks for the manifest gets it as it is: the value reached the cluster.
+    let manifest = place.run(&["get", "manifest", "web", "--sandbox", "-n", "shop"]).ok();
+    assert!(manifest.contains("password: czNudDFuZWwtY2FuYXJ5LXZhbHVl"), "{manifest}");
+    let again = run(&place, &format!("apply web chart {here}")).ok();
+    assert!(again.contains("up to date"), "{again}");
+    let saved = run(&place, &format!("plan web chart {here} --out plan.slip"));
+    assert!(saved.code == Some(1) && saved.err.contains("cannot be saved"), "{}", saved.err);
+
+    place.write("dev.yaml", "db: {user: app-user}\n");
+    for (line, code) in [
+        (format!("plan other chart {here}"), 0),
+        (format!("plan other chart {here} --check-secrets"), 16),
+        (format!("apply other chart {here}"), 16),
+        (format!("apply other chart {here} --set db.password=secret://locl/x"), 10),
+    ] {
+        let ran = run(&place, &line);
+        assert_eq!(ran.code, Some(code), "{line}: {}", ran.err);
+    }
+    assert_eq!(run(&place, "list --short --sandbox -n shop").ok(), "web\n", "nothing was written");
 }

@@ -125,7 +125,7 @@ impl SecretResolver for Vault {
                 _ => {}
             }
         }
-        problems.into_result(()).map_err(ResolveError)
+        problems.into_result(()).map_err(ResolveError::from)
     }
 }
 

@@ -10,6 +10,7 @@ use slipway_release::{ExecuteOptions, MissingNamespace, ReleaseRequest};
 
 use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
 use super::{BoundPlan, First, carry_out, carry_out_bound, connect_within, dry_run, fail, show_plan};
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::config::Origin;
 use crate::exit::Exit;
 use crate::files;
@@ -81,14 +82,19 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         if let Some(path) = &args.plan {
             return apply_saved(&cluster, path, args, session).await;
         }
-        let mut request = args.source.request(&cluster, &namespace, session).await?;
+        let mode = if args.dry_run { ReferenceMode::Show } else { ReferenceMode::Fetch };
+        let references = ReferenceResolver::new(&args.source.references, mode, "apply", session);
+        let mut request = args.source.request(&cluster, &namespace, &references, session).await?;
         request.options.description.clone_from(&args.description);
         request.options.missing_namespace = args.missing_namespace();
         if args.dry_run {
             return dry_run(&cluster, &request, &args.diff, session).await;
         }
         let options = ExecuteOptions { auto_rollback: args.auto_rollback, ..args.run.options() };
-        carry_out(&cluster, &request, &options, First::of(args.rehearse), &args.run, session).await
+        let ended =
+            carry_out(&cluster, &request, &options, First::of(args.rehearse), &args.run, session).await;
+        references.finish().await;
+        ended
     })
 }
 

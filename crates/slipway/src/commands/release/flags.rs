@@ -19,6 +19,8 @@ use crate::charts;
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
 use crate::commands::host::RenderHost;
 use crate::commands::inputs::{PostRenderFlags, SecretFlags, TemplateFlags};
+use crate::commands::secrets::flags::ReferenceFlags;
+use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::exit::UsageError;
 use crate::session::Session;
 
@@ -42,6 +44,9 @@ pub struct SourceArgs {
 
     #[command(flatten)]
     pub secrets: SecretFlags,
+
+    #[command(flatten)]
+    pub references: ReferenceFlags,
 
     #[command(flatten)]
     post: PostRenderFlags,
@@ -386,6 +391,7 @@ impl SourceArgs {
         &self,
         cluster: &Cluster,
         namespace: &str,
+        references: &ReferenceResolver,
         session: &Session,
     ) -> anyhow::Result<ReleaseRequest> {
         let name = self.name.clone().unwrap_or_default();
@@ -419,7 +425,8 @@ impl SourceArgs {
                 schemas: self.templates.schemas(),
             },
         };
-        let context = charts::load_context(Offline, self.secrets.decryption(), session);
+        let context =
+            charts::load_context_with(Offline, self.secrets.decryption(), references.clone(), session);
         let loaded = LoadedSource::load(&fetched.source, request, &context, &mut Notices::new());
         let content = Content::Source(Arc::new(loaded.map_err(charts::load_failure)?));
         Ok(ReleaseRequest { name: name.into(), namespace: namespace.into(), content, options })

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use slipway_problem::Problem;
 use slipway_release::saved::{self, Drift, SavedPlan};
 
 use super::apply::load;
 use super::flags::{DiffFlags, SourceArgs};
 use super::{connect, fail, show_plan};
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -34,6 +36,10 @@ pub struct PlanArgs {
     #[arg(id = "saved", long = "show", value_name = "FILE", conflicts_with = "out")]
     show: Option<PathBuf>,
 
+    /// Fetch the secrets that values refer to, instead of naming them
+    #[arg(long)]
+    check_secrets: bool,
+
     /// Print the graph of operations: dot or mermaid
     #[arg(long, value_name = "FORM")]
     graph: Option<GraphForm>,
@@ -52,15 +58,25 @@ enum GraphForm {
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
+        let mode = if args.check_secrets { ReferenceMode::Fetch } else { ReferenceMode::Show };
+        let references = ReferenceResolver::new(&args.source.references, mode, "plan", session);
         let shown = args.show.as_deref().map(|path| load(path, &args.source, session)).transpose()?;
         let request = match &shown {
             Some(saved) => {
                 tell_age(saved, session);
                 saved.request.clone()
             }
-            None => args.source.request(&cluster, &namespace, session).await?,
+            None => args.source.request(&cluster, &namespace, &references, session).await?,
         };
-        let plan = slipway_release::plan(&cluster, &request, &session.events()).await.map_err(fail)?;
+        if args.out.is_some() && references.has_references() {
+            let problem = Problem::error(
+                "a plan with references to secrets cannot be saved: it would hold their values",
+            );
+            return Err(problem.hint("apply without a saved plan; the values are fetched then").into());
+        }
+        let plan = slipway_release::plan(&cluster, &request, &session.events()).await;
+        references.finish().await;
+        let plan = plan.map_err(fail)?;
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();
             let key = key.as_deref().map(str::trim);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use slipway_problem::{Location, Problem};
 use slipway_secrets::{AuditLine, read_audit};
 
-use super::flags::SecretFlags;
+use super::flags::ReferenceFlags;
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::table::Table;
@@ -28,7 +28,7 @@ pub struct Args {
     scope: PathBuf,
 
     #[command(flatten)]
-    flags: SecretFlags,
+    flags: ReferenceFlags,
 }
 
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use slipway_secrets::{SecretReference, SecretsError, discover_references};
 
-use super::flags::SecretFlags;
+use super::flags::ReferenceFlags;
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -19,7 +19,7 @@ pub struct Args {
     scope: PathBuf,
 
     #[command(flatten)]
-    flags: SecretFlags,
+    flags: ReferenceFlags,
 }
 
 #[derive(Serialize)]

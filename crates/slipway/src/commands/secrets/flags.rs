@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slipway_event::{RunId, SystemClock};
+use slipway_event::{Redactor, RunId, SystemClock};
 use slipway_problem::Problem;
 use slipway_secrets::{
     AuditFile, AuditSink, ConfigPlaces, Environment, NoAudit, ProviderName, Purpose, RepositoryTrust,
@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::term::report;
 
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct SecretFlags {
+pub struct ReferenceFlags {
     /// Secrets configuration to use instead of the user's and the repository's
     #[arg(long, value_name = "FILE", env = "SLIPWAY_SECRET_CONFIG")]
     pub secret_config: Option<PathBuf>,
@@ -31,14 +31,15 @@ pub struct SecretFlags {
     pub trust_repo: bool,
 }
 
-impl SecretFlags {
+impl ReferenceFlags {
     /// The configuration in force for files at `start`.
     pub fn config(&self, start: &Path, session: &Session) -> anyhow::Result<SecretsConfig> {
-        let places = ConfigPlaces {
-            user: session.settings.file.clone(),
-            start: start.to_owned(),
-            only: self.secret_config.clone(),
-        };
+        self.config_beside(start, session.settings.file.clone())
+    }
+
+    /// The configuration in force for files at `start`, the user's own being at `user`.
+    pub fn config_beside(&self, start: &Path, user: Option<PathBuf>) -> anyhow::Result<SecretsConfig> {
+        let places = ConfigPlaces { user, start: start.to_owned(), only: self.secret_config.clone() };
         let layers = find_layers(&places).map_err(SecretsError::Invalid)?;
         let mut config = SecretsConfig::load(&layers).map_err(SecretsError::Invalid)?;
         config.warnings.iter().for_each(report::show);
@@ -51,6 +52,18 @@ impl SecretFlags {
     /// The resolver of a run.
     pub fn resolver(&self, start: &Path, purpose: Purpose, session: &Session) -> anyhow::Result<Resolver> {
         let config = self.config(start, session)?;
+        Ok(self.resolver_of(config, start, purpose, "secrets", session.redactor().clone()))
+    }
+
+    /// The resolver of a run of `command`, with a configuration that is known.
+    pub fn resolver_of(
+        &self,
+        config: SecretsConfig,
+        start: &Path,
+        purpose: Purpose,
+        command: &str,
+        redactor: Redactor,
+    ) -> Resolver {
         let audit: Arc<dyn AuditSink> = match &config.audit {
             Some(audit) => Arc::new(AuditFile::new(audit.file.clone())),
             None => Arc::new(NoAudit),
@@ -59,12 +72,12 @@ impl SecretFlags {
             run_id: RunId::generate(&SystemClock).to_string(),
             actor: config::user_name(),
             host: config::machine_name(),
-            command: "secrets".to_owned(),
+            command: command.to_owned(),
             purpose,
         };
         let options = ResolverOptions {
             environment: Environment::new(config::environment(), config::user_home()),
-            redactor: session.redactor().clone(),
+            redactor,
             audit,
             identity,
             network: helm::network(),
@@ -72,7 +85,7 @@ impl SecretFlags {
             trust: if self.trust_repo { RepositoryTrust::Trusted } else { RepositoryTrust::Untrusted },
             clock: Arc::new(SystemClock),
         };
-        Ok(Resolver::new(config, options))
+        Resolver::new(config, options)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use slipway_secrets::{EntryKind, Purpose};
 
-use super::flags::{SecretFlags, provider_name, with_resolver};
+use super::flags::{ReferenceFlags, provider_name, with_resolver};
 use crate::exit::Exit;
 use crate::session::Session;
 use crate::term::show;
@@ -25,7 +25,7 @@ pub struct Args {
     scope: PathBuf,
 
     #[command(flatten)]
-    flags: SecretFlags,
+    flags: ReferenceFlags,
 }
 
 #[derive(Serialize)]

@@ -2,10 +2,11 @@
 
 mod audit;
 mod discover;
-mod flags;
+pub mod flags;
 mod list;
 mod login;
 mod policy;
+pub mod resolution;
 mod test;
 
 use crate::exit::Exit;

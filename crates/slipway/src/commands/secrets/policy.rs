@@ -6,7 +6,7 @@ use slipway_secrets::{
     Automation, NodeContext, PolicyTarget, Purpose, SecretReference, SecretsError, discover_references,
 };
 
-use super::flags::SecretFlags;
+use super::flags::ReferenceFlags;
 use crate::config;
 use crate::exit::Exit;
 use crate::session::Session;
@@ -36,7 +36,7 @@ pub struct CheckArgs {
     ci: bool,
 
     #[command(flatten)]
-    flags: SecretFlags,
+    flags: ReferenceFlags,
 }
 
 pub fn check(args: &CheckArgs, session: &Session) -> anyhow::Result<Exit> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use slipway_problem::Problem;
 use slipway_secrets::{Purpose, SecretReference, SecretsError, discover_references};
 
-use super::flags::{SecretFlags, provider_name, with_resolver};
+use super::flags::{ReferenceFlags, provider_name, with_resolver};
 use crate::exit::{Exit, UsageError};
 use crate::session::Session;
 use crate::term::show;
@@ -42,7 +42,7 @@ pub struct Args {
     scope: PathBuf,
 
     #[command(flatten)]
-    flags: SecretFlags,
+    flags: ReferenceFlags,
 }
 
 #[derive(Serialize)]
