@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_chart::secret::{self, Key, SecretFiles};
-use slipway_chart::{Chart, Error, Notice, Notices, UserValues};
+use slipway_chart::{Chart, Error, File, Notice, Notices, UserValues};
 use slipway_event::Redactor;
 use slipway_problem::{Location, Problem, read_file, read_hint};
 
@@ -54,6 +54,15 @@ impl fmt::Debug for Decryption {
     }
 }
 
+/// Returns true if a chart brings encrypted values.
+pub(crate) fn has_own_values(chart: &Chart) -> bool {
+    own_values(chart).is_some()
+}
+
+fn own_values(chart: &Chart) -> Option<&File> {
+    chart.files.iter().find(|file| file.name == OWN_VALUES)
+}
+
 /// The secrets of a chart, readable.
 #[derive(Default)]
 pub(crate) struct Decrypted {
@@ -71,7 +80,7 @@ pub(crate) fn decrypt(
     redactor: &Redactor,
     notices: &mut Notices,
 ) -> Result<Decrypted, LoadError> {
-    let own = chart.files.iter().find(|file| file.name == OWN_VALUES);
+    let own = own_values(chart);
     let has_files = chart.files.iter().any(|file| file.name.starts_with(OWN_FILES));
     if own.is_none() && !has_files && named.is_empty() {
         return Ok(Decrypted::default());

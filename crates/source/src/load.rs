@@ -16,7 +16,7 @@ use slipway_journal::digest;
 use slipway_package::Package;
 use slipway_problem::Problem;
 
-use crate::decrypt::{Decryption, decrypt};
+use crate::decrypt::{Decryption, decrypt, has_own_values};
 use crate::detect::{SourcePath, manifest_files};
 use crate::document::{Document, DocumentReader, Stored};
 use crate::error::LoadError;
@@ -228,6 +228,16 @@ impl LoadedChart {
     /// The chart.
     pub fn chart(&self) -> &Chart {
         self.program.chart()
+    }
+
+    /// Checks values against the schemas of the chart and its subcharts. Schemas by address are not fetched.
+    pub fn check_values(&self, values: &UserValues) -> Result<(), slipway_chart::Error> {
+        self.program.check_values(&values.build()?, None)
+    }
+
+    /// Returns true if the chart brings encrypted values.
+    pub fn has_encrypted_values(&self) -> bool {
+        has_own_values(self.chart())
     }
 
     /// Its files under `secret/`, if they could be decrypted.

@@ -1,10 +1,9 @@
-//! Checks the inputs of releases before anything runs: sources load, values files parse.
+//! Checks the inputs of releases before anything runs: sources load, values files parse and meet the chart's schemas.
 //!
 //! Each source and each values file is looked at once, however many releases read it. Sources from elsewhere are
 //! checked when they are fetched.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -12,7 +11,7 @@ use serde_json::Value;
 use slipway_chart::UserValues;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_source::{
-    Document, LoadContext, LoadError, LoadedSource, SourceContent, SourcePath, SourceRequest,
+    Document, LoadContext, LoadError, LoadedChart, LoadedSource, SourceContent, SourcePath, SourceRequest,
 };
 
 use crate::compile::Stack;
@@ -35,7 +34,8 @@ struct Input<'a> {
     readers: Vec<usize>,
 }
 
-/// Reports every source that does not load and every values file that does not parse.
+/// Reports every source that does not load, every values file that does not parse, and values that a chart's schema
+/// refuses.
 pub(crate) fn check_inputs(stack: &Stack, inputs: &BTreeMap<usize, Inputs>, problems: &mut Problems) {
     let mut all: BTreeMap<(InputKind, &Path), Input<'_>> = BTreeMap::new();
     for (&position, inputs) in inputs {
@@ -57,7 +57,7 @@ pub(crate) fn check_inputs(stack: &Stack, inputs: &BTreeMap<usize, Inputs>, prob
             let found = &found;
             scope.spawn(move || {
                 for input in some {
-                    if let Err(problems) = check(stack, input) {
+                    if let Err(problems) = check(stack, inputs, input) {
                         found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(problems);
                     }
                 }
@@ -69,14 +69,14 @@ pub(crate) fn check_inputs(stack: &Stack, inputs: &BTreeMap<usize, Inputs>, prob
     }
 }
 
-fn check(stack: &Stack, input: &Input<'_>) -> Result<(), Problems> {
+fn check(stack: &Stack, inputs: &BTreeMap<usize, Inputs>, input: &Input<'_>) -> Result<(), Problems> {
     match input.kind {
-        InputKind::Source => check_source(stack, input),
+        InputKind::Source => check_source(stack, inputs, input),
         InputKind::Values => check_values(input),
     }
 }
 
-fn check_source(stack: &Stack, input: &Input<'_>) -> Result<(), Problems> {
+fn check_source(stack: &Stack, inputs: &BTreeMap<usize, Inputs>, input: &Input<'_>) -> Result<(), Problems> {
     let Some(first) = input.readers.first().map(|position| &stack.releases[*position]) else { return Ok(()) };
     let declaration = &stack.tree.releases[first.declaration];
     let others = match input.readers.len() - 1 {
@@ -106,10 +106,40 @@ fn check_source(stack: &Stack, input: &Input<'_>) -> Result<(), Problems> {
         SourceContent::Chart(chart) if chart.chart().metadata.is_library() => {
             Err("it is a library and cannot be released".to_owned())
         }
+        SourceContent::Chart(chart) => {
+            let refused =
+                input.readers.iter().filter_map(|position| check_schemas(stack, inputs, *position, chart));
+            return refused.collect::<Problems>().into_result(());
+        }
         SourceContent::Manifests(documents) => check_manifests(documents, source.path()),
-        SourceContent::Chart(_) | SourceContent::Package(_) | SourceContent::Kustomization(_) => Ok(()),
+        SourceContent::Package(_) | SourceContent::Kustomization(_) => Ok(()),
     };
     checked.map_err(|reason| wrong(&reason).into())
+}
+
+/// The way the schemas of a chart refuse the values of a release, as far as a plan can know the values: encrypted ones
+/// and references to secrets have theirs when the release is applied.
+fn check_schemas(
+    stack: &Stack,
+    inputs: &BTreeMap<usize, Inputs>,
+    position: usize,
+    chart: &LoadedChart,
+) -> Option<Problem> {
+    let release = &stack.releases[position];
+    let mut values = UserValues::default();
+    for file in &inputs.get(&position)?.values {
+        // A file that cannot be read is told by itself.
+        values.read_file(&file.path).ok()?;
+    }
+    values.set_json = release.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let files = values.files.iter().map(|(_, content)| String::from_utf8_lossy(content));
+    let mut texts = files.chain(values.set_json.iter().map(|text| text.as_str().into()));
+    if chart.has_encrypted_values() || texts.any(|text| text.contains("secret://")) {
+        return None;
+    }
+    let Err(error @ slipway_chart::Error::Schema(_)) = chart.check_values(&values) else { return None };
+    let at = stack.tree.releases[release.declaration].chart.at.clone();
+    Some(Problem::error(format!("release {}: {error}", release.id)).code("ST013").at(at))
 }
 
 /// A directory that is nothing else is taken for manifests: a chart that lost its `Chart.yaml` among them.
@@ -126,7 +156,7 @@ fn check_manifests(documents: &[Document], path: &Path) -> Result<(), String> {
 
 fn check_values(input: &Input<'_>) -> Result<(), Problems> {
     let at = Location::file(input.shown);
-    let content = fs::read(input.path).map_err(|error| {
+    let content = slipway_problem::read_file(input.path).map_err(|error| {
         let message = format!("cannot read the values file: {}", discover::plain(&error));
         Problem::error(message).code("ST013").at(at.clone())
     })?;

@@ -13,7 +13,7 @@ use super::options::{RenderOptions, check_release_name};
 use super::rendered::Rendered;
 use crate::error::{Error, Notice, Notices};
 use crate::load::{Chart, Crd};
-use crate::values::{self, Node, coalesce};
+use crate::values::{self, Node, SchemaSource, coalesce};
 use crate::version;
 
 /// A chart ready to be rendered many times with different values.
@@ -90,6 +90,18 @@ impl Program {
         let output = self.execute(&prepared, options, host, Trace::No)?;
         let crds = crds(&prepared.tree, prepared.tree.name());
         rendered(&self.chart, output.files, crds, options, notices)
+    }
+
+    /// Checks the user's values against the schemas of the chart and its subcharts.
+    pub fn check_values(
+        &self,
+        user: &serde_json::Map<String, serde_json::Value>,
+        schemas: Option<&dyn SchemaSource>,
+    ) -> Result<(), Error> {
+        let (user, notices) = (coalesce::to_map(user), &mut Notices::new());
+        let tree = Node::process(&self.chart, &user, notices).map_err(Error::Values)?;
+        let values = coalesce::final_values(&tree, &user, notices).map_err(Error::Values)?;
+        values::check_schemas(&tree, &values, schemas)
     }
 
     /// Everything up to the templates: usable, values together, schemas met.

@@ -115,6 +115,8 @@ fn everything_a_plan_can_know_of_its_inputs_is_checked() {
              - {name: lib, chart: ./lib}\n\
              - {name: wrong, chart: ./wrong}\n\
              - {name: values, chart: ./good, values: [bad.yaml, list.yaml]}\n\
+             - {name: strict, chart: ./strict, set: {port: high}}\n\
+             - {name: later, chart: ./strict, set: {port: \"secret://vault/port\"}}\n\
              - {name: empty, chart: ./empty}\n\
              - {name: maps, chart: ./maps}\n\
              - {name: good, chart: ./good, values: [fine.yaml], set: {\"a.b[0].c\": 1, \"x\\\\.y\": 2}}\n",
@@ -128,6 +130,8 @@ fn everything_a_plan_can_know_of_its_inputs_is_checked() {
         ("bad.yaml", "a: 1\nb: [1,\nc: }\n"),
         ("list.yaml", "- a\n- b\n"),
         ("fine.yaml", "a: {b: 1}\n"),
+        ("strict/Chart.yaml", "apiVersion: v2\nname: strict\nversion: 0.1.0\n"),
+        ("strict/values.schema.json", "{\"properties\": {\"port\": {\"type\": \"integer\"}}}"),
         ("empty/README.md", "x"),
         ("maps/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"),
     ]);
@@ -141,13 +145,14 @@ fn everything_a_plan_can_know_of_its_inputs_is_checked() {
         "stack.yaml:6:23: release default/default/torn: cannot use chart \"torn.tgz\": ",
         "stack.yaml:7:22: release default/default/lib: cannot use chart \"lib\": it is a library and cannot be released [ST014]",
         "stack.yaml:8:24: release default/default/wrong: cannot use chart \"wrong\": ",
-        "stack.yaml:10:24: release default/default/empty: cannot use chart \"empty\": ",
+        "stack.yaml:10:25: release default/default/strict: values don't meet the specifications of the schema(s)",
+        "stack.yaml:12:24: release default/default/empty: cannot use chart \"empty\": ",
         "bad.yaml:3:",
         "list.yaml:1:1: a values file holds a mapping, not a list [ST013]",
     ] {
         assert!(text.contains(expected), "{expected}\nis not in\n{text}");
     }
-    for fine in ["default/maps", "default/good", "fine.yaml"] {
+    for fine in ["default/maps", "default/good", "default/later", "fine.yaml"] {
         assert!(!text.contains(fine), "{fine} is wrong in\n{text}");
     }
 }
