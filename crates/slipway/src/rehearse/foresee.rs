@@ -194,14 +194,8 @@ fn is_orphaned(live: &Value, finalizer: &str, groups: &[String]) -> bool {
 
 /// What depends on the real nodes, registries, controllers and webhooks.
 fn open_questions(plan: &ReleasePlan, webhooks: &[Webhook], unattended: &[String]) -> Vec<String> {
-    let mut questions = Vec::new();
     let objects = || plan.objects.iter().map(|object| &object.resource.object);
-    let images: BTreeSet<&str> = objects().flat_map(images).collect();
-    if !images.is_empty() {
-        questions.push(format!("whether the images can be pulled: {}", some_of(&images)));
-        questions
-            .push("whether the nodes have room for the pods: those of the copy are simulated".to_owned());
-    }
+    let mut questions = questions_of_pods(&objects().flat_map(images).collect());
     let names: BTreeSet<&str> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
     if !names.is_empty() {
         questions
@@ -215,6 +209,41 @@ fn open_questions(plan: &ReleasePlan, webhooks: &[Webhook], unattended: &[String
             .push(format!("whether controllers make objects of these groups ready: {}", some_of(&groups)));
     }
     questions
+}
+
+fn questions_of_pods(images: &BTreeSet<&str>) -> Vec<String> {
+    if images.is_empty() {
+        return Vec::new();
+    }
+    let room = "whether the nodes have room for the pods: those of the copy are simulated";
+    vec![format!("whether the images can be pulled: {}", some_of(images)), room.to_owned()]
+}
+
+/// Asks what a run on the stage leaves open, where there is no plan to read it from: the images of pods that run
+/// there and not yet in the cluster, and the cluster's webhooks.
+pub async fn stage_questions(cluster: &Cluster, stage: &Cluster) -> Vec<String> {
+    let (tried, running) = (pods(stage).await, pods(cluster).await);
+    let running: BTreeSet<&str> = running.iter().flat_map(images).collect();
+    let fresh = tried.iter().flat_map(images).filter(|image| !running.contains(image)).collect();
+    let mut questions = questions_of_pods(&fresh);
+    let webhooks = webhooks(cluster).await;
+    let names: BTreeSet<&str> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
+    if !names.is_empty() {
+        questions.push(format!("what webhooks say to the real requests: {}", some_of(&names)));
+    }
+    questions
+}
+
+/// The pods of a cluster, as far as they may be seen.
+async fn pods(cluster: &Cluster) -> Vec<Value> {
+    let Ok(Some(kind)) = cluster.kind(&Gvk::new("", "v1", "Pod")).await else { return Vec::new() };
+    let listed = cluster.list(&kind, None, &ListOptions::default()).await;
+    let mut pods = listed.map(|listed| listed.items).unwrap_or_default();
+    // Items of a list do not say what they are.
+    for pod in &mut pods {
+        pod["kind"] = "Pod".into();
+    }
+    pods
 }
 
 fn some_of(names: &BTreeSet<&str>) -> String {

@@ -22,7 +22,7 @@ use slipway_sandbox::Sandbox;
 use slipway_sandbox::clone::{self, Reference, Secrets, Selection};
 use tokio_util::sync::CancellationToken;
 
-pub use foresee::{Foresight, foresee};
+pub use foresee::{Foresight, foresee, stage_questions};
 
 /// How long an object may take to become ready on a stage where nothing takes time.
 const READY: Duration = Duration::from_secs(30);

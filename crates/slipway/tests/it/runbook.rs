@@ -367,3 +367,17 @@ fn s67_status_of_steps_that_changed_or_are_gone() {
         (&true.into(), &true.into(), &json!(["a"]), &json!(["b"]))
     );
 }
+
+#[test]
+fn a_rehearsed_runbook_says_what_it_could_not_try() {
+    let place = Place::new();
+    place.run(&["sandbox", "up", "--detach", "--speed", "max"]).ok();
+    let _down = Down(&place);
+    let head = "apiVersion: khook.io/v1\nkind: Khook\nmetadata: {name: demo}\nsteps:\n";
+    let step = "  - {name: migrate, job: {image: 'example.com/migrate:1', namespace: default}}\n";
+    place.write("f.yaml", format!("{head}{step}"));
+    let ran = place.run(&["run", "apply", "--sandbox", "--rehearse", "-f", "f.yaml"]);
+    let expected = "not rehearsed: whether the images can be pulled: example.com/migrate:1";
+    assert!(ran.err.contains(expected), "{}{}", ran.out, ran.err);
+    ran.ok();
+}

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::apply;
 use super::connection::{self, Ground};
-use crate::rehearse::{Rehearsal, Scope};
+use crate::commands::release::show_questions;
+use crate::rehearse::{Rehearsal, Scope, stage_questions};
 
 /// Runs the document on a stage; what fails there is an error, and nothing in the cluster is written.
 pub async fn rehearse(
@@ -27,6 +28,7 @@ pub async fn rehearse(
         .map_err(connection::failed)?;
     if report.is_success() {
         say!("rehearsed on a copy of {} objects: {}", stage.copied, last_line(&apply::table(&report)));
+        show_questions(&stage_questions(&ground.cluster, &cluster).await);
         return Ok(());
     }
     let mut problems = Problems::new();
