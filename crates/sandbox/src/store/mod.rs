@@ -684,3 +684,28 @@ impl Inner {
         (self.rev, out)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn history_is_bounded_by_bytes_as_well_as_events() {
+        let mut store = Store::new(1_000_000);
+        store.history.bytes = 100_000;
+        let text = "x".repeat(10_000);
+        for number in 0..50 {
+            let draft = Draft::new(&json!({"metadata": {"name": number.to_string()}, "data": {"a": text}}));
+            let key = Key::new("default", &number.to_string());
+            let put = store.put::<Raced>("configmaps", &key, Expect::Absent, &draft, |_| Ok(()));
+            assert!(put.is_ok());
+            assert!(store.read().bytes <= 100_000, "after {number}");
+        }
+        assert_eq!(store.count("configmaps"), 50, "objects are kept");
+        assert!(matches!(store.events_after("configmaps", 1, 100), Err(Unavailable::Compacted { .. })));
+        let rest = store.events_after("configmaps", store.rev() - 5, 100).expect("the newest are known");
+        assert_eq!(rest.len(), 5);
+    }
+}
