@@ -451,17 +451,7 @@ fn stored_versions(definition: &Value, out: &mut Vec<Cause>) {
 
 /// A field's problem as a status lists it.
 fn cause(error: &FieldError) -> Cause {
-    let reason = match error.kind {
-        FieldErrorKind::Required => "FieldValueRequired",
-        FieldErrorKind::Invalid => "FieldValueInvalid",
-        FieldErrorKind::TypeInvalid => "FieldValueTypeInvalid",
-        FieldErrorKind::NotSupported => "FieldValueNotSupported",
-        FieldErrorKind::Forbidden => "FieldValueForbidden",
-        FieldErrorKind::Duplicate => "FieldValueDuplicate",
-        FieldErrorKind::NotFound => "FieldValueNotFound",
-        FieldErrorKind::TooLong => "FieldValueTooLong",
-        FieldErrorKind::TooMany => "FieldValueTooMany",
-    };
+    let reason = error.reason();
     let field = if error.field.is_empty() { "<nil>".to_owned() } else { error.field.clone() };
     let text = error.to_string();
     let message = text.strip_prefix(&format!("{field}: ")).unwrap_or(&text).to_owned();
