@@ -34,9 +34,14 @@ impl Rendering {
 pub fn renderings() -> Result<Vec<Rendering>> {
     let mut roots =
         vec![shell::root().join("examples/charts"), shell::root().join("crates/chart/tests/fixtures")];
-    let listed = std::env::var_os("SLIPWAY_CORPUS").unwrap_or_default();
-    roots.extend(std::env::split_paths(&listed).filter(|root| !root.as_os_str().is_empty()));
+    roots.extend(corpus());
     renderings_in(&roots)
+}
+
+/// The directories of charts that `SLIPWAY_CORPUS` lists.
+pub fn corpus() -> Vec<PathBuf> {
+    let listed = std::env::var_os("SLIPWAY_CORPUS").unwrap_or_default();
+    std::env::split_paths(&listed).filter(|root| !root.as_os_str().is_empty()).collect()
 }
 
 /// Every chart under some directories, with its defaults, other flags, its own `conformance.args`, and

@@ -122,7 +122,8 @@ fn round_up(value: i128, by: i128) -> i128 {
     if value % by == 0 { quotient } else { quotient + value.signum() }
 }
 
-fn read_suffix(suffix: &str) -> Option<(i128, i32, Format)> {
+/// Reads a suffix: base, power and the format it belongs to.
+pub fn read_suffix(suffix: &str) -> Option<(i128, i32, Format)> {
     let decimal = |power| Some((10, power, Format::DecimalSi));
     let binary = |power| Some((1024, power, Format::BinarySi));
     match suffix {

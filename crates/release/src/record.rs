@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -223,8 +224,7 @@ pub fn content_hashes(release: &Release) -> BTreeMap<String, String> {
         let cleaned = clean(&document.object);
         let hash = Sha256::digest(canonical(&cleaned).as_bytes());
         let kind = if document.stored == Stored::Hook { "hook" } else { "object" };
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        hashes.insert(format!("{kind} {id}"), hash);
+        hashes.insert(format!("{kind} {id}"), HEXLOWER.encode(&hash));
     }
     hashes
 }

@@ -231,8 +231,8 @@ impl LoadedChart {
     }
 
     /// Checks values against the schemas of the chart and its subcharts. Schemas by address are not fetched.
-    pub fn check_values(&self, values: &UserValues) -> Result<(), slipway_chart::Error> {
-        self.program.check_values(&values.build()?, None)
+    pub fn check_values(&self, values: &Map<String, Value>) -> Result<(), slipway_chart::Error> {
+        self.program.check_values(values, None)
     }
 
     /// Returns true if the chart brings encrypted values.

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use serde_json::Value;
 use slipway_chart::UserValues;
 use slipway_problem::{Location, Problem, Problems};
+use slipway_secrets::{Interpolation, find_references};
 use slipway_source::{
     Document, LoadContext, LoadError, LoadedChart, LoadedSource, SourceContent, SourcePath, SourceRequest,
 };
@@ -132,12 +133,10 @@ fn check_schemas(
         values.read_file(&file.path).ok()?;
     }
     values.set_json = release.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let files = values.files.iter().map(|(_, content)| String::from_utf8_lossy(content));
-    let mut texts = files.chain(values.set_json.iter().map(|text| text.as_str().into()));
-    if chart.has_encrypted_values() || texts.any(|text| text.contains("secret://")) {
-        return None;
-    }
-    let Err(error @ slipway_chart::Error::Schema(_)) = chart.check_values(&values) else { return None };
+    let values = Value::Object(values.build().ok()?);
+    let is_known = find_references(&values, Interpolation::On).is_ok_and(|found| found.is_empty());
+    let values = values.as_object().filter(|_| is_known && !chart.has_encrypted_values())?;
+    let Err(error @ slipway_chart::Error::Schema(_)) = chart.check_values(values) else { return None };
     let at = stack.tree.releases[release.declaration].chart.at.clone();
     Some(Problem::error(format!("release {}: {error}", release.id)).code("ST013").at(at))
 }

@@ -360,7 +360,7 @@ fn node(
         stack.needs[position].iter().partition(|need| selection.contains(**need));
     let milliseconds =
         |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let secret = |value: &&Value| value.as_str().is_some_and(|text| text.starts_with("secret://"));
+    let secret = |value: &&Value| value.as_str().is_some_and(slipway_secrets::is_reference);
     let mut node = Node {
         id: release.id.to_string(),
         name: release.id.name.clone(),

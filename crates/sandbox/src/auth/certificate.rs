@@ -14,7 +14,7 @@ pub(crate) fn user(der: &[u8]) -> Option<Arc<User>> {
     let groups: Vec<&str> = subject.iter_organization().filter_map(|o| o.as_str().ok()).collect();
     let mut user = User::new(name, &groups);
     let digest = <sha2::Sha256 as sha2::Digest>::digest(der);
-    let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+    let hex = data_encoding::HEXLOWER.encode(&digest);
     user.extra.insert("authentication.kubernetes.io/credential-id".into(), vec![format!("X509SHA256={hex}")]);
     Some(Arc::new(user))
 }

@@ -31,7 +31,7 @@ impl Kept {
             sha2::Digest::update(&mut digest, part.len().to_le_bytes());
             sha2::Digest::update(&mut digest, part);
         }
-        sha2::Digest::finalize(digest).iter().map(|byte| format!("{byte:02x}")).collect()
+        data_encoding::HEXLOWER.encode(&sha2::Digest::finalize(digest))
     }
 }
 

@@ -196,11 +196,7 @@ fn is_orphaned(live: &Value, finalizer: &str, groups: &[String]) -> bool {
 fn open_questions(plan: &ReleasePlan, webhooks: &[Webhook], unattended: &[String]) -> Vec<String> {
     let objects = || plan.objects.iter().map(|object| &object.resource.object);
     let mut questions = questions_of_pods(&objects().flat_map(images).collect());
-    let names: BTreeSet<&str> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
-    if !names.is_empty() {
-        questions
-            .push(format!("what webhooks say to the real requests, after the dry run: {}", some_of(&names)));
-    }
+    questions.extend(question_of_webhooks("the real requests, after the dry run", webhooks));
     let groups = plan.objects.iter().map(|object| object.at.gvk.group.as_str());
     let groups: BTreeSet<&str> =
         groups.filter(|group| unattended.iter().any(|known| known == group)).collect();
@@ -219,6 +215,11 @@ fn questions_of_pods(images: &BTreeSet<&str>) -> Vec<String> {
     vec![format!("whether the images can be pulled: {}", some_of(images)), room.to_owned()]
 }
 
+fn question_of_webhooks(requests: &str, webhooks: &[Webhook]) -> Option<String> {
+    let names: BTreeSet<&str> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("what webhooks say to {requests}: {}", some_of(&names)))
+}
+
 /// Asks what a run on the stage leaves open, where there is no plan to read it from: the images of pods that run
 /// there and not yet in the cluster, and the cluster's webhooks.
 pub async fn stage_questions(cluster: &Cluster, stage: &Cluster) -> Vec<String> {
@@ -226,11 +227,7 @@ pub async fn stage_questions(cluster: &Cluster, stage: &Cluster) -> Vec<String> 
     let running: BTreeSet<&str> = running.iter().flat_map(images).collect();
     let fresh = tried.iter().flat_map(images).filter(|image| !running.contains(image)).collect();
     let mut questions = questions_of_pods(&fresh);
-    let webhooks = webhooks(cluster).await;
-    let names: BTreeSet<&str> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
-    if !names.is_empty() {
-        questions.push(format!("what webhooks say to the real requests: {}", some_of(&names)));
-    }
+    questions.extend(question_of_webhooks("the real requests", &webhooks(cluster).await));
     questions
 }
 

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::stage::{Scene, path, text};
+use crate::charts;
 
 /// The stages a deploy goes through, in their order.
 const STAGES: [&str; 4] = ["pre-pre-install", "pre-install", "install", "post-install"];
@@ -16,15 +17,14 @@ const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookC
 
 /// Every chart directly below the directories of the corpus.
 pub fn corpus() -> Result<Vec<PathBuf>> {
-    let listed = std::env::var_os("SLIPWAY_CORPUS").unwrap_or_default();
-    let mut charts = Vec::new();
-    for root in std::env::split_paths(&listed).filter(|root| !root.as_os_str().is_empty()) {
+    let mut found = Vec::new();
+    for root in charts::corpus() {
         let entries = std::fs::read_dir(&root).with_context(|| root.display().to_string())?;
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-        charts.extend(paths.into_iter().filter(|path| path.join("Chart.yaml").is_file()));
+        found.extend(paths.into_iter().filter(|path| path.join("Chart.yaml").is_file()));
     }
-    charts.sort();
-    Ok(charts)
+    found.sort();
+    Ok(found)
 }
 
 /// Installs a chart, holds the order of its writes against its plan, applies it again and deletes it.

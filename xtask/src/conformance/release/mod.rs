@@ -88,17 +88,9 @@ fn play_all(stage: &Stage, cases: &[&Case], at_once: usize) -> Vec<String> {
         for _ in 0..at_once {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let began = Instant::now();
-                    let result = play(stage, case);
-                    let seconds = began.elapsed().as_secs_f64();
-                    match result {
-                        Ok(()) => println!("  ok     {:>2} {} ({seconds:.1} s)", case.number, case.name),
-                        Err(error) => {
-                            println!("  FAILED {:>2} {} ({seconds:.1} s)\n{error:#}", case.number, case.name);
-                            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                            failed.push(format!("{} {}", case.number, case.name));
-                        }
-                    }
+                    let name = format!("{:>2} {}", case.number, case.name);
+                    let ended = timed(name, || play(stage, case));
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).extend(ended);
                 }
             });
         }
@@ -112,18 +104,23 @@ fn play(stage: &Stage, case: &Case) -> Result<()> {
 
 /// Plays a chart of the corpus; gives its name if it failed.
 fn play_chart(stage: &Stage, chart: &Path) -> Option<String> {
-    let name = chart.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = chart.file_name().unwrap_or_default().to_string_lossy();
+    timed(format!("chart {name}"), || charts::play(&scene(stage, "", &name)?, chart))
+}
+
+/// Plays something and prints how it ended; gives its name if it failed.
+fn timed(name: String, play: impl FnOnce() -> Result<()>) -> Option<String> {
     let began = Instant::now();
-    let result = scene(stage, "", &name).and_then(|scene| charts::play(&scene, chart));
+    let result = play();
     let seconds = began.elapsed().as_secs_f64();
     match result {
         Ok(()) => {
-            println!("  ok     chart {name} ({seconds:.1} s)");
+            println!("  ok     {name} ({seconds:.1} s)");
             None
         }
         Err(error) => {
-            println!("  FAILED chart {name} ({seconds:.1} s)\n{error:#}");
-            Some(format!("chart {name}"))
+            println!("  FAILED {name} ({seconds:.1} s)\n{error:#}");
+            Some(name)
         }
     }
 }

@@ -402,7 +402,7 @@ fn summary(body: &[u8]) -> String {
     let mut text = if body.first() == Some(&b'{') {
         String::from_utf8_lossy(head).into_owned()
     } else {
-        head.iter().map(|byte| format!("{byte:02x}")).collect()
+        data_encoding::HEXLOWER.encode(head)
     };
     if body.len() > SHOWN {
         text.push_str(" ...");

@@ -1,5 +1,6 @@
 //! The status a kubelet reports for a pod.
 
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -8,7 +9,7 @@ use super::common::*;
 pub(super) const HOST: &str = "127.0.0.1";
 
 fn hex(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
 }
 
 pub(super) fn container_id(pod: &Value, container: &str, attempt: i64) -> String {

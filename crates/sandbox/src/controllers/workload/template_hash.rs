@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use serde_json::Value;
+use slipway_manifest::quantity::{Format, read_suffix};
 
 use crate::ids::{fnv32a, safe_encode};
 
@@ -188,27 +189,13 @@ impl Amount {
         let unsigned = text.strip_prefix('-').unwrap_or(text);
         let end = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
         let (digits, suffix) = unsigned.split_at(end);
-        let decimal = |exponent| Some((exponent, "DecimalSI"));
-        let binary = |exponent| Some((exponent, "BinarySI"));
-        let (exponent, format) = match suffix {
-            "n" => decimal(-9),
-            "u" => decimal(-6),
-            "m" => decimal(-3),
-            "" => decimal(0),
-            "k" => decimal(3),
-            "M" => decimal(6),
-            "G" => decimal(9),
-            "T" => decimal(12),
-            "P" => decimal(15),
-            "E" => decimal(18),
-            "Ki" => binary(10),
-            "Mi" => binary(20),
-            "Gi" => binary(30),
-            "Ti" => binary(40),
-            "Pi" => binary(50),
-            "Ei" => binary(60),
-            _ => suffix.strip_prefix(['e', 'E']).and_then(|e| Some((e.parse().ok()?, "DecimalExponent"))),
-        }?;
+        let (_, power, format) = read_suffix(suffix)?;
+        let (exponent, format) = match format {
+            // Each step of the base is ten steps of two.
+            Format::BinarySi => (power * 10, "BinarySI"),
+            Format::DecimalSi => (power, "DecimalSI"),
+            Format::DecimalExponent => (power, "DecimalExponent"),
+        };
         Some(Amount {
             negative: text.starts_with('-'),
             digits: digits.parse().ok()?,

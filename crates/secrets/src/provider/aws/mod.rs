@@ -74,6 +74,27 @@ impl AwsService {
         }
     }
 
+    /// Collects the names on every page of a listing whose entries are under `list`.
+    pub(crate) async fn list_names(
+        &self,
+        action: &str,
+        list: &str,
+        mut body: Value,
+    ) -> Result<Vec<String>, AwsError> {
+        let mut names = Vec::new();
+        for _ in 0..MOST_PAGES {
+            let answer = self.call(action, &body).await?;
+            let entries = answer.get(list).and_then(Value::as_array).into_iter().flatten();
+            let found = entries.filter_map(|entry| entry.get("Name").and_then(Value::as_str));
+            names.extend(found.map(str::to_owned));
+            match answer.get("NextToken").filter(|token| token.is_string()) {
+                Some(token) => body["NextToken"] = token.clone(),
+                None => break,
+            }
+        }
+        Ok(names)
+    }
+
     /// Asks STS who we are.
     pub(crate) async fn login(&self) -> Result<LoginInfo, ProviderError> {
         self.chain.caller().await
@@ -127,6 +148,9 @@ pub(crate) enum AwsError {
     Local(ProviderError),
     Refused(AwsRefusal),
 }
+
+/// The most pages of a listing that are read.
+const MOST_PAGES: usize = 100;
 
 /// An answer of AWS that is an error.
 #[derive(Clone, Debug)]

@@ -16,7 +16,6 @@ use crate::provider::{
 use crate::reference::Locator;
 
 const BATCH: usize = 10;
-const MOST_PAGES: usize = 100;
 
 pub(crate) struct ParameterStore {
     service: AwsService,
@@ -115,20 +114,10 @@ impl Provider for ParameterStore {
         async move {
             let root = format!("/{}", self.name(path).trim_matches('/'));
             // Values are not asked to be decrypted, and what comes is dropped.
-            let mut body = json!({"Path": root, "Recursive": false, "WithDecryption": false});
-            let mut entries = Vec::new();
-            for _ in 0..MOST_PAGES {
-                let answer = self.service.call("GetParametersByPath", &body).await;
-                let answer = answer.map_err(|error| error.error("ssm:GetParametersByPath"))?;
-                let names = answer.get("Parameters").and_then(Value::as_array).into_iter().flatten();
-                let names = names.filter_map(|entry| entry.get("Name").and_then(Value::as_str));
-                entries.extend(names.map(|name| ListEntry::secret(name.trim_start_matches('/'))));
-                match answer.get("NextToken").filter(|token| token.is_string()) {
-                    Some(token) => body["NextToken"] = token.clone(),
-                    None => break,
-                }
-            }
-            Ok(entries)
+            let body = json!({"Path": root, "Recursive": false, "WithDecryption": false});
+            let names = self.service.list_names("GetParametersByPath", "Parameters", body).await;
+            let names = names.map_err(|error| error.error("ssm:GetParametersByPath"))?;
+            Ok(names.iter().map(|name| ListEntry::secret(name.trim_start_matches('/'))).collect())
         }
         .boxed()
     }

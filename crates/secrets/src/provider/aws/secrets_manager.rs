@@ -20,7 +20,6 @@ use crate::provider::{
 use crate::reference::Locator;
 
 const BATCH: usize = 20;
-const MOST_PAGES: usize = 100;
 
 pub(crate) struct SecretsManager {
     service: AwsService,
@@ -144,21 +143,10 @@ impl Provider for SecretsManager {
             if !prefix.is_empty() {
                 body["Filters"] = json!([{"Key": "name", "Values": [prefix]}]);
             }
-            let mut entries = Vec::new();
-            for _ in 0..MOST_PAGES {
-                let answer = self.service.call("ListSecrets", &body).await;
-                let answer = answer.map_err(|error| error.error("secretsmanager:ListSecrets"))?;
-                let names = answer.get("SecretList").and_then(Value::as_array).into_iter().flatten();
-                let names = names.filter_map(|entry| entry.get("Name").and_then(Value::as_str));
-                entries.extend(
-                    names.map(|name| ListEntry::secret(name.strip_prefix(&self.prefix).unwrap_or(name))),
-                );
-                match answer.get("NextToken").filter(|token| token.is_string()) {
-                    Some(token) => body["NextToken"] = token.clone(),
-                    None => break,
-                }
-            }
-            Ok(entries)
+            let names = self.service.list_names("ListSecrets", "SecretList", body).await;
+            let names = names.map_err(|error| error.error("secretsmanager:ListSecrets"))?;
+            let short = |name: &String| ListEntry::secret(name.strip_prefix(&self.prefix).unwrap_or(name));
+            Ok(names.iter().map(short).collect())
         }
         .boxed()
     }

@@ -7,6 +7,7 @@ use slipway_cluster::Cluster;
 use slipway_problem::{Location, Problem};
 use slipway_release::saved::{self, Drift, SavedPlan};
 use slipway_release::{ExecuteOptions, MissingNamespace, ReleaseRequest};
+use slipway_secrets::Purpose;
 
 use super::flags::{DiffFlags, RunFlags, SourceArgs, time};
 use super::{BoundPlan, First, carry_out, carry_out_bound, connect_within, dry_run, fail, show_plan};
@@ -82,7 +83,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
         if let Some(path) = &args.plan {
             return apply_saved(&cluster, path, args, session).await;
         }
-        let mode = if args.dry_run { ReferenceMode::Show } else { ReferenceMode::Fetch };
+        let mode = if args.dry_run { ReferenceMode::Show } else { ReferenceMode::Fetch(Purpose::Apply) };
         let references = ReferenceResolver::new(&args.source.references, mode, "apply", session);
         let mut request = args.source.request(&cluster, &namespace, &references, session).await?;
         request.options.description.clone_from(&args.description);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use slipway_problem::Problem;
 use slipway_release::saved::{self, Drift, SavedPlan};
+use slipway_secrets::Purpose;
 
 use super::apply::load;
 use super::flags::{DiffFlags, SourceArgs};
@@ -58,7 +59,10 @@ enum GraphForm {
 pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
-        let mode = if args.check_secrets { ReferenceMode::Fetch } else { ReferenceMode::Show };
+        let mode = match args.check_secrets {
+            true => ReferenceMode::Fetch(Purpose::PlanCheck),
+            false => ReferenceMode::Show,
+        };
         let references = ReferenceResolver::new(&args.source.references, mode, "plan", session);
         let shown = args.show.as_deref().map(|path| load(path, &args.source, session)).transpose()?;
         let request = match &shown {

@@ -17,8 +17,8 @@ use crate::term::report;
 /// The treatment of references while a source is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceMode {
-    /// Every reference becomes the value its backend holds.
-    Fetch,
+    /// Every reference becomes the value its backend holds; audit lines name the purpose.
+    Fetch(Purpose),
     /// Every reference becomes a text that names it. No backend is asked.
     Show,
 }
@@ -89,14 +89,13 @@ impl ReferenceResolver {
         self.has_references.store(true, Ordering::Relaxed);
         let start = Path::new(".");
         let config = self.flags.config_beside(start, self.settings.clone())?;
-        if self.mode == ReferenceMode::Show {
+        let ReferenceMode::Fetch(purpose) = self.mode else {
             // A wrong reference is a mistake whether it is fetched or not.
             find_references(values, config.interpolation).map_err(SecretsError::Invalid)?;
             Sentinels::new(&config).substitute(values);
             return Ok(());
-        }
-        let resolver =
-            self.flags.resolver_of(config, start, Purpose::Apply, self.command, self.redactor.clone());
+        };
+        let resolver = self.flags.resolver_of(config, start, purpose, self.command, self.redactor.clone());
         *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(resolver.clone());
         self.fetch(&resolver, values)
     }
