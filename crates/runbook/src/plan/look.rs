@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_cluster::At;
-use slipway_manifest::Gvk;
+use slipway_manifest::{Gvk, ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 use super::earlier::Earlier;
@@ -52,7 +51,7 @@ pub(crate) async fn namespace_note(
     creates: bool,
     earlier: &Earlier,
 ) -> String {
-    let at = At::new(Gvk::new("", "v1", "Namespace"), None, name);
+    let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name);
     let exists = attempt.cluster().get(&at).await.map(|live| live.is_some()).unwrap_or(true);
     if exists {
         "namespace exists".to_owned()

@@ -29,7 +29,7 @@ impl Ground {
     pub async fn open(session: &Session, base: PathBuf) -> anyhow::Result<Self> {
         let connection = session.connect().await?;
         Ok(Self {
-            cluster: Cluster::new(connection.client),
+            cluster: connection.cluster,
             context: session.settings.context.value.clone(),
             base,
             sources: charts::load_context(Network::new()?, SecretFlags::default().decryption(), session),
