@@ -163,7 +163,7 @@ impl World {
             redactor: events.redactor().clone(),
             ..LoadContext::default()
         };
-        let engine = Engine { root, connect, sources, events: events.clone() };
+        let engine = Engine { root, connect, sources, profile: None, events: events.clone() };
         let listener = Listener {
             on_plan: Box::new(|_, _| ()),
             on_takeover: Box::new(|_| ()),
@@ -529,7 +529,8 @@ async fn plans_and_drift_are_told_release_by_release() {
     let world = World::new(place);
     let root = world.place.path().canonicalize().unwrap();
     let sources = LoadContext::default();
-    let engine = Engine { root, connect: One::new(world.cluster()), sources, events: Events::silent() };
+    let connect = One::new(world.cluster());
+    let engine = Engine { root, connect, sources, profile: None, events: Events::silent() };
     let plan = world.place.compile().plan;
     let previews = slipway_stack::survey::previews(&plan, &engine).await;
     let found: Vec<_> = previews

@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 
 use crate::charts::{self, ChartRequest, HelmFetcher, Notes};
 use crate::commands::inputs::SecretFlags;
+use crate::commands::secrets::resolution::ReferenceResolver;
 use crate::session::Session;
 
 /// Every cluster of a run.
@@ -53,8 +54,9 @@ impl Connect for Clusters<'_> {
 }
 
 /// How the sources of a stack get here and are read.
-pub fn sources(session: &Session) -> LoadContext {
+pub fn sources(references: &ReferenceResolver, session: &Session) -> LoadContext {
     let notes = if session.is_quiet() { Notes::Drop } else { Notes::Say };
     let fetcher = HelmFetcher::new(ChartRequest::default(), notes);
-    charts::load_context(fetcher, SecretFlags::default().decryption(), session)
+    let decryption = SecretFlags::default().decryption();
+    charts::load_context_with(fetcher, decryption, references.clone(), session)
 }

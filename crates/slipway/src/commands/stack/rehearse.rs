@@ -49,8 +49,13 @@ pub async fn rehearse(
     }
     let copied = stages.values().map(Stage::copied_objects).sum();
     let sources = real.sources.clone();
-    let stage =
-        Engine { root: root.to_owned(), connect: Stages { stages }, sources, events: Events::silent() };
+    let stage = Engine {
+        root: root.to_owned(),
+        connect: Stages { stages },
+        sources,
+        profile: real.profile.clone(),
+        events: Events::silent(),
+    };
     // The record of a rehearsal is nobody's run to resume.
     let folder = tempfile::tempdir()?;
     let store = Store::new(folder.path(), Arc::new(SystemClock));
