@@ -15,7 +15,7 @@ use crate::inherit::Profile;
 use crate::model::StackFile;
 use crate::pin;
 use crate::plan::{Command, FailMode, Plan};
-use crate::record::{Holder, Meta, NodeStatus, Store, Stored, Takeover};
+use crate::record::{LockHolder, Meta, NodeStatus, Store, Stored, Takeover};
 use crate::resume::{self, Resume};
 use crate::run::{self, Finished, From, OnEvent, RunOptions, Session};
 use crate::select::Selector;
@@ -75,7 +75,7 @@ pub struct Listener<'a> {
     /// Shown before anything starts.
     pub on_plan: OnPlan<'a>,
     /// Told whom the lock was taken from.
-    pub on_takeover: Box<dyn FnMut(&Holder) + 'a>,
+    pub on_takeover: Box<dyn FnMut(&LockHolder) + 'a>,
     /// Asks a person; none when nobody is there to answer.
     pub ask: Ask<'a>,
     /// Told of every event once it is written.

@@ -146,7 +146,7 @@ impl<'a> StepContext<'a> {
 
     /// Says how far it is.
     pub(crate) fn note(&self, message: impl Into<String>) {
-        let node = Some(self.step.name.clone());
+        let node = Some(self.step.name.as_str().into());
         let event = Event::Progress { node, message: message.into(), done: None, total: None };
         self.world.place.events.send(event);
     }

@@ -425,7 +425,11 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 /// `name status` of every step.
 pub(crate) fn statuses(report: &RunReport) -> Vec<String> {
-    report.steps.iter().map(|step| format!("{} {}", step.name, step.status.as_str())).collect()
+    report
+        .steps
+        .iter()
+        .map(|step| format!("{} {}", step.name, slipway_runbook::state::node_word(step.status)))
+        .collect()
 }
 
 pub(crate) fn error(report: &RunReport, step: &str) -> String {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use slipway_cluster::{Cluster, Retry};
 use slipway_event::Events;
 use slipway_problem::Problem;
+use slipway_runbook::state::store_hint;
 use slipway_runbook::{Action, Delete, Document, POLL, RunContext, RunError};
 use slipway_source::LoadContext;
 
@@ -75,7 +76,7 @@ pub fn failed(error: RunError) -> anyhow::Error {
         RunError::Usage(problems) => UsageError(problems).into(),
         RunError::State(error) => {
             let problem = Problem::error(error.to_string());
-            match error.hint() {
+            match store_hint(&error) {
                 Some(hint) => problem.hint(hint).into(),
                 None => problem.into(),
             }

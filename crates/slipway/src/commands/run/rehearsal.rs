@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use slipway_problem::{Problem, Problems};
-use slipway_runbook::state::StepStatus;
+use slipway_runbook::state::NodeStatus;
 use slipway_runbook::{Action, Delete, Document, RunOptions};
 use slipway_sandbox::clone::Reference;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ pub async fn rehearse(
         return Ok(());
     }
     let mut problems = Problems::new();
-    for step in report.steps.iter().filter(|step| step.status == StepStatus::Failed) {
+    for step in report.steps.iter().filter(|step| step.status == NodeStatus::Failed) {
         let error = step.error.as_deref().unwrap_or_default();
         problems.push(Problem::error(format!("rehearsal: step \"{}\": {error}", step.name)));
     }
