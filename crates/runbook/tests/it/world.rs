@@ -17,7 +17,7 @@ use slipway_cluster::{At, Cluster};
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::Gvk;
 use slipway_runbook::{
-    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, Variables, load,
+    Document, Inputs, LoadOptions, RunContext, RunError, RunOptions, RunReport, RunTarget, Variables, load,
 };
 use slipway_sandbox::{ApiService, Body, FaultLayer, Sandbox, User};
 use slipway_source::{ChartReference, FetchError, FetchedChart, Fetcher, LoadContext};
@@ -282,6 +282,7 @@ impl World {
             sources: &self.sources,
             events: &self.events,
             poll: Duration::from_millis(10),
+            target: RunTarget::Cluster,
         }
     }
 

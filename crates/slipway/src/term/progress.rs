@@ -144,9 +144,9 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
             let holder = holder.as_deref().unwrap_or("another run");
             format!("  waiting for {lock}: {holder} holds it")
         }
-        Event::LockTakenOver { lock, holder } => {
+        Event::LockTakenOver { holder, .. } => {
             let holder = holder.as_deref().unwrap_or("a run that was not heard of any more");
-            format!("{} took the lock {lock} from {holder}", paint(WARNING, "notice:"))
+            format!("{} took the lock from {holder}", paint(WARNING, "notice:"))
         }
         Event::RunStarted { title, nodes } => format!("{} ({nodes} nodes)", paint(BOLD, title)),
         Event::RunFinished { status, duration_ms } => {
