@@ -153,11 +153,11 @@ pub(crate) async fn of_patch(
 
 /// What the release engine would change.
 pub(crate) async fn of_release(attempt: &StepContext<'_>, own: &Helm, history: &History) -> Difference {
-    let content = match helm::content(&attempt.world.place, own).await {
+    let content = match helm::load_content(&attempt.world.place, own).await {
         Ok(content) => content,
         Err(error) => return Difference::unavailable(error.message),
     };
-    let request = helm::request(own, content, history);
+    let request = helm::release_request(own, content, history);
     let events = attempt.world.place.events.muted();
     let planned = slipway_release::plan(attempt.cluster(), &request, &events).await;
     let plan = match planned {

@@ -1,5 +1,6 @@
 //! `apply`: manifests made live, created or patched, or by server-side apply.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,8 +14,10 @@ use crate::context::{MANAGER, StepContext, describe, passes, shown};
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::error::StepError;
+use crate::inputs::StepInputs;
 use crate::manifests;
 use crate::model::{Action, Apply};
+use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, sources};
 use crate::plan::{Fate, Objects, Seen, Show, Verb};
@@ -92,7 +95,7 @@ async fn write(
             Ok(()) => break,
             Err(error) => error,
         };
-        let leaving = error.class == ErrorClass::AlreadyExists && error.message.contains("being deleted");
+        let leaving = error.is_being_deleted();
         // A definition is announced a moment before its objects are taken.
         let coming = error.class == ErrorClass::NoKind && attempt.world.is_defined(&gvk);
         if leaving {
@@ -124,7 +127,7 @@ async fn send(
     let options = WriteOptions::manager(MANAGER);
     let Err(refused) = cluster.create(at, object, &options).await else { return Ok(()) };
     let exists = match refused.class {
-        ErrorClass::AlreadyExists => !refused.message.contains("being deleted"),
+        ErrorClass::AlreadyExists => !refused.is_being_deleted(),
         // A server checks what is to be created before it looks for the name: a manifest that says only what
         // shall change is no whole object, and still a good patch for one that is there.
         ErrorClass::Invalid => cluster.get(at).await.is_ok_and(|live| live.is_some()),
@@ -243,6 +246,23 @@ impl StepAction for Apply {
 
     fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
         Box::pin(undo(cx, self))
+    }
+
+    fn inputs(&self) -> StepInputs<'_> {
+        StepInputs::manifests(&self.manifests)
+    }
+
+    fn skips_done(&self) -> bool {
+        self.skip_if_exists
+    }
+
+    fn provide(&self, base: &Path, earlier: &mut Earlier) {
+        earlier.namespaces.extend(self.namespace.clone().filter(|_| self.create_namespace));
+        earlier.add_manifests(&self.manifests, base);
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
     }
 }
 

@@ -1,17 +1,20 @@
 //! `job`: a container run to its end inside the cluster.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 use slipway_cluster::{Cluster, Propagation, WriteOptions, logs};
 use slipway_manifest::{Gvk, ObjectRef, object};
 
-use super::{StepAction, StepFuture, StepOutcome, StepType};
+use super::{StepAction, StepFuture, StepOutcome, StepType, StepWarning};
 use crate::context::{
     MANAGER, OWNER_LABEL, StepContext, describe, last_warning, passes, pods, shown, state_of,
 };
 use crate::decode::actions as fields;
 use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
-use crate::model::{Action, Job};
+use crate::model::{Action, Job, Step};
+use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Verb};
 use crate::schema::{LABEL_OR_NONE, described, filled, like, object, text, texts, word};
@@ -223,6 +226,42 @@ impl StepAction for Job {
 
     fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
         Box::pin(undo(cx, self))
+    }
+
+    fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
+        key == "namespace" && value == "default"
+    }
+
+    fn skips_done(&self) -> bool {
+        self.skip_if_succeeded
+    }
+
+    fn provide(&self, _: &Path, earlier: &mut Earlier) {
+        earlier.namespaces.extend(self.create_namespace.then(|| self.namespace.clone()));
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
+
+    fn lint(&self, _: &Step, secrets: &[&str]) -> Vec<StepWarning> {
+        let holds = |value: &String| secrets.iter().any(|secret| value.contains(secret));
+        let place = if self.env.iter().any(|(_, value)| holds(value)) {
+            "env"
+        } else if self.args.iter().any(holds) {
+            "args"
+        } else if self.command.iter().any(holds) {
+            "command"
+        } else {
+            return Vec::new();
+        };
+        vec![StepWarning {
+            code: "W009",
+            message: format!(
+                "a secret variable stands in {place} of the job, where whoever may read Jobs sees it"
+            ),
+            hint: "apply a Secret in a step before, and let the image read that",
+        }]
     }
 }
 

@@ -11,7 +11,7 @@ use crate::decode::block::Block;
 use crate::decode::json;
 use crate::diagnostic::At as FieldPath;
 use crate::error::{ErrorKind, StepError};
-use crate::model::{Action, Patch, PatchType};
+use crate::model::{Action, Patch, PatchType, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Show, Verb};
 use crate::schema::{LABEL_OR_NONE, NAMED_RESOURCE, like, object, or_reference, with, word};
@@ -76,6 +76,18 @@ impl StepAction for Patch {
 
     fn irreversible(&self) -> Option<&'static str> {
         Some("a patch cannot be undone")
+    }
+
+    fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
+        match key {
+            "namespace" => value == "default",
+            "type" => value == "strategic",
+            _ => false,
+        }
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
     }
 }
 

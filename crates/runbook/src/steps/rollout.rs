@@ -183,6 +183,10 @@ impl StepAction for Rollout {
     fn irreversible(&self) -> Option<&'static str> {
         Some("a rollout creates nothing")
     }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> Result<Seen, StepError> {

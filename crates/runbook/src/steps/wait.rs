@@ -148,6 +148,10 @@ impl StepAction for Wait {
     fn irreversible(&self) -> Option<&'static str> {
         Some("a wait creates nothing")
     }
+
+    fn namespace(&self) -> Option<&str> {
+        self.on.namespace.as_deref()
+    }
 }
 
 async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Result<Seen, StepError> {

@@ -164,12 +164,7 @@ impl World {
             ..LoadContext::default()
         };
         let engine = Engine { root, connect, sources, profile: None, events: events.clone() };
-        let listener = Listener {
-            on_plan: Box::new(|_, _| ()),
-            on_takeover: Box::new(|_| ()),
-            ask: Box::new(|_| None),
-            on_event: None,
-        };
+        let listener = Listener { on_plan: Box::new(|_, _| ()), ask: Box::new(|_| None), on_event: None };
         let (store, git) = (self.store(), Git::default());
         launch(options, &store, &git, &engine, listener, &events, CancellationToken::new()).await
     }
@@ -186,7 +181,7 @@ impl World {
 
     pub(crate) fn last(&self) -> Stored {
         let store = self.store();
-        let run = store.list(1, |_, _| false).into_iter().next().expect("a run");
+        let run = store.list(1, |_| false).into_iter().next().expect("a run");
         store.open(&run.run_id).unwrap()
     }
 
@@ -290,7 +285,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
             seed ^= seed << 17;
             // Later lives are longer, so that the run ends.
             let death = Death::at(1 + (seed % (40 + 20 * deaths)) as usize, seed & (1 << 40) == 0);
-            let resume = if world.store().list(1, |_, _| false).is_empty() { None } else { resumed() };
+            let resume = if world.store().list(1, |_| false).is_empty() { None } else { resumed() };
             match world.run_to_death(Launch { resume, ..world.launch() }, &death).await {
                 None => deaths += 1,
                 Some(ended) => {
@@ -312,7 +307,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
                 }
             }
             check(&world.last(), round);
-            assert_eq!(world.store().list(9, |_, _| false).len(), 1, "a new run was started");
+            assert_eq!(world.store().list(9, |_| false).len(), 1, "a new run was started");
         }
         let stored = world.last();
         check(&stored, round);
@@ -482,7 +477,7 @@ async fn charts_from_elsewhere_are_fetched_once_and_kept() {
     for id in ["default/default/r1", "default/late/r2"] {
         assert!(text.contains(&format!("release {id}: cannot fetch the chart")), "{text}");
     }
-    assert!(world.store().list(9, |_, _| false).is_empty(), "no run was made");
+    assert!(world.store().list(9, |_| false).is_empty(), "no run was made");
 
     let charts = BTreeMap::from([("repo/far".into(), one), ("oci://host/far".into(), two.clone())]);
     let connect = One { charts, ..One::new(world.cluster()) };

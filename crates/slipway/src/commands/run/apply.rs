@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use slipway_problem::Problem;
 use slipway_runbook::plan::{self, Verb};
-use slipway_runbook::state::StepStatus;
+use slipway_runbook::state::{NodeStatus, node_word};
 use slipway_runbook::{RunOptions, RunReport, junit};
 use slipway_secrets::Purpose;
 
@@ -205,7 +205,7 @@ pub fn table(report: &RunReport) -> String {
         table.row([
             step.name.clone(),
             step.kind.clone(),
-            step.status.as_str().to_owned(),
+            node_word(step.status).to_owned(),
             step.attempts.map(|attempts| attempts.to_string()).unwrap_or_default(),
             step.duration_ms.map(duration).unwrap_or_default(),
             lines.next().unwrap_or_default().to_owned(),
@@ -216,10 +216,10 @@ pub fn table(report: &RunReport) -> String {
         }
     }
     let mut text = table.render();
-    let count = |status: StepStatus| report.count(status);
+    let count = |status: NodeStatus| report.count(status);
     let mut words = Vec::new();
     for (status, word) in
-        [(StepStatus::Failed, "failed"), (StepStatus::Ok, "ok"), (StepStatus::Skipped, "skipped")]
+        [(NodeStatus::Failed, "failed"), (NodeStatus::Succeeded, "ok"), (NodeStatus::Skipped, "skipped")]
     {
         if count(status) > 0 {
             words.push(format!("{} {word}", count(status)));

@@ -254,9 +254,6 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         }
         let listener = Listener {
             on_plan: Box::new(|plan, compiled| announce(plan, compiled, plan_only, session)),
-            on_takeover: Box::new(|holder| {
-                say!("{} took the lock from {}", paint(WARNING, "notice:"), holder.owner);
-            }),
             ask: Box::new(ask),
             on_event: lines.then(|| {
                 Box::new(|event: &RunEvent| drop(show::line(event))) as slipway_stack::run::OnEvent<'_>

@@ -60,12 +60,7 @@ pub async fn rehearse(
     let folder = tempfile::tempdir()?;
     let store = Store::new(folder.path(), Arc::new(SystemClock));
     let trial = Launch { fail_mode: FailMode::ContinueOnError, yes: true, ..wanted.clone() };
-    let listener = Listener {
-        on_plan: Box::new(|_, _| ()),
-        on_takeover: Box::new(|_| ()),
-        ask: Box::new(|_| None),
-        on_event: None,
-    };
+    let listener = Listener { on_plan: Box::new(|_, _| ()), ask: Box::new(|_| None), on_event: None };
     let ended = launch(trial, &store, &git, &stage, listener, &Events::silent(), cancel).await?;
     let questions = known.open_questions;
     let Ended::Ran { plan, finished } = ended else {
