@@ -6,6 +6,7 @@ const ORDER: &[&str] = &[
     "problem",
     "graph",
     "event",
+    "process",
     "http",
     "go",
     "yaml",
@@ -17,6 +18,7 @@ const ORDER: &[&str] = &[
     "package",
     "kustomize",
     "secrets",
+    "git",
     "source", // sources
     "cluster",
     "sandbox", // cluster
@@ -24,6 +26,7 @@ const ORDER: &[&str] = &[
     "stack",
     "runbook",
     "unit",
+    "scm",
     "promotion", // engines
     "rpc",
     "console",
