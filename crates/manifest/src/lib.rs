@@ -26,4 +26,4 @@ pub mod schema;
 pub mod selector;
 
 pub use object::{Gvk, Gvr, ObjectId};
-pub use schema::{Schema, TypeRef, Types};
+pub use schema::{Schema, TypeRef, TypeRegistry};
