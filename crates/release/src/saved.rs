@@ -20,7 +20,7 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::Release;
 use slipway_event::Redactor;
 use slipway_manifest::diff::Sensitivity;
-use slipway_manifest::diff::redact::sensitivity;
+use slipway_manifest::diff::redact::sensitivity_of;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::{Problem, Problems};
 
@@ -159,7 +159,7 @@ fn bad_key(error: &slipway_chart::Error) -> Problem {
 fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
     let sensitive = plan.objects.iter().map(|object| &object.resource).filter(|resource| {
         let is_secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
-        is_secret || !matches!(sensitivity(&resource.object), Sensitivity::None)
+        is_secret || !matches!(sensitivity_of(&resource.object), Sensitivity::None)
     });
     let mut problems: Problems = sensitive
         .map(|resource| {

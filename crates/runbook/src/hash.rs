@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use slipway_chart::Ignore;
-use slipway_manifest::diff::Redactor;
+use slipway_manifest::diff::ValueRedactor;
 use slipway_source::shown_address;
 
 use crate::files;
@@ -61,7 +61,7 @@ pub fn document(document: &Document) -> String {
 /// A digest as it may be shown: keyed, because one of a short secret tells it to who tries them all. The
 /// same in one run only.
 pub(crate) fn shown(digest: &str) -> String {
-    format!("hmac-sha256:{}", Redactor::per_run().hash(digest.as_bytes()))
+    format!("hmac-sha256:{}", ValueRedactor::per_run().keyed_hash(digest.as_bytes()))
 }
 
 fn digest(bytes: &[u8]) -> String {
