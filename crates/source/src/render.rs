@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use slipway_chart::{Capabilities, Chart, Notices, RenderOptions};
-use slipway_gotmpl::{Host, NoHost};
+use slipway_gotmpl::{NoHost, TemplateHost};
 use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, Problems};
 
@@ -38,7 +38,7 @@ pub struct RenderContext<'a> {
     pub skip_schema_validation: bool,
     pub subchart_notes: bool,
     /// Answers `lookup`.
-    pub cluster: &'a dyn Host,
+    pub cluster: &'a dyn TemplateHost,
 }
 
 /// A source as objects.
@@ -105,7 +105,7 @@ impl LoadedSource {
             schemas: self.settings.schemas.clone(),
             ..RenderOptions::default()
         };
-        let machine: &dyn Host = match &self.settings.host {
+        let machine: &dyn TemplateHost = match &self.settings.host {
             Some(host) => &**host,
             None => &NoHost,
         };
