@@ -15,7 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use slipway_chart::secret::Key;
+use slipway_chart::secret::EncryptionKey;
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::Release;
 use slipway_event::Redactor;
@@ -150,7 +150,7 @@ fn is_sealed(file: &File, key: Option<&str>) -> Result<bool, Problem> {
     })
 }
 
-fn bad_key(error: &slipway_chart::Error) -> Problem {
+fn bad_key(error: &slipway_chart::ChartError) -> Problem {
     Problem::error(format!("the key cannot be used: {error}"))
 }
 
@@ -199,7 +199,7 @@ pub fn save(
     let text = serde_json::to_string(&inside).map_err(|error| Problem::error(error.to_string()))?;
     let content = match key {
         Some(key) => {
-            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            let key = EncryptionKey::parse(key).map_err(|error| bad_key(&error))?;
             key.encrypt(text.as_bytes()).map_err(|error| bad_key(&error))?
         }
         None => {
@@ -260,7 +260,7 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> {
     }
     let text = match key {
         Some(key) => {
-            let key = Key::parse(key).map_err(|error| bad_key(&error))?;
+            let key = EncryptionKey::parse(key).map_err(|error| bad_key(&error))?;
             key.decrypt(&file.content).map_err(|error| bad_key(&error))?
         }
         None => file.content.clone().into_bytes(),

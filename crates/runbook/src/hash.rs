@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use slipway_chart::Ignore;
+use slipway_chart::IgnoreRules;
 use slipway_manifest::diff::ValueRedactor;
 use slipway_source::shown_address;
 
@@ -215,8 +215,8 @@ fn framed(mut files: Vec<(String, Vec<u8>)>) -> String {
 
 fn chart(directory: &Path) -> Option<String> {
     let ignore = match files::read_text(&directory.join(".helmignore")) {
-        Ok(rules) => Ignore::parse(&rules).ok()?,
-        Err(_) => Ignore::parse("").ok()?,
+        Ok(rules) => IgnoreRules::parse(&rules).ok()?,
+        Err(_) => IgnoreRules::parse("").ok()?,
     };
     let files = walk(directory, &|path, is_directory| path == ".git" || ignore.ignores(path, is_directory))?;
     Some(framed(files))
