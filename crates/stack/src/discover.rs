@@ -87,7 +87,7 @@ pub fn discover(root: &Path, problems: &mut Problems) -> Tree {
 
 /// Reads the root's own file and nothing else; none if it cannot be read.
 pub(crate) fn root_file(root: &Path) -> Option<StackFile> {
-    let root = crate::compile::directory(root);
+    let root = crate::plan::compile::directory(root);
     let (name, text) = ["stack.yaml", "stack.yml"]
         .into_iter()
         .find_map(|name| Some((name, read_text_file(&root.join(name)).ok()?)))?;

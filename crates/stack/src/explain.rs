@@ -4,10 +4,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use slipway_problem::{Location, Problem};
 
-use crate::compile::Stack;
 use crate::duration;
 use crate::inherit::{self, Layer, Release};
 use crate::model::Settings;
+use crate::plan::Stack;
 
 /// One field of a release: what it is and who said so.
 #[derive(Clone, Debug, PartialEq, Serialize)]

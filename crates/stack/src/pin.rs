@@ -10,7 +10,7 @@ use slipway_problem::{Location, Problem, Problems};
 
 use crate::deploy::Deploy;
 use crate::error::Error;
-use crate::plan::{Command, Plan};
+use crate::plan::{Command, StackPlan};
 use crate::sources::SourceKind;
 
 /// Where the archive with a digest is kept.
@@ -26,7 +26,7 @@ pub(crate) fn holds(path: &Path, digest: &str) -> bool {
 
 /// Fetches every remote chart of a plan once, and writes its version and digest into the plan. All that cannot be
 /// had are reported together.
-pub async fn pin<D: Deploy>(plan: &mut Plan, root: &Path, deploy: &D) -> Result<(), Error> {
+pub async fn pin<D: Deploy>(plan: &mut StackPlan, root: &Path, deploy: &D) -> Result<(), Error> {
     if plan.command == Command::Delete {
         return Ok(());
     }

@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_manifest::{Gvk, object};
 
+use super::decision::skipped_by_when;
 use crate::files;
 use crate::manifests;
 use crate::model::{Document, ManifestSource};
-use crate::run;
 
 /// What steps bring that others may need: kinds and namespaces.
 pub(crate) struct Earlier {
@@ -22,7 +22,7 @@ pub(crate) struct Earlier {
 impl Earlier {
     pub(crate) fn of(document: &Document, base: &Path) -> Self {
         let mut earlier = Self { kinds: BTreeSet::new(), namespaces: BTreeSet::new(), charts: false };
-        for step in document.steps.iter().filter(|step| run::skipped_by_when(step).is_none()) {
+        for step in document.steps.iter().filter(|step| skipped_by_when(step).is_none()) {
             step.action.as_step().provide(base, &mut earlier);
         }
         earlier

@@ -61,7 +61,7 @@ impl HttpCheck {
             ca: self.ca_file.as_ref().map(read).transpose()?,
             insecure_skip_tls_verify: self.insecure_skip_tls_verify,
             user_agent: concat!("slipway/", env!("CARGO_PKG_VERSION")).to_owned(),
-            network: NetworkOptions { limits, stop: cx.cancel.clone() },
+            network: NetworkOptions { limits, ..NetworkOptions::default() },
             ..ClientOptions::default()
         };
         Client::new(&options).map_err(|error| fetch(error.to_string()))

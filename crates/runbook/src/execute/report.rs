@@ -6,10 +6,10 @@ use serde::Serialize;
 use slipway_event::Redactor;
 use slipway_graph::{Failure, Graph, NodeRef, Outcome, StopReason};
 
-use super::decision::SkipCode;
 use super::{Command, Work};
 use crate::error::{ErrorKind, StepError};
 use crate::model::Step;
+use crate::plan::decision::SkipCode;
 use crate::state::NodeStatus;
 use slipway_journal::snapshot::words::serialize_node;
 
@@ -138,7 +138,7 @@ pub(super) fn reports(
             told.skip_reason = Some(reason);
         };
         let Some(node) = report.node(name) else { continue };
-        if let Some(why) = work.skipped.get(name) {
+        if let Some(why) = work.decisions.skipped.get(name) {
             skip(&mut told, why.code, why.reason.clone());
             all.push((level(name), told));
             continue;
@@ -164,7 +164,7 @@ pub(super) fn reports(
                 told.error_kind = Some(ErrorKind::Canceled);
             }
             Outcome::Blocked { .. } | Outcome::NotStarted => {
-                let needs: Vec<&str> = match work.command {
+                let needs: Vec<&str> = match work.decisions.command {
                     Command::Apply => step.needs.iter().map(String::as_str).collect(),
                     Command::Destroy => graph
                         .node(name)

@@ -63,7 +63,7 @@ pub enum NeedsPolicy {
 /// Everything a run will do, and all it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct StackPlan {
     pub api_version: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run_id: String,
@@ -239,7 +239,7 @@ impl Node {
     }
 }
 
-impl Plan {
+impl StackPlan {
     /// The node called `id`.
     pub fn node(&self, id: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
