@@ -5,13 +5,13 @@
 const ORDER: &[&str] = &[
     "problem",
     "graph",
-    "event",
-    "http",
     "go",
     "yaml",
+    "manifest",
+    "event",
+    "http",
     "journal",
     "gotmpl",
-    "manifest",
     "cel", // kernel
     "chart",
     "package",
@@ -23,6 +23,7 @@ const ORDER: &[&str] = &[
     "release",
     "stack",
     "runbook",
+    "rehearsal",
     "unit",
     "promotion", // engines
     "rpc",

@@ -4,10 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use slipway_journal::{RecordDocument, RecordStore, StoreAction, StoreError, StoreFault, StoreFuture};
-use slipway_manifest::object;
+use slipway_manifest::{ObjectRef, object};
 use tokio::sync::Mutex;
 
-use crate::{At, Cluster, Delete, Error, ErrorClass, WriteOptions};
+use crate::{Cluster, Delete, Error, ErrorClass, WriteOptions};
 
 /// The label that names the owner of a record.
 const OWNER_LABEL: &str = "app.kubernetes.io/managed-by";
@@ -19,7 +19,7 @@ const CONFLICTS: usize = 5;
 #[derive(Debug)]
 pub struct SecretStore {
     cluster: Cluster,
-    at: At,
+    at: ObjectRef,
     /// The field manager and the owner the Secret is labelled with.
     manager: String,
     /// The version that was last read or written; none when there is no Secret.
@@ -29,7 +29,7 @@ pub struct SecretStore {
 impl SecretStore {
     /// Keeps the record in the Secret `namespace/name`, which belongs to `manager`.
     pub fn new(cluster: &Cluster, namespace: &str, name: &str, manager: &str) -> Self {
-        let at = At::core("Secret", Some(namespace), name);
+        let at = ObjectRef::core("Secret", Some(namespace), name);
         Self { cluster: cluster.clone(), at, manager: manager.to_owned(), version: Mutex::new(None) }
     }
 

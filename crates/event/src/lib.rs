@@ -19,8 +19,7 @@ mod sink;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use event::{
-    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectRef, ObjectState, PromptAnswer, Record, RunStatus,
-    Totals,
+    Event, FORMAT_VERSION, LogStream, NodeStatus, ObjectState, PromptAnswer, Record, RunStatus, Totals,
 };
 pub use events::Events;
 pub use node::{NodeId, NodeKind, NodeName};

@@ -27,6 +27,7 @@ mod load;
 mod manifests;
 mod model;
 pub mod plan;
+mod references;
 mod schema;
 pub mod state;
 mod steps;

@@ -24,7 +24,7 @@ impl Default for Git {
     }
 }
 
-/// What a range of commits changed.
+/// The changes of a range of commits.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The top of the work tree.
@@ -33,13 +33,13 @@ pub struct Changes {
     pub files: Vec<PathBuf>,
 }
 
-/// Which commit a run started from.
+/// The commit a run started from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Head {
     pub commit: Option<String>,
     pub branch: Option<String>,
-    /// Whether tracked or new files under the root differ from the commit.
+    /// True if tracked or new files under the root differ from the commit.
     pub dirty: bool,
 }
 
@@ -184,12 +184,12 @@ fn filters(keys: &str) -> BTreeSet<&str> {
     keys.split('\0').filter_map(name).collect()
 }
 
-/// Whether a range leaves the work tree out of account.
+/// Tells that a range leaves the work tree out of account.
 pub fn ignores_work_tree(range: &str) -> bool {
     range.contains("..")
 }
 
-/// Whether a range surely names two commits, so that Git reads no file of the work tree. Dots inside a search or a
+/// Tells that a range surely names two commits, so that Git reads no file of the work tree. Dots inside a search or a
 /// path (`:/fix..`) are no range.
 fn has_two_sides(range: &str) -> bool {
     range.contains("..") && !range.contains([':', '{'])

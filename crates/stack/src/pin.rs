@@ -13,13 +13,13 @@ use crate::error::Error;
 use crate::plan::{Command, StackPlan};
 use crate::sources::SourceKind;
 
-/// Where the archive with a digest is kept.
+/// The path of the archive with a digest.
 pub(crate) fn place(root: &Path, digest: &str) -> PathBuf {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     root.join(".slipway/cache/charts/sha256").join(format!("{hex}.tgz"))
 }
 
-/// Whether a file is there and has the digest.
+/// Tells that a file is there and has the digest.
 pub(crate) fn holds(path: &Path, digest: &str) -> bool {
     slipway_problem::read_file(path).is_ok_and(|bytes| digest::bytes(&bytes) == digest)
 }

@@ -150,7 +150,7 @@ fn changed(
     changed
 }
 
-/// What the user asked to go on with.
+/// The run a user asks to go on with.
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
     /// This run, or the most recent one unless it succeeded.

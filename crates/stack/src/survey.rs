@@ -5,17 +5,17 @@ use futures::stream::{self, StreamExt as _};
 use crate::deploy::{Deploy, NodeError, Preview, Verdict};
 use crate::plan::{Node, StackPlan};
 
-/// How many releases are looked at together; a look is a few reads.
+/// The number of releases looked at together; a look is a few reads.
 const TOGETHER: usize = 16;
 
-/// What was found out about one release.
+/// The finding about one release.
 #[derive(Clone, Debug)]
 pub struct Surveyed<T> {
     pub id: String,
     pub found: Result<T, NodeError>,
 }
 
-/// What the plan would change, release by release, in the order of execution.
+/// Finds what the plan would change, release by release, in the order of execution.
 pub async fn previews<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<Preview>> {
     let looks = ordered(plan)
         .into_iter()
@@ -23,7 +23,7 @@ pub async fn previews<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<P
     stream::iter(looks).buffered(TOGETHER).collect().await
 }
 
-/// Whether the releases are as they were applied, in the order of execution.
+/// Checks that the releases are as they were applied, in the order of execution.
 pub async fn verdicts<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<Verdict>> {
     let looks = ordered(plan)
         .into_iter()

@@ -19,7 +19,7 @@ pub(super) struct RunRecord<'a> {
     pub(super) store: Option<&'a dyn RecordStore>,
     pub(super) record: Mutex<Option<RunSnapshot>>,
     pub(super) destroys: bool,
-    /// Why a write failed.
+    /// The reason why a write failed.
     pub(super) failed: Mutex<Option<String>>,
 }
 

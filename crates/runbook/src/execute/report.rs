@@ -13,7 +13,7 @@ use crate::plan::decision::SkipCode;
 use crate::state::NodeStatus;
 use slipway_journal::snapshot::words::serialize_node;
 
-/// How one step ended.
+/// The end of one step.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepReport {
@@ -39,19 +39,19 @@ pub struct StepReport {
     pub note: Option<String>,
 }
 
-/// What became of the record.
+/// The record after a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StateReport {
     /// `namespace/name`.
     pub secret: String,
-    /// How many steps it spared.
+    /// The number of steps it spared.
     pub resumed: usize,
-    /// Whether it says how this run ended.
+    /// True if it says how this run ended.
     pub written: bool,
 }
 
-/// How a run ended; its JSON form is that of `-o json`.
+/// The end of a run; its JSON form is that of `-o json`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunReport {
@@ -105,7 +105,7 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How every step ended, by level and then in the order of the document.
+/// Reports the end of every step, by level and then in the order of the document.
 pub(super) fn reports(
     work: &Work<'_>,
     graph: &Graph<&Step>,

@@ -35,7 +35,7 @@ impl SkipCode {
     }
 }
 
-/// Why a step does not run, decided before anything does.
+/// The reason why a step does not run, decided before anything does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SkippedStep {
     pub(crate) code: SkipCode,
@@ -132,7 +132,7 @@ impl RunDecisions {
     }
 }
 
-/// Why a step whose condition does not hold is left out.
+/// Gives the reason why a step whose condition does not hold is left out.
 ///
 /// The expression was masked when the document was read.
 pub(crate) fn skipped_by_when(step: &Step) -> Option<SkippedStep> {
@@ -150,7 +150,7 @@ pub(crate) fn hashes(document: &Document, base: &std::path::Path) -> HashMap<Str
     included.map(|step| (step.name.clone(), hash::input(step, base, credentials))).collect()
 }
 
-/// Which steps the record proves.
+/// Finds the steps the record proves.
 pub(crate) fn resumable(
     document: &Document,
     record: Option<&RunSnapshot>,

@@ -1,4 +1,4 @@
-//! What a run brings before a step, as far as its files say.
+//! The kinds and namespaces a run brings before a step, as far as its files say.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::files;
 use crate::manifests;
 use crate::model::{Document, ManifestSource};
 
-/// What steps bring that others may need: kinds and namespaces.
+/// Kinds and namespaces steps bring that others may need.
 pub(crate) struct Earlier {
     pub(crate) kinds: BTreeSet<Gvk>,
     pub(crate) namespaces: BTreeSet<String>,

@@ -27,10 +27,10 @@ use crate::hash;
 use crate::model::{Document, Step};
 use crate::state::{self, RunSnapshot};
 
-/// How many steps are looked at at once.
+/// The number of steps looked at at once.
 const AT_ONCE: usize = 8;
 
-/// What would happen to a step.
+/// The effect of a run on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
@@ -65,7 +65,7 @@ impl Verb {
     }
 }
 
-/// What becomes of an object.
+/// The effect of a step on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
@@ -102,7 +102,7 @@ pub struct WhenResult {
     pub result: bool,
 }
 
-/// What was found out about a step.
+/// The finding about a step.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seen {
     pub action: Verb,
@@ -119,7 +119,7 @@ impl Seen {
     }
 }
 
-/// What would happen to one step.
+/// A step of a plan.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepPlan {
@@ -128,7 +128,7 @@ pub struct StepPlan {
     pub kind: String,
     pub level: usize,
     pub needs: Vec<String>,
-    /// What the step says, in a few words.
+    /// The step in a few words.
     pub summary: String,
     /// Nothing without a cluster, unless the condition says it all.
     #[serde(flatten)]
@@ -161,7 +161,7 @@ pub struct ClusterSeen {
     pub context: Option<String>,
 }
 
-/// What a run would do; its JSON form is that of `-o json`.
+/// The plan of a run; its JSON form is that of `-o json`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunbookPlan {
@@ -196,7 +196,7 @@ impl RunbookPlan {
         Err(RunError::Stale("another run wrote the record since the plan was made"))
     }
 
-    /// What was decided, unless the plan was made without a cluster.
+    /// Returns the decisions, unless the plan was made without a cluster.
     pub(crate) fn decisions(&self) -> Result<&RunDecisions, RunError> {
         let offline = || RunError::Internal("a plan made without a cluster is not executed".to_owned());
         self.decisions.as_ref().ok_or_else(offline)
@@ -206,7 +206,7 @@ impl RunbookPlan {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// Whether any step has something to show.
+    /// Tells that any step has something to show.
     pub fn has_changes(&self) -> bool {
         self.steps.iter().filter_map(StepPlan::diff).any(Difference::is_change)
     }
@@ -265,7 +265,7 @@ impl RunbookPlan {
     }
 }
 
-/// Whether differences are shown.
+/// The details a plan shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Show {
     #[default]
@@ -273,7 +273,7 @@ pub enum Show {
     Differences,
 }
 
-/// What can be said without a cluster: order, conditions, what each step says.
+/// Plans without a cluster: order, conditions, what each step says.
 pub fn offline(document: &Document, redactor: &Redactor) -> Result<RunbookPlan, RunError> {
     Ok(outline(document)?.count().mask(redactor))
 }

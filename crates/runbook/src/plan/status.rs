@@ -1,4 +1,4 @@
-//! What the record says about a document.
+//! The record of a document, compared with it.
 
 use serde::Serialize;
 use slipway_event::Redactor;
@@ -11,7 +11,7 @@ use crate::hash;
 use crate::model::{Document, Step};
 use crate::state::{self, RunSnapshot};
 
-/// Whether there is a record, and what it means for the document.
+/// The record, if there is one, and what it means for the document.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     pub found: bool,

@@ -17,6 +17,7 @@ use crate::inputs::StepInputs;
 use crate::model::{Action, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::{Seen, Verb};
+use crate::references::{self, StepResolver};
 use crate::schema::{ADDRESS, described, filled, like, object, or_reference};
 
 /// The pause between two requests, unless the step names one.
@@ -49,6 +50,7 @@ enum Answered {
 }
 
 impl HttpCheck {
+    /// Makes the client. Whoever stops the step drops its request, so that the last answer is what is told.
     fn client(&self, cx: &StepContext<'_>) -> Result<Client, StepError> {
         let fetch = |message: String| StepError::new(ErrorKind::Fetch, message).permanent();
         let read = |path: &String| {
@@ -150,6 +152,15 @@ impl StepAction for HttpCheck {
 
     fn is_default(&self, _: &Step, key: &str, value: &Value) -> bool {
         key == "insecureSkipTLSVerify" && value == false
+    }
+
+    fn resolve<'a>(&'a self, resolver: &'a StepResolver<'a>) -> StepFuture<'a, Option<Action>> {
+        Box::pin(async {
+            let tree = json!({"url": self.url, "contains": self.contains});
+            let Some(tree) = resolver.tree(&tree).await? else { return Ok(None) };
+            let contains = self.contains.as_ref().map(|_| references::text(&tree["contains"]));
+            Ok(Some(Action::Http(Self { url: references::text(&tree["url"]), contains, ..self.clone() })))
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use slipway_event::{
-    Event, NodeId, NodeKind, NodeName, NodeStatus, ObjectRef, ObjectState, Record, RunStatus, Scope,
-    ScopeKind, Sink, Totals,
+    Event, NodeId, NodeKind, NodeName, NodeStatus, ObjectState, Record, RunStatus, Scope, ScopeKind, Sink,
+    Totals,
 };
 
 use crate::logs::Verbosity;
@@ -91,7 +91,7 @@ impl Teller {
         match &record.event {
             Event::Object { node, object, state, .. } => {
                 if *state == ObjectState::Waiting {
-                    told.waiting.insert(name(object));
+                    told.waiting.insert(object.to_string());
                     return false;
                 }
                 told.nodes.extend(node.as_ref().map(key));
@@ -99,7 +99,7 @@ impl Teller {
                 if *state == ObjectState::Failed && node.is_some() {
                     return true;
                 }
-                *state == ObjectState::Ready && !told.waiting.remove(&name(object))
+                *state == ObjectState::Ready && !told.waiting.remove(&object.to_string())
             }
             Event::NodeFinished { node, status: NodeStatus::Succeeded, .. } => {
                 told.nodes.remove(&key(&node.id)) || is_silent(node)
@@ -179,15 +179,12 @@ fn bare_line(event: &Event, verbosity: Verbosity) -> Option<String> {
         }
         Event::Object { object, state, message, .. } => {
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-            format!("  {} {}{message}", paint(DIM, format!("{state:?}").to_lowercase()), name(object))
+            format!("  {} {}{message}", paint(DIM, format!("{state:?}").to_lowercase()), object)
         }
         Event::Log { node, object, container, line, .. } => {
             let container = container.as_ref().map(|container| format!("/{container}")).unwrap_or_default();
-            let who = object
-                .as_ref()
-                .map(name)
-                .or_else(|| node.as_ref().map(ToString::to_string))
-                .unwrap_or_default();
+            let node = node.as_ref().map(ToString::to_string);
+            let who = object.as_ref().map(ToString::to_string).or(node).unwrap_or_default();
             format!("  {} {line}", paint(DIM, format!("{who}{container} |")))
         }
         Event::Progress { node, message, done, total } => {
@@ -231,14 +228,6 @@ fn summary(totals: &Totals) -> String {
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
     if shown.is_empty() { "nothing to do".to_owned() } else { shown.join(", ") }
-}
-
-fn name(object: &ObjectRef) -> String {
-    if object.namespace.is_empty() {
-        format!("{}/{}", object.kind, object.name)
-    } else {
-        format!("{}/{}/{}", object.kind, object.namespace, object.name)
-    }
 }
 
 fn seconds(milliseconds: u64) -> String {
@@ -397,6 +386,8 @@ impl Sink for Live {
 
 #[cfg(test)]
 mod tests {
+    use slipway_manifest::{Gvk, ObjectRef};
+
     use super::*;
 
     fn named(kind: NodeKind, id: &str) -> NodeName {
@@ -468,12 +459,7 @@ mod tests {
         let teller = Teller::new(Verbosity::Normal);
         let object = |name: &str, state| Event::Object {
             node: Some(format!("track readiness: Deployment/{name}").into()),
-            object: ObjectRef {
-                api_version: "apps/v1".into(),
-                kind: "Deployment".into(),
-                namespace: String::new(),
-                name: name.into(),
-            },
+            object: ObjectRef::new(Gvk::new("apps", "v1", "Deployment"), None, name),
             state,
             message: None,
         };

@@ -56,7 +56,7 @@ pub(super) struct Recorder<'a> {
 struct Recorded {
     log: Log,
     summary: Summary,
-    /// When `summary.json` was written last.
+    /// The time `summary.json` was written last.
     written: Option<Instant>,
     failure: Option<String>,
 }

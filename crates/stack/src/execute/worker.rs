@@ -74,7 +74,7 @@ impl<D: Deploy> ReleaseWorker<'_, D> {
         }
     }
 
-    /// What it needs and this run does not bring must be there.
+    /// Checks that what it needs and this run does not bring is there.
     async fn check_needs(&self, node: &Node, attempt: &Attempt<'_>) -> Result<(), NodeError> {
         for need in self.external.get(&node.id).into_iter().flatten() {
             let at = At { namespace: &need.namespace, name: &need.name, ..At::of(node) };

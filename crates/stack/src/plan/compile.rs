@@ -21,7 +21,7 @@ use crate::paths;
 use crate::select::{self, Selection, Selector, Universe};
 use crate::sources::{self, Finder, Inputs};
 
-/// What to compile.
+/// A request for a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The directory of the root `stack.yaml`, or that file itself.
@@ -30,9 +30,9 @@ pub struct Request {
     pub selector: Selector,
     pub command: Command,
     pub needs: NeedsPolicy,
-    /// Whether releases may be deleted that others still need.
+    /// True if releases may be deleted that others still need.
     pub orphan: bool,
-    /// What `~` stands for.
+    /// The directory `~` stands for.
     pub home: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ pub struct Stack {
     pub profile: Option<String>,
     /// In the order of their ids.
     pub releases: Vec<Release>,
-    /// What each needs, by position.
+    /// The needs of each release, by position.
     pub needs: Vec<Vec<usize>>,
 }
 
@@ -201,7 +201,7 @@ pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
     Ok(Compiled { plan, stack, warnings, notices, unmapped })
 }
 
-/// What a deletion knows of a release whose files are gone.
+/// Gives what a deletion knows of a release whose files are gone.
 fn written(stack: &Stack, position: usize) -> Inputs {
     let declaration = &stack.tree.releases[stack.releases[position].declaration];
     let shown = declaration.chart.value.clone();

@@ -1,4 +1,4 @@
-//! Where runs are kept: `.slipway/stack` under the root of the stack.
+//! The store of a stack's runs: `.slipway/stack` under its root.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ pub struct Store {
     runs: DirectoryStore,
 }
 
-/// Who ran it, where, and from which commit.
+/// The user, machine and commit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Meta {
@@ -76,15 +76,15 @@ pub struct Listed {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     pub path: String,
-    /// Why the run cannot be read, if it cannot.
+    /// The reason why the run cannot be read, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Which runs are old enough to go.
+/// The runs that are old enough to go.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prune {
-    /// How many of the newest stay whatever their age.
+    /// The number of newest runs that stay whatever their age.
     pub keep: usize,
     /// Only those that were not written to for so long.
     pub older_than: Option<std::time::Duration>,
@@ -117,7 +117,7 @@ impl Store {
         self.runs.clock()
     }
 
-    /// Where a run is kept.
+    /// The directory of a run.
     pub fn run_path(&self, run_id: &str) -> PathBuf {
         self.runs.run_path(run_id)
     }
@@ -357,12 +357,12 @@ impl Store {
 }
 
 impl Stored {
-    /// Where the run stands, if its process is only running while it is alive.
+    /// The status of the run, which is running only while its process is alive.
     pub fn state(&self, is_alive: impl Fn(&RunProcess) -> bool) -> RunStatus {
         settled_status(&self.summary, &self.events, is_alive)
     }
 
-    /// How many nodes are not done.
+    /// The number of nodes that are not done.
     pub fn left(&self) -> usize {
         self.summary.remaining()
     }

@@ -13,6 +13,7 @@ use crate::context::RunContext;
 use crate::error::{ErrorKind, StepError};
 use crate::files;
 use crate::model::{Helm, ValuesSource};
+use crate::references::secret_node;
 
 /// Makes the request to the release engine. Definitions beside the templates are for the first install.
 pub(crate) fn release_request(helm: &Helm, content: Content, history: &History) -> ReleaseRequest {
@@ -74,7 +75,8 @@ pub(crate) async fn load_content(place: &RunContext<'_>, helm: &Helm) -> Result<
         let own = Value::Object(helm.values.clone()).to_string();
         values.files.push(("values".to_owned(), own.into_bytes()));
     }
-    let request = SourceRequest { values, ..SourceRequest::default() };
+    let node = secret_node(&helm.release, Some(&helm.namespace));
+    let request = SourceRequest { values, node, ..SourceRequest::default() };
     let context = place.sources.clone();
     let load = move || LoadedSource::load(&SourcePath::Chart(path), request, &context, &mut Vec::new());
     match tokio::task::spawn_blocking(load).await {

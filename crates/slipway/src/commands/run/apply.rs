@@ -12,10 +12,12 @@ use slipway_problem::Problem;
 use slipway_runbook::plan::{self, Verb};
 use slipway_runbook::state::{NodeStatus, node_word};
 use slipway_runbook::{Command, ResumePolicy, RunOptions, RunReport, StepSchedule, execute, junit, plan_run};
+use slipway_secrets::Purpose;
 
 use super::connection::{self, Ground};
 use super::{document, preview, rehearsal};
 use crate::cli::Output;
+use crate::commands::secrets::resolution::ReferenceMode;
 use crate::exit::Exit;
 use crate::files;
 use crate::interrupt::Interrupt;
@@ -143,15 +145,18 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
     };
     let report = session.block_on(async {
         let interrupt = Interrupt::listen()?;
-        let ground = Ground::open(session, args.run.document.base()).await?;
+        let mode = ReferenceMode::Fetch(Purpose::Apply);
+        let references = args.run.document.resolver(mode, "run apply", session);
+        let ground = Ground::open(session, args.run.document.base(), references).await?;
         if args.rehearse {
             rehearsal::rehearse(&ground, &document, &options, interrupt.token().clone()).await?;
         }
         let token = interrupt.token().clone();
         let place = ground.place();
         let plan = plan_run(&document, place, Command::Apply, &options).await.map_err(connection::failed)?;
-        let report = execute(&document, &plan, place, token).await.map_err(connection::failed)?;
-        Ok((report, interrupt.exit()))
+        let report = execute(&document, &plan, place, token).await;
+        ground.finish();
+        Ok((report.map_err(connection::failed)?, interrupt.exit()))
     })?;
     let (report, interrupted) = report;
     args.run.finish(session, &report, interrupted)
@@ -163,7 +168,8 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
     connection::check_driver(&document)?;
     let report = session.block_on(async {
         let interrupt = Interrupt::listen()?;
-        let ground = Ground::open(session, args.run.document.base()).await?;
+        let references = args.run.document.resolver(ReferenceMode::Show, "run destroy", session);
+        let ground = Ground::open(session, args.run.document.base(), references).await?;
         let (place, options) = (ground.place(), args.run.options());
         let asks = !args.yes && std::io::stdin().is_terminal();
         let plan = if args.dry_run || asks {

@@ -1,6 +1,7 @@
 //! `--rehearse`: the runbook carried out on a copy of the cluster first.
 
 use slipway_problem::{Problem, Problems};
+use slipway_rehearsal::{Stage, StageScope, stage_questions};
 use slipway_runbook::state::NodeStatus;
 use slipway_runbook::{Document, RunOptions};
 use slipway_sandbox::clone::Reference;
@@ -9,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use super::apply;
 use super::connection::{self, Ground};
 use crate::commands::release::show_questions;
-use crate::rehearse::{Rehearsal, Scope, stage_questions};
 
 /// Runs the document on a stage; what fails there is an error, and nothing in the cluster is written.
 pub async fn rehearse(
@@ -18,14 +18,18 @@ pub async fn rehearse(
     options: &RunOptions,
     cancel: CancellationToken,
 ) -> anyhow::Result<()> {
-    let stage = Rehearsal::of(&ground.cluster, &scope(document)).await?;
+    let stage = Stage::copy_of(&ground.cluster, &scope(document)).await?;
     // Nobody hears of it, and its errors are masked all the same.
     let (cluster, silent) = (stage.cluster(), ground.place().events.muted());
     let report = slipway_runbook::apply(document, ground.on_copy(&cluster, &silent), options, cancel)
         .await
         .map_err(connection::failed)?;
     if report.is_success() {
-        say!("rehearsed on a copy of {} objects: {}", stage.copied, last_line(&apply::table(&report)));
+        say!(
+            "rehearsed on a copy of {} objects: {}",
+            stage.copied_objects(),
+            last_line(&apply::table(&report))
+        );
         show_questions(&stage_questions(&ground.cluster, &cluster).await);
         return Ok(());
     }
@@ -45,9 +49,9 @@ fn last_line(text: &str) -> String {
 }
 
 /// Every namespace a step works in, and objects named outright.
-fn scope(document: &Document) -> Scope {
+fn scope(document: &Document) -> StageScope {
     let mut namespaces = document.namespaces();
     namespaces.insert("default");
     let objects = namespaces.iter().map(|name| Reference::new("v1", "Namespace", "", name)).collect();
-    Scope { objects, namespaces: namespaces.into_iter().map(str::to_owned).collect() }
+    StageScope { objects, namespaces: namespaces.into_iter().map(str::to_owned).collect() }
 }

@@ -7,8 +7,10 @@ use clap::{ArgGroup, ValueEnum};
 use serde_json::json;
 use slipway_event::Events;
 use slipway_problem::Problem;
+use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
 use slipway_stack::execute::Recovery;
+use slipway_stack::plan::identify;
 use slipway_stack::record::{Meta, Store, Takeover};
 use slipway_stack::resume::Resume;
 use slipway_stack::{
@@ -23,6 +25,7 @@ use super::plan::{self, LookFlags};
 use super::{rehearse, runs};
 use crate::cli::Output;
 use crate::commands::release::flags::time;
+use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::session::Session;
@@ -224,7 +227,7 @@ fn meta(session: &Session) -> Meta {
 
 /// The end of the command.
 enum Ended {
-    Planned(PlannedRun),
+    Planned(Box<PlannedRun>),
     NothingToDo {
         releases: usize,
     },
@@ -244,12 +247,20 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
     let root = runs::directory(&args.root.root)?;
     let meta = meta(session);
     let options = args.run_options(&meta);
+    let (_, profile) = identify(&args.root.root, &args.root.profile());
+    let mode = match args.is_plan_only() {
+        true => ReferenceMode::Show,
+        false => ReferenceMode::Fetch(Purpose::Apply),
+    };
+    let references =
+        ReferenceResolver::new(&args.look.references, mode, "stack apply", session).at(root.clone());
     let (ended, interrupted) = session.block_on(async {
         let interrupt = Interrupt::listen()?;
         let events = session.events();
         let engine = Engine {
             connect: Clusters::new(session, root.clone()),
-            sources: clusters::sources(session),
+            sources: clusters::sources(&references, session),
+            profile,
             root: root.clone(),
             events: events.clone(),
         };
@@ -273,7 +284,7 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         };
         let planned = slipway_stack::plan(&wanted, &store, &git, &engine, &events).await?;
         announce(&planned, args, session);
-        let Some(lock) = lock else { return Ok((Ended::Planned(planned), interrupt.exit())) };
+        let Some(lock) = lock else { return Ok((Ended::Planned(Box::new(planned)), interrupt.exit())) };
         if planned.is_done() {
             return Ok((Ended::NothingToDo { releases: planned.releases }, interrupt.exit()));
         }
@@ -284,10 +295,12 @@ pub fn run(args: &LaunchArgs, command: Command, session: &Session) -> anyhow::Re
         let ran = follower.follow(ran).await?;
         Ok((Ended::Ran(ran), interrupt.exit()))
     })?;
+    references.finish();
     match ended {
         Ended::Stopped => Ok(interrupted.unwrap_or(Exit::Interrupted)),
-        Ended::Planned(PlannedRun { plan, unmapped, .. }) => {
-            let look = LookFlags { diff: args.look.diff || args.dry_run, ..args.look };
+        Ended::Planned(planned) => {
+            let PlannedRun { plan, unmapped, .. } = *planned;
+            let look = LookFlags { diff: args.look.diff || args.dry_run, ..args.look.clone() };
             plan::present(plan, &[], unmapped, &look, &args.root, session)
         }
         Ended::NothingToDo { releases } => {
