@@ -181,7 +181,7 @@ async fn s33_a_run_stopped_between_levels_failed_although_no_step_did() {
 #[tokio::test]
 async fn s35_eager_does_not_wait_for_strangers() {
     let mut world = World::new();
-    world.options.eager = true;
+    world.options.schedule = slipway_runbook::StepSchedule::Eager;
     // The slow step waits for what the quick branch makes: level by level it would never come.
     let steps = [
         "  - {name: slow, timeout: 60s, wait: {for: 'jsonpath={.data.key}', on: configmap/second}}\n"
