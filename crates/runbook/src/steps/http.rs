@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_http::{ClientOptions, HttpClient, HttpError, HttpRequest, Method, NetworkLimits, NetworkOptions};
+use slipway_http::{
+    ClientOptions, HttpClient, HttpError, HttpRequest, Method, NetworkLimits, NetworkOptions,
+};
 use slipway_problem::Problem;
 use slipway_source::shown_address;
 
