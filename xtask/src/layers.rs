@@ -9,6 +9,7 @@ const ORDER: &[&str] = &[
     "yaml",
     "manifest",
     "event",
+    "process",
     "http",
     "journal",
     "gotmpl",
@@ -17,6 +18,7 @@ const ORDER: &[&str] = &[
     "package",
     "kustomize",
     "secrets",
+    "git",
     "source", // sources
     "cluster",
     "sandbox", // cluster
@@ -25,6 +27,7 @@ const ORDER: &[&str] = &[
     "runbook",
     "rehearsal",
     "unit",
+    "scm",
     "promotion", // engines
     "rpc",
     "console",

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use slipway_event::Redactor;
 use slipway_problem::Problem;
 use slipway_source::{LoadContext, LoadError, LoadedSource, Offline, SourcePath, SourceRequest};
-use slipway_yaml::Reader;
+use slipway_yaml::YamlReader;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::files;
@@ -86,7 +86,7 @@ fn of_manifests(sources: &[ManifestSource], base: &Path) -> Option<(String, &'st
 fn values(place: &Path, path: &str) -> Result<(), (&'static str, String)> {
     let text = files::read_text(place)
         .map_err(|error| ("E001", format!("cannot read {}: {}", place.display(), files::explain(&error))))?;
-    let node = Reader::new().read_one(&text, path).map_err(|problems| ("E003", problems.to_string()))?;
+    let node = YamlReader::new().read_one(&text, path).map_err(|problems| ("E003", problems.to_string()))?;
     if node.is_null() || node.as_map().is_some() {
         return Ok(());
     }

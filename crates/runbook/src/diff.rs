@@ -5,7 +5,7 @@ use serde_json::Value;
 use slipway_cluster::helm::History;
 use slipway_cluster::{ErrorClass, WriteOptions};
 use slipway_event::Redactor;
-use slipway_manifest::diff::{Cleaning, DiffOptions, LineKind, Redactor as Hider, diff};
+use slipway_manifest::diff::{DiffOptions, LineKind, NoiseFilter, ValueRedactor as Hider, diff_objects};
 use slipway_manifest::{ObjectRef, object};
 use slipway_release::show::ViewOptions;
 
@@ -62,8 +62,8 @@ impl Difference {
 /// One object's difference as text; empty if there is none.
 fn unified(name: &str, before: Option<&Value>, after: Option<&Value>) -> String {
     let hider = Hider::per_run();
-    let options = DiffOptions { cleaning: Cleaning::Show, kind: None, redactor: Some(&hider) };
-    let Ok(found) = diff(before, after, &options) else {
+    let options = DiffOptions { cleaning: NoiseFilter::Show, kind: None, redactor: Some(&hider) };
+    let Ok(found) = diff_objects(before, after, &options) else {
         return format!("--- live/{name}\n+++ planned/{name}\n(nested too deeply to compare)\n");
     };
     if found.is_empty() {
@@ -71,7 +71,7 @@ fn unified(name: &str, before: Option<&Value>, after: Option<&Value>) -> String 
     }
     let print = |value: &Value| slipway_yaml::to_string(&sorted(value)).unwrap_or_default();
     let mut text = format!("--- live/{name}\n+++ planned/{name}\n");
-    for hunk in found.hunks(print, 3) {
+    for hunk in found.line_hunks(print, 3) {
         text.push_str("@@\n");
         for line in &hunk.lines {
             let sign = match line.kind {

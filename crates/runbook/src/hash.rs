@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use slipway_chart::Ignore;
-use slipway_manifest::diff::Redactor;
+use slipway_chart::IgnoreRules;
+use slipway_manifest::diff::ValueRedactor;
 use slipway_source::shown_address;
 
 use crate::files;
@@ -61,7 +61,7 @@ pub fn document(document: &Document) -> String {
 /// A digest as it may be shown: keyed, because one of a short secret tells it to who tries them all. The
 /// same in one run only.
 pub(crate) fn shown(digest: &str) -> String {
-    format!("hmac-sha256:{}", Redactor::per_run().hash(digest.as_bytes()))
+    format!("hmac-sha256:{}", ValueRedactor::per_run().keyed_hash(digest.as_bytes()))
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -215,8 +215,8 @@ fn framed(mut files: Vec<(String, Vec<u8>)>) -> String {
 
 fn chart(directory: &Path) -> Option<String> {
     let ignore = match files::read_text(&directory.join(".helmignore")) {
-        Ok(rules) => Ignore::parse(&rules).ok()?,
-        Err(_) => Ignore::parse("").ok()?,
+        Ok(rules) => IgnoreRules::parse(&rules).ok()?,
+        Err(_) => IgnoreRules::parse("").ok()?,
     };
     let files = walk(directory, &|path, is_directory| path == ".git" || ignore.ignores(path, is_directory))?;
     Some(framed(files))

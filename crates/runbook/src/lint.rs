@@ -1,7 +1,7 @@
 //! Likely mistakes that are allowed: warnings about a document as a whole.
 
 use slipway_problem::{Location, Problem, Problems};
-use slipway_yaml::{Node, Style, Value};
+use slipway_yaml::{NodeValue, ScalarStyle, YamlNode};
 
 use crate::diagnostic::Findings;
 use crate::manifests;
@@ -14,7 +14,7 @@ use crate::variables::{Given, Variables};
 const TELLING: usize = 4;
 
 /// Adds warnings about a document that was read without errors.
-pub(crate) fn look(document: &Document, root: &Node, variables: &Variables, findings: &Findings<'_>) {
+pub(crate) fn look(document: &Document, root: &YamlNode, variables: &Variables, findings: &Findings<'_>) {
     let text = findings.text();
     let mut problems = Problems::new();
     let mut warn = |at: Location, code: &str, message: String, hint: &str| {
@@ -83,7 +83,7 @@ fn mentions(expression: &str, name: &str) -> bool {
 }
 
 /// Values of several lines that do not stand in a block scalar.
-fn line_breaks(root: &Node, text: &Substituted, warn: &mut Warn<'_>) {
+fn line_breaks(root: &YamlNode, text: &Substituted, warn: &mut Warn<'_>) {
     let several: Vec<_> = text.values().filter(|(span, _)| text.text[span.clone()].contains('\n')).collect();
     if several.is_empty() {
         return;
@@ -92,9 +92,9 @@ fn line_breaks(root: &Node, text: &Substituted, warn: &mut Warn<'_>) {
     let mut open = vec![root];
     while let Some(node) = open.pop() {
         match &node.value {
-            Value::Seq(items) => open.extend(items),
-            Value::Map(entries) => open.extend(entries.iter().flat_map(|(key, value)| [key, value])),
-            _ if matches!(node.style(), Some(Style::Literal | Style::Folded)) => {
+            NodeValue::Seq(items) => open.extend(items),
+            NodeValue::Map(entries) => open.extend(entries.iter().flat_map(|(key, value)| [key, value])),
+            _ if matches!(node.style(), Some(ScalarStyle::Literal | ScalarStyle::Folded)) => {
                 blocks.push(node.span.start..node.span.end);
             }
             _ => {}

@@ -57,7 +57,7 @@ impl StepResolver<'_> {
     pub(crate) async fn manifests(&self, text: &str) -> Result<Option<String>, StepError> {
         // What cannot be read is told with its place when it is loaded.
         let Ok(documents) = slipway_yaml::parse(text, "inline") else { return Ok(None) };
-        let documents: Vec<Value> = documents.iter().map(slipway_yaml::Node::to_json).collect();
+        let documents: Vec<Value> = documents.iter().map(slipway_yaml::YamlNode::to_json).collect();
         let Some(mut resolved) = self.resolve(&Value::Array(documents)).await? else { return Ok(None) };
         let mut take =
             |values: fn(&mut ResolvedValues) -> &mut Map<String, Value>| match values(&mut resolved)

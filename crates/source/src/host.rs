@@ -5,25 +5,31 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use slipway_chart::secret::SecretFiles;
-use slipway_gotmpl::{FuncError, Host, Value};
+use slipway_gotmpl::{FuncError, GoValue, TemplateHost};
 
 /// Answers templates from three places.
 pub(crate) struct SourceHost<'a> {
-    pub(crate) lookup: &'a dyn Host,
+    pub(crate) lookup: &'a dyn TemplateHost,
     /// Time, names, randomness.
-    pub(crate) machine: &'a dyn Host,
+    pub(crate) machine: &'a dyn TemplateHost,
     pub(crate) secret_files: Option<&'a SecretFiles>,
 }
 
-impl Host for SourceHost<'_> {
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, FuncError> {
+impl TemplateHost for SourceHost<'_> {
+    fn lookup(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<GoValue, FuncError> {
         self.lookup.lookup(api_version, kind, namespace, name)
     }
 
-    fn secret_file(&self, path: &str) -> Result<Value, FuncError> {
+    fn secret_file(&self, path: &str) -> Result<GoValue, FuncError> {
         let Some(files) = self.secret_files else { return self.machine.secret_file(path) };
         match files.get(path) {
-            Ok(content) => Ok(Value::from(String::from_utf8_lossy(content).into_owned())),
+            Ok(content) => Ok(GoValue::from(String::from_utf8_lossy(content).into_owned())),
             Err(error) => Err(FuncError::new(error.to_string())),
         }
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use slipway_chart::{Capabilities, Chart, Notices, RenderOptions};
-use slipway_gotmpl::{Host, NoHost};
+use slipway_gotmpl::{NoHost, TemplateHost};
 use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
-use slipway_problem::{Problem, Problems, Severity};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_secrets::compare_renders;
 
 use crate::document::{Document, DocumentReader, Stored};
@@ -41,7 +41,7 @@ pub struct RenderContext<'a> {
     pub skip_schema_validation: bool,
     pub subchart_notes: bool,
     /// Answers `lookup`.
-    pub cluster: &'a dyn Host,
+    pub cluster: &'a dyn TemplateHost,
 }
 
 /// A source as objects.
@@ -105,7 +105,7 @@ impl LoadedSource {
         let masked = match masked {
             Ok(masked) => masked.documents,
             Err(problems) => {
-                let warning = |problem| Problem { severity: Severity::Warning, ..problem };
+                let warning = |problem| Problem { severity: ProblemSeverity::Warning, ..problem };
                 rendered.warnings.extend(without_secrets(problems).into_iter().map(warning));
                 rendered.secrets = SecretState::Fetched;
                 return Ok(rendered);

@@ -398,8 +398,7 @@ impl<'p> OperationExecutor<'p> {
                 return Ok(());
             };
             let version = current.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-            let body =
-                json!({"metadata": {"managedFields": repair.managers.write(), "resourceVersion": version}});
+            let body = json!({"metadata": {"managedFields": repair.managers.to_entries(), "resourceVersion": version}});
             let sent =
                 self.cluster.patch(at, &Patch::Merge(body), &WriteOptions::manager(MANAGER), None).await;
             match sent {

@@ -24,7 +24,7 @@ use crate::plan::{Fate, Objects, Seen, Show, Verb};
 use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, described, like, list_of, object, with, word};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 /// Time an object may show no status before a condition of it is called hopeless.
 const NO_STATUS: Duration = Duration::from_secs(30);
@@ -355,7 +355,7 @@ pub(super) const TYPE: StepType = StepType {
 
 fn decode(block: &Block<'_, '_>) -> Option<Apply> {
     let manifests = fields::manifests(block);
-    if block.get("manifests").is_none_or(|node| node.as_seq().is_some_and(<[Node]>::is_empty)) {
+    if block.get("manifests").is_none_or(|node| node.as_seq().is_some_and(<[YamlNode]>::is_empty)) {
         block.missing("E300", Problem::error("at least one of manifests is required"));
     }
     let namespace = fields::namespace(block, "E308");

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_http::{Client, ClientOptions, HttpError, Method, NetworkLimits, NetworkOptions, Request};
+use slipway_http::{
+    ClientOptions, HttpClient, HttpError, HttpRequest, Method, NetworkLimits, NetworkOptions,
+};
 use slipway_problem::Problem;
 use slipway_source::shown_address;
 
@@ -51,7 +53,7 @@ enum Answered {
 
 impl HttpCheck {
     /// Makes the client. Whoever stops the step drops its request, so that the last answer is what is told.
-    fn client(&self, cx: &StepContext<'_>) -> Result<Client, StepError> {
+    fn client(&self, cx: &StepContext<'_>) -> Result<HttpClient, StepError> {
         let fetch = |message: String| StepError::new(ErrorKind::Fetch, message).permanent();
         let read = |path: &String| {
             let bytes = files::read(&cx.world.place.base.join(path));
@@ -66,11 +68,11 @@ impl HttpCheck {
             network: NetworkOptions { limits, ..NetworkOptions::default() },
             ..ClientOptions::default()
         };
-        Client::new(&options).map_err(|error| fetch(error.to_string()))
+        HttpClient::new(&options).map_err(|error| fetch(error.to_string()))
     }
 
-    async fn ask(&self, client: &Client) -> Result<Answered, HttpError> {
-        let request = Request::new(Method::GET, slipway_http::parse_url(&self.url)?);
+    async fn ask(&self, client: &HttpClient) -> Result<Answered, HttpError> {
+        let request = HttpRequest::new(Method::GET, slipway_http::parse_url(&self.url)?);
         let answer = client.send(request).await?;
         let status = answer.status();
         let is_expected = match self.status {
@@ -92,7 +94,7 @@ impl HttpCheck {
     }
 
     /// Asks once. Whatever may pass is an answer that is not the expected one.
-    async fn look(&self, client: &Client) -> Result<Answered, StepError> {
+    async fn look(&self, client: &HttpClient) -> Result<Answered, StepError> {
         match self.ask(client).await {
             Ok(answered) => Ok(answered),
             Err(error @ HttpError::Invalid(_)) => {

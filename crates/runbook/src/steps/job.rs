@@ -20,7 +20,7 @@ use crate::plan::{Seen, Verb};
 use crate::references::{self, StepResolver};
 use crate::schema::{LABEL_OR_NONE, described, filled, like, object, text, texts, word};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 /// The number of last lines a failure shows.
 const TAIL: u32 = 20;
@@ -312,7 +312,7 @@ fn decode(block: &Block<'_, '_>) -> Option<Job> {
     if image.is_none() && block.get("image").is_none_or(|node| node.as_str() == Some("")) {
         block.missing("E400", Problem::error("job.image is required"));
     }
-    let texts = |list: Vec<(&Node, &str)>| list.into_iter().map(|(_, text)| text.to_owned()).collect();
+    let texts = |list: Vec<(&YamlNode, &str)>| list.into_iter().map(|(_, text)| text.to_owned()).collect();
     let command = texts(block.strings("command"));
     let args = texts(block.strings("args"));
     let mut env = Vec::new();

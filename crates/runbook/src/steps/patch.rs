@@ -17,7 +17,7 @@ use crate::plan::{Seen, Show, Verb};
 use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, NAMED_RESOURCE, like, object, or_reference, with, word};
 use slipway_problem::Problem;
-use slipway_yaml::Node;
+use slipway_yaml::YamlNode;
 
 async fn run(attempt: &StepContext<'_>, patch: &Patch) -> Result<StepOutcome, StepError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
@@ -179,12 +179,13 @@ fn decode(block: &Block<'_, '_>) -> Option<Patch> {
     Some(Patch { kind, name, namespace, how, body })
 }
 
-fn json_operation(block: &Block<'_, '_>, node: &Node, at: &FieldPath<'_>) {
-    let bad = |node: &Node, message: String| block.findings.add(node, at, "E344", Problem::error(message));
+fn json_operation(block: &Block<'_, '_>, node: &YamlNode, at: &FieldPath<'_>) {
+    let bad =
+        |node: &YamlNode, message: String| block.findings.add(node, at, "E344", Problem::error(message));
     let Some(entries) = node.as_map() else {
         return bad(node, format!("an operation is a mapping, found {}", node.kind()));
     };
-    let operation = entries.get("op").and_then(Node::as_str).unwrap_or_default();
+    let operation = entries.get("op").and_then(YamlNode::as_str).unwrap_or_default();
     let place = entries.get("op").unwrap_or(node);
     if !["add", "remove", "replace", "move", "copy", "test"].contains(&operation) {
         return bad(
@@ -192,7 +193,7 @@ fn json_operation(block: &Block<'_, '_>, node: &Node, at: &FieldPath<'_>) {
             format!("op must be add, remove, replace, move, copy or test, found `{operation}`"),
         );
     }
-    let path = entries.get("path").and_then(Node::as_str);
+    let path = entries.get("path").and_then(YamlNode::as_str);
     match path {
         None => bad(node, "an operation needs path".into()),
         Some(path) if !path.is_empty() && !path.starts_with('/') => {
@@ -212,7 +213,7 @@ fn json_operation(block: &Block<'_, '_>, node: &Node, at: &FieldPath<'_>) {
     if matches!(operation, "add" | "replace" | "test") && !entries.contains_key("value") {
         bad(node, format!("{operation} needs value"));
     }
-    if matches!(operation, "move" | "copy") && entries.get("from").and_then(Node::as_str).is_none() {
+    if matches!(operation, "move" | "copy") && entries.get("from").and_then(YamlNode::as_str).is_none() {
         bad(node, format!("{operation} needs from"));
     }
 }

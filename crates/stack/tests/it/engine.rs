@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use slipway_chart::secret::{self, Key};
+use slipway_chart::secret::{self, EncryptionKey};
 use slipway_cluster::helm::{Driver, Release, Status, Storage};
 use slipway_cluster::{Apply, Cluster, ListOptions};
 use slipway_event::{Events, ManualClock, Redactor, RunId, Tee};
@@ -562,7 +562,7 @@ async fn plans_and_drift_are_told_release_by_release() {
 
 #[tokio::test]
 async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
-    let key = Key::parse("00112233445566778899aabbccddeeff").expect("is a key");
+    let key = EncryptionKey::parse("00112233445566778899aabbccddeeff").expect("is a key");
     let encrypted = secret::encrypt("size: deep-secret\n", &key).expect("encrypts");
     let place = Place::new(&[
         ("stack.yaml", "name: s\nreleases:\n- {name: r1, chart: ./c}\n"),
@@ -571,8 +571,8 @@ async fn encrypted_values_of_a_chart_are_decrypted_in_a_stack() {
         ("c/secret-values.yaml", &encrypted),
     ]);
     let world = World::new(place);
-    let other = Key::parse(&"ab".repeat(16)).expect("is a key");
-    let with = |key: &Key| One {
+    let other = EncryptionKey::parse(&"ab".repeat(16)).expect("is a key");
+    let with = |key: &EncryptionKey| One {
         decryption: Decryption::Decrypt(Arc::new(key.clone())),
         ..One::new(world.cluster())
     };
