@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -243,10 +244,14 @@ impl fmt::Display for Class {
 }
 
 /// The failure of an attempt at a release. The message holds no secret: it is recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{class}: {message}")]
 pub struct NodeError {
     pub class: Class,
     pub message: String,
+    /// The error it was made from, for whoever follows the chain.
+    #[source]
+    pub cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
     pub retry_after: Option<Duration>,
     /// True if another attempt is worth making, where that is not for the class to say.
     pub retryable: Option<bool>,
@@ -255,7 +260,14 @@ pub struct NodeError {
 impl NodeError {
     /// Starts an error.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, retryable: None }
+        Self { class, message: message.into(), cause: None, retry_after: None, retryable: None }
+    }
+
+    /// The same with the error it was made from.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.cause = Some(Arc::new(cause));
+        self
     }
 
     /// The form in which records keep it; failures that differ only in names of the moment have one digest.
@@ -283,14 +295,6 @@ fn steady(message: &str) -> String {
     }
     steady
 }
-
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.message)
-    }
-}
-
-impl std::error::Error for NodeError {}
 
 impl Classify for NodeError {
     fn class(&self) -> ErrorClass {

@@ -337,7 +337,8 @@ fn live(release: &Release) -> Live {
 pub fn refused(error: slipway_cluster::Error) -> NodeError {
     // A gateway that waited in vain is trouble of the server, as 502 and 503 are.
     let class = if error.code() == Some(504) { Class::Server5xx } else { class_of(error.class) };
-    NodeError { retry_after: error.retry_after, ..NodeError::new(class, error.to_string()) }
+    let retry_after = error.retry_after;
+    NodeError { retry_after, ..NodeError::new(class, error.to_string()).caused_by(error) }
 }
 
 fn class_of(class: ErrorClass) -> Class {
@@ -374,9 +375,11 @@ fn failed(failure: Failure) -> NodeError {
     match failure {
         Failure::Cluster(error) => refused(error),
         Failure::Problems(problems) | Failure::Ownership(problems) | Failure::Stale(problems) => {
-            NodeError::new(Class::Invalid, problems.to_string())
+            NodeError::new(Class::Invalid, problems.to_string()).caused_by(problems)
         }
-        Failure::Immutable(problems) => NodeError::new(Class::ImmutableField, problems.to_string()),
+        Failure::Immutable(problems) => {
+            NodeError::new(Class::ImmutableField, problems.to_string()).caused_by(problems)
+        }
         Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
         Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
         Failure::Locked(message) => NodeError::new(Class::HelmBusy, message),
@@ -389,7 +392,7 @@ fn failed(failure: Failure) -> NodeError {
                 FailureCause::Cluster(class) => class_of(class),
                 FailureCause::Other => Class::Internal,
             };
-            NodeError::new(class, failure.to_string())
+            NodeError::new(class, failure.to_string()).caused_by(failure)
         }
     }
 }

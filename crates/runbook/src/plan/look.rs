@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use slipway_manifest::{Gvk, ObjectRef};
+use slipway_release::MissingNamespace;
 use tokio_util::sync::CancellationToken;
 
 use super::earlier::Earlier;
@@ -52,14 +53,14 @@ fn first_line(text: &str) -> String {
 pub(crate) async fn namespace_note(
     attempt: &StepContext<'_>,
     name: &str,
-    creates: bool,
+    missing: MissingNamespace,
     earlier: &Earlier,
 ) -> String {
     let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name);
     let exists = attempt.cluster().get(&at).await.map(|live| live.is_some()).unwrap_or(true);
     if exists {
         "namespace exists".to_owned()
-    } else if creates {
+    } else if missing == MissingNamespace::Create {
         format!("creates namespace {name}")
     } else if earlier.namespaces.contains(name) {
         format!("namespace {name} comes in another step")

@@ -17,7 +17,7 @@ use super::{StepAction, StepFuture, StepOutcome, StepType, StepWarning, delete};
 use crate::context::StepContext;
 use crate::error::StepError;
 use crate::inputs::StepInputs;
-use crate::model::{Action, Auth, Helm, Step};
+use crate::model::{AbsentObject, Action, Auth, Helm, Step};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::{PlanRequest, namespace_note};
 use crate::plan::{Seen, Show, Verb};
@@ -85,7 +85,7 @@ impl StepAction for Helm {
     }
 
     fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
-        Box::pin(delete::release(cx, &self.release, &self.namespace, true))
+        Box::pin(delete::release(cx, &self.release, &self.namespace, AbsentObject::Ignored))
     }
 
     fn keeps_time(&self) -> bool {
@@ -154,7 +154,7 @@ impl StepAction for Helm {
 async fn plan(attempt: &StepContext<'_>, helm: &Helm, request: &PlanRequest<'_>) -> Result<Seen, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
     let history = storage.history(&helm.release).await?;
-    let namespace = namespace_note(attempt, &helm.namespace, helm.create_namespace, request.earlier).await;
+    let namespace = namespace_note(attempt, &helm.namespace, load::missing_namespace(helm), request.earlier).await;
     let last = history.last().map(|last| {
         let (chart, version) = (last.chart.name().to_owned(), last.chart.version().to_owned());
         format!("revision {} {chart}-{version} {}", last.version, last.info.status)

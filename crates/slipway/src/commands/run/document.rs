@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use slipway_problem::Problems;
-use slipway_runbook::{Diagnostics, Inputs, LoadOptions, Loaded, Variables};
+use slipway_runbook::{Diagnostics, DollarEscape, Inputs, LoadOptions, Loaded, Variables};
 
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
@@ -104,7 +104,7 @@ impl Flags {
             return Err(UsageError(problems).into());
         }
         let options = LoadOptions {
-            escape_dollar: self.escape_dollar,
+            escape: if self.escape_dollar { DollarEscape::On } else { DollarEscape::Off },
             strict_variables: self.strict_vars,
             warnings_as_errors: self.warnings_as_errors,
         };
