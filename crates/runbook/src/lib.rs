@@ -43,7 +43,7 @@ pub use execute::{
     apply, destroy, execute, graph,
 };
 pub use junit::junit;
-pub use load::{LoadOptions, Loaded, load};
+pub use load::{LoadOptions, LoadedDocument, load};
 pub use model::{
     AbsentObject, Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError, Patch, PatchType,
     Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,

@@ -26,7 +26,7 @@ pub struct LoadOptions {
 
 /// A document that can be run.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedDocument {
     pub document: Document,
     pub warnings: Diagnostics,
     pub text: Substituted,
@@ -40,7 +40,7 @@ pub fn load(
     variables: &Variables,
     options: LoadOptions,
     redactor: &Redactor,
-) -> Result<Loaded, Diagnostics> {
+) -> Result<LoadedDocument, Diagnostics> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let mut problems = Problems::new();
     if source.len() > LONGEST {
@@ -114,7 +114,7 @@ pub fn load(
         return Err(found);
     }
     let Some(document) = document else { return Err(found) };
-    Ok(Loaded { document, warnings: found, text })
+    Ok(LoadedDocument { document, warnings: found, text })
 }
 
 fn reader() -> YamlReader {

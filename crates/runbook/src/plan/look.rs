@@ -7,7 +7,7 @@ use slipway_release::MissingNamespace;
 use tokio_util::sync::CancellationToken;
 
 use super::earlier::Earlier;
-use super::{Seen, Show, Verb};
+use super::{StepPreview, Show, StepVerb};
 use crate::context::{SharedContext, StepContext};
 use crate::diff::Difference;
 use crate::model::Step;
@@ -24,7 +24,7 @@ pub(crate) struct PlanRequest<'a> {
     pub(crate) earlier: &'a Earlier,
 }
 
-pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earlier: &Earlier) -> Seen {
+pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earlier: &Earlier) -> StepPreview {
     let patience = if show == Show::Differences { PATIENCE_WITH_DIFF } else { PATIENCE };
     let attempt = StepContext::new(world, step, CancellationToken::new(), None);
     let request = PlanRequest { show, earlier };
@@ -35,13 +35,13 @@ pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earli
     match tokio::time::timeout(patience, work).await {
         Ok(Ok(seen)) => seen,
         Ok(Err(error)) => {
-            let mut seen = Seen::new(Verb::Unknown, first_line(&error.message));
+            let mut seen = StepPreview::new(StepVerb::Unknown, first_line(&error.message));
             if show == Show::Differences {
                 seen.diff = Some(Difference::unavailable(first_line(&error.message)));
             }
             seen
         }
-        Err(_) => Seen::new(Verb::Unknown, format!("looking took longer than {} s", patience.as_secs())),
+        Err(_) => StepPreview::new(StepVerb::Unknown, format!("looking took longer than {} s", patience.as_secs())),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::manifests;
 use crate::model::{AbsentObject, Action, Delete, ManifestSource, Selection, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, scope, sources};
-use crate::plan::{Fate, Seen, Verb};
+use crate::plan::{ObjectFate, StepPreview, StepVerb};
 use crate::schema::{
     RESOURCE, SUBDOMAIN, at_most, described, like, list_of, object, one_of, one_scope, selection, with,
 };
@@ -198,7 +198,7 @@ impl StepAction for Delete {
         }
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -238,7 +238,7 @@ impl StepAction for Delete {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -> Result<StepPreview, StepError> {
     let names = match delete {
         Delete::Manifests { manifests: sources, namespace, .. } => {
             let place = attempt.world.place;
@@ -254,7 +254,7 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
         }
         Delete::Resource { selection, .. } => match attempt.select(selection, &mut None).await? {
             Found::NoKind => {
-                return Ok(Seen::new(Verb::Unknown, format!("type {} is not served", selection.kind)));
+                return Ok(StepPreview::new(StepVerb::Unknown, format!("type {} is not served", selection.kind)));
             }
             Found::Objects(_, objects) => objects.iter().map(describe).collect(),
         },
@@ -270,13 +270,13 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
         | Delete::Release { absence, .. } => *absence,
     };
     let mut seen = match &names[..] {
-        [] if absence == AbsentObject::Ignored => Seen::new(Verb::NoOp, "nothing is there"),
-        [] => Seen::new(Verb::Unknown, "nothing is there, which fails with ignoreNotFound: false"),
-        [one] => Seen::new(Verb::Delete, one.as_str()),
-        several => Seen::new(Verb::Delete, format!("{} objects: {}", several.len(), listed(several))),
+        [] if absence == AbsentObject::Ignored => StepPreview::new(StepVerb::NoOp, "nothing is there"),
+        [] => StepPreview::new(StepVerb::Unknown, "nothing is there, which fails with ignoreNotFound: false"),
+        [one] => StepPreview::new(StepVerb::Delete, one.as_str()),
+        several => StepPreview::new(StepVerb::Delete, format!("{} objects: {}", several.len(), listed(several))),
     };
     for name in names {
-        seen.objects.add(Fate::Delete, name);
+        seen.objects.add(ObjectFate::Delete, name);
     }
     Ok(seen)
 }
