@@ -45,8 +45,8 @@ pub use execute::{
 pub use junit::junit;
 pub use load::{LoadOptions, LoadedDocument, load};
 pub use model::{
-    AbsentObject, Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError, Patch, PatchType,
-    Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,
+    AbsentObject, Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError,
+    Patch, PatchType, Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,
 };
 pub use plan::{RunbookPlan, plan_run};
 pub use schema::schema;

@@ -44,7 +44,11 @@ pub trait Deploy: Sync {
     ) -> impl Future<Output = Result<(), NodeError>> + Send;
 
     /// Finds what an apply would change; writes nothing.
-    fn plan(&self, node: &Node, command: Command) -> impl Future<Output = Result<ReleasePreview, NodeError>> + Send;
+    fn plan(
+        &self,
+        node: &Node,
+        command: Command,
+    ) -> impl Future<Output = Result<ReleasePreview, NodeError>> + Send;
 
     /// Compares live objects with what was applied; writes nothing.
     fn verify(&self, node: &Node) -> impl Future<Output = Result<ReleaseVerdict, NodeError>> + Send;
@@ -303,7 +307,9 @@ impl Classify for NodeError {
             (Some(true), _) => ErrorClass::Transient,
             (Some(false), _) => ErrorClass::Permanent,
             (None, FailureClass::RateLimit) => ErrorClass::Throttled,
-            (None, FailureClass::Server5xx | FailureClass::Transport | FailureClass::HelmBusy) => ErrorClass::Transient,
+            (None, FailureClass::Server5xx | FailureClass::Transport | FailureClass::HelmBusy) => {
+                ErrorClass::Transient
+            }
             (None, FailureClass::Conflict) => ErrorClass::Conflict,
             (None, FailureClass::WaitTimeout) => ErrorClass::Timeout,
             (None, _) => ErrorClass::Permanent,
@@ -342,7 +348,11 @@ mod tests {
                 slipway_graph::ErrorClasses::TRANSIENT.contains(NodeError::new(class, "x").class());
             let expected = matches!(
                 class,
-                FailureClass::RateLimit | FailureClass::Server5xx | FailureClass::Transport | FailureClass::Conflict | FailureClass::HelmBusy
+                FailureClass::RateLimit
+                    | FailureClass::Server5xx
+                    | FailureClass::Transport
+                    | FailureClass::Conflict
+                    | FailureClass::HelmBusy
             );
             assert_eq!(transient, expected, "{class}");
         }

@@ -19,7 +19,10 @@ use slipway_release::{
 use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
 
-use crate::deploy::{AppliedRelease, At, ReleaseAttempt, FailureClass, Deploy, LiveRelease, NodeError, ReleasePreview, ReleaseVerdict};
+use crate::deploy::{
+    AppliedRelease, At, Deploy, FailureClass, LiveRelease, NodeError, ReleaseAttempt, ReleasePreview,
+    ReleaseVerdict,
+};
 use crate::pin;
 use crate::plan::{ClusterRef, Command, Node};
 use crate::sources::SourceKind;
@@ -238,7 +241,11 @@ impl<C: Connect> Deploy for Engine<C> {
         let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
         let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if known.history.releases.is_empty() {
-            return Ok(AppliedRelease { revision: None, changed: false, note: Some("not installed".to_owned()) });
+            return Ok(AppliedRelease {
+                revision: None,
+                changed: false,
+                note: Some("not installed".to_owned()),
+            });
         }
         let options = ExecuteOptions { timeout, ..ExecuteOptions::default() };
         let options = self.connect.adjust(&cluster, &request, options).await?;
@@ -316,7 +323,10 @@ impl<C: Connect> Deploy for Engine<C> {
         let changes =
             inspect::drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);
-        Ok(ReleaseVerdict { drifted: significant.map(|change| change.object).collect(), ..ReleaseVerdict::default() })
+        Ok(ReleaseVerdict {
+            drifted: significant.map(|change| change.object).collect(),
+            ..ReleaseVerdict::default()
+        })
     }
 }
 

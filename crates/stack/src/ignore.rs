@@ -69,7 +69,9 @@ impl Rules {
             "" => path,
             dir => path.strip_prefix(dir)?.strip_prefix('/')?,
         };
-        let matching = |rule: &&Rule| (!rule.directories_only || kind == PathKind::Directory) && rule.glob.is_match(below);
+        let matching = |rule: &&Rule| {
+            (!rule.directories_only || kind == PathKind::Directory) && rule.glob.is_match(below)
+        };
         self.rules.iter().rev().find(matching).map(|rule| !rule.keep)
     }
 }

@@ -210,7 +210,6 @@ fn from_repo(
 }
 
 fn warn_unpinned(block: &Block<'_, '_>, node: &YamlNode) {
-    let problem =
-        Problem::warning("the chart's version is not pinned, so the next run may install another");
+    let problem = Problem::warning("the chart's version is not pinned, so the next run may install another");
     block.report(node, "chart", "W001", problem.hint("give version:"));
 }

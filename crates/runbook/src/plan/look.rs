@@ -7,7 +7,7 @@ use slipway_release::MissingNamespace;
 use tokio_util::sync::CancellationToken;
 
 use super::earlier::Earlier;
-use super::{StepPreview, Show, StepVerb};
+use super::{Show, StepPreview, StepVerb};
 use crate::context::{SharedContext, StepContext};
 use crate::diff::Difference;
 use crate::model::Step;
@@ -41,7 +41,9 @@ pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earli
             }
             seen
         }
-        Err(_) => StepPreview::new(StepVerb::Unknown, format!("looking took longer than {} s", patience.as_secs())),
+        Err(_) => {
+            StepPreview::new(StepVerb::Unknown, format!("looking took longer than {} s", patience.as_secs()))
+        }
     }
 }
 

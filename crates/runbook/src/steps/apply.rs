@@ -20,7 +20,7 @@ use crate::model::{Action, Apply, ManifestSource};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, sources};
-use crate::plan::{ObjectFate, Objects, StepPreview, Show, StepVerb};
+use crate::plan::{ObjectFate, Objects, Show, StepPreview, StepVerb};
 use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, described, like, list_of, object, with, word};
 use slipway_problem::Problem;
@@ -229,7 +229,11 @@ impl StepAction for Apply {
         }
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, StepPreview> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -311,7 +315,10 @@ async fn plan(
     let (created, updated) = (told.of(ObjectFate::Create), told.of(ObjectFate::Update));
     let all_exist = created.is_empty() && told.of(ObjectFate::Unresolved).is_empty();
     let mut seen = if apply.skip_if_exists && all_exist {
-        return Ok(StepPreview::new(StepVerb::Skip, format!("all {} objects exist (skipIf: exists)", objects.len())));
+        return Ok(StepPreview::new(
+            StepVerb::Skip,
+            format!("all {} objects exist (skipIf: exists)", objects.len()),
+        ));
     } else if let Some(missing) = missing {
         StepPreview::new(StepVerb::Unknown, missing)
     } else if updated.is_empty() {

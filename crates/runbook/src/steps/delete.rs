@@ -32,9 +32,7 @@ async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, 
         Delete::Manifests { manifests, namespace, absence } => {
             by_manifests(attempt, manifests, namespace.as_deref(), *absence).await
         }
-        Delete::Resource { selection, absence } => {
-            by_selection(attempt, selection, *absence).await
-        }
+        Delete::Resource { selection, absence } => by_selection(attempt, selection, *absence).await,
         Delete::Release { release: name, namespace, absence } => {
             release(attempt, name, namespace, *absence).await
         }
@@ -198,7 +196,11 @@ impl StepAction for Delete {
         }
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, StepPreview> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -238,7 +240,11 @@ impl StepAction for Delete {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -> Result<StepPreview, StepError> {
+async fn plan(
+    attempt: &StepContext<'_>,
+    delete: &Delete,
+    _: &PlanRequest<'_>,
+) -> Result<StepPreview, StepError> {
     let names = match delete {
         Delete::Manifests { manifests: sources, namespace, .. } => {
             let place = attempt.world.place;
@@ -254,7 +260,10 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
         }
         Delete::Resource { selection, .. } => match attempt.select(selection, &mut None).await? {
             Found::NoKind => {
-                return Ok(StepPreview::new(StepVerb::Unknown, format!("type {} is not served", selection.kind)));
+                return Ok(StepPreview::new(
+                    StepVerb::Unknown,
+                    format!("type {} is not served", selection.kind),
+                ));
             }
             Found::Objects(_, objects) => objects.iter().map(describe).collect(),
         },
@@ -273,7 +282,9 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
         [] if absence == AbsentObject::Ignored => StepPreview::new(StepVerb::NoOp, "nothing is there"),
         [] => StepPreview::new(StepVerb::Unknown, "nothing is there, which fails with ignoreNotFound: false"),
         [one] => StepPreview::new(StepVerb::Delete, one.as_str()),
-        several => StepPreview::new(StepVerb::Delete, format!("{} objects: {}", several.len(), listed(several))),
+        several => {
+            StepPreview::new(StepVerb::Delete, format!("{} objects: {}", several.len(), listed(several)))
+        }
     };
     for name in names {
         seen.objects.add(ObjectFate::Delete, name);

@@ -202,7 +202,11 @@ impl StepAction for Job {
         self.image.clone()
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, StepPreview> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -287,9 +291,10 @@ async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Resu
     let at = place(own, &attempt.step.name);
     Ok(match attempt.cluster().get(&at).await? {
         None => StepPreview::new(StepVerb::Run, "first run"),
-        Some(live) if is_foreign(&live) => {
-            StepPreview::new(StepVerb::Unknown, format!("{} is not managed by khook: apply would fail", shown(&at)))
-        }
+        Some(live) if is_foreign(&live) => StepPreview::new(
+            StepVerb::Unknown,
+            format!("{} is not managed by khook: apply would fail", shown(&at)),
+        ),
         Some(live) if own.skip_if_succeeded && is_complete(&live) => {
             StepPreview::new(StepVerb::Skip, "it has succeeded (skipIf: succeeded)")
         }

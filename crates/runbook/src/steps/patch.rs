@@ -13,7 +13,7 @@ use crate::diagnostic::At as FieldPath;
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Action, Patch, PatchType, Step};
 use crate::plan::look::PlanRequest;
-use crate::plan::{StepPreview, Show, StepVerb};
+use crate::plan::{Show, StepPreview, StepVerb};
 use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, NAMED_RESOURCE, like, object, or_reference, with, word};
 use slipway_problem::Problem;
@@ -67,7 +67,11 @@ impl StepAction for Patch {
         format!("{}/{}", self.kind, self.name)
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, StepPreview> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 

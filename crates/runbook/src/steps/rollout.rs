@@ -172,7 +172,11 @@ impl StepAction for Rollout {
         format!("{verb} {}", shown(&place(self)))
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, StepPreview> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -189,13 +193,21 @@ impl StepAction for Rollout {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> Result<StepPreview, StepError> {
+async fn plan(
+    attempt: &StepContext<'_>,
+    own: &Rollout,
+    _: &PlanRequest<'_>,
+) -> Result<StepPreview, StepError> {
     let at = place(own);
     let live = attempt.cluster().get(&at).await?;
     Ok(match (own.what, live) {
         (RolloutVerb::Restart, Some(_)) => StepPreview::new(StepVerb::Restart, shown(&at)),
-        (RolloutVerb::Restart, None) => StepPreview::new(StepVerb::Unknown, format!("{} is not there yet", shown(&at))),
-        (RolloutVerb::Status, None) => StepPreview::new(StepVerb::Wait, format!("{} is not there yet", shown(&at))),
+        (RolloutVerb::Restart, None) => {
+            StepPreview::new(StepVerb::Unknown, format!("{} is not there yet", shown(&at)))
+        }
+        (RolloutVerb::Status, None) => {
+            StepPreview::new(StepVerb::Wait, format!("{} is not there yet", shown(&at)))
+        }
         (RolloutVerb::Status, Some(live)) => match progress(&live) {
             Progress::Complete => StepPreview::new(StepVerb::NoOp, format!("{} is rolled out", shown(&at))),
             Progress::Waits(why) => StepPreview::new(StepVerb::Wait, why),

@@ -1,7 +1,9 @@
 //! Documents are read whole: everything wrong at once, where the user wrote it.
 
 use slipway_event::Redactor;
-use slipway_runbook::{Action, ChartSource, Diagnostics, Inputs, LoadOptions, LoadedDocument, Variables, load};
+use slipway_runbook::{
+    Action, ChartSource, Diagnostics, Inputs, LoadOptions, LoadedDocument, Variables, load,
+};
 
 fn read_with(source: &str, set: &[&str], options: LoadOptions) -> Result<LoadedDocument, Diagnostics> {
     let inputs = Inputs { set: set.iter().map(|&flag| flag.to_owned()).collect(), ..Inputs::default() };

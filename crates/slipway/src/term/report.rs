@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use slipway_problem::{Problem, Problems, ProblemSeverity};
+use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_rehearsal::RehearsalError;
 use slipway_release::Failure;
 use slipway_secrets::SecretsError;

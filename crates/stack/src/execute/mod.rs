@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::recorder::{RecordedJournal, Recorder, opening_event};
 use self::worker::ReleaseWorker;
-use crate::deploy::{FailureClass, Deploy, NodeError};
+use crate::deploy::{Deploy, FailureClass, NodeError};
 use crate::error::Error;
 use crate::plan::{ExternalNeed, FailMode, SavedRun, StackPlan};
 use crate::record::{EventType, Log, NodeStatus, RunEvent, RunLock, RunStatus, RunStore, StoredRun, Summary};

@@ -193,7 +193,8 @@ impl Journal for RecordedJournal<'_> {
                     .field("changed", false)
             }
             Record::Failed { id, attempt, error, .. } => {
-                let error = failed(id).unwrap_or_else(|| NodeError::new(FailureClass::Internal, error.clone()));
+                let error =
+                    failed(id).unwrap_or_else(|| NodeError::new(FailureClass::Internal, error.clone()));
                 RunEvent::new(EventType::NodeFailed, Some(id), *attempt).error(error.record())
             }
             Record::Cancelled { id, attempt } => RunEvent::new(EventType::NodeCanceled, Some(id), *attempt),

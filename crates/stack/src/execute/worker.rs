@@ -10,7 +10,7 @@ use slipway_graph::{Context, Done, NodePolicy, NodeRef, Worker};
 
 use super::recorder::Recorder;
 use super::{Failures, Recovery, RunOptions};
-use crate::deploy::{At, ReleaseAttempt, FailureClass, Deploy, LiveRelease, NodeError};
+use crate::deploy::{At, Deploy, FailureClass, LiveRelease, NodeError, ReleaseAttempt};
 use crate::plan::{Command, ExternalNeed, NeedsPolicy, Node};
 use crate::record::{EventType, RunEvent};
 
@@ -61,7 +61,11 @@ impl<'g, D: Deploy> Worker<'g, &'g Node> for ReleaseWorker<'_, D> {
 }
 
 impl<D: Deploy> ReleaseWorker<'_, D> {
-    async fn attempt(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<crate::deploy::AppliedRelease, NodeError> {
+    async fn attempt(
+        &self,
+        node: &Node,
+        attempt: &ReleaseAttempt<'_>,
+    ) -> Result<crate::deploy::AppliedRelease, NodeError> {
         if self.command == Command::Apply && self.needs == NeedsPolicy::Check {
             self.check_needs(node, attempt).await?;
         }

@@ -22,7 +22,7 @@ use crate::git::Git;
 use crate::inherit::Profile;
 use crate::model::StackFile;
 use crate::pin;
-use crate::record::{RunMeta, NodeStatus, RunLock, RunStore, StoredRun, Takeover};
+use crate::record::{NodeStatus, RunLock, RunMeta, RunStore, StoredRun, Takeover};
 use crate::resume::{self, Drift, Resume};
 use crate::select::Selector;
 

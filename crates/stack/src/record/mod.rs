@@ -8,4 +8,4 @@ pub use slipway_journal::{
     Disk, ErrorRecord, EventType, FileDisk, LockHolder, Log, NodeStatus, NodeSummary, Replayed, RunEvent,
     RunLock, RunProcess, RunStatus, Summary, Takeover, Totals,
 };
-pub use store::{LastRun, ListedRun, RunMeta, Prune, RunStore, StoredRun};
+pub use store::{LastRun, ListedRun, Prune, RunMeta, RunStore, StoredRun};

@@ -12,7 +12,8 @@ use slipway_event::{Events, SystemClock};
 use slipway_stack::record::{EventType, RunStatus, RunStore};
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    AppliedRelease, At, ReleaseAttempt, Command, Deploy, LiveRelease, Node, NodeError, ReleasePreview, Request, RunRequest, ReleaseVerdict,
+    AppliedRelease, At, Command, Deploy, LiveRelease, Node, NodeError, ReleaseAttempt, ReleasePreview,
+    ReleaseVerdict, Request, RunRequest,
 };
 
 use crate::support::{Ended, Launch, Place, graph, launch};

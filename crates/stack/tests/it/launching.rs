@@ -4,7 +4,8 @@ use slipway_event::Events;
 use slipway_stack::record::Takeover;
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    FailureClass, Command, ConfirmPolicy, Error, ExecutedRun, PlannedRun, Request, ResumedPlan, RunRequest, Selector,
+    Command, ConfirmPolicy, Error, ExecutedRun, FailureClass, PlannedRun, Request, ResumedPlan, RunRequest,
+    Selector,
 };
 
 use crate::support::{Ended, Fake, Launch, Place, Script, graph, launch, seed, store, virtual_time};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use slipway_stack::record::{Disk, EventType, RunMeta, RunStatus, Summary, Takeover};
 use slipway_stack::resume::{self, Resume};
-use slipway_stack::{FailureClass, Command, Error, FailMode, Request, compile};
+use slipway_stack::{Command, Error, FailMode, FailureClass, Request, compile};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use slipway_stack::record::RunStatus;
 use slipway_stack::resume::Resume;
-use slipway_stack::{FailureClass, Command, FailMode, Git, LiveRelease, NeedsPolicy, Request, Selector, compile};
+use slipway_stack::{
+    Command, FailMode, FailureClass, Git, LiveRelease, NeedsPolicy, Request, Selector, compile,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Fake, How, Script, go_on, graph, seed, start, start_on, states, stored, story};
@@ -58,8 +60,10 @@ fn s18_an_unselected_need_must_be_deployed() {
 const FOUR: &str = "b\nc\nd\nx: b";
 
 fn four(fail_mode: FailMode) -> (Fake, How) {
-    let mut fake =
-        Fake::new(&[("b", &[Script::Fail(FailureClass::Invalid)]), ("d", &[Script::Fail(FailureClass::Forbidden)])]);
+    let mut fake = Fake::new(&[
+        ("b", &[Script::Fail(FailureClass::Invalid)]),
+        ("d", &[Script::Fail(FailureClass::Forbidden)]),
+    ]);
     fake.seconds.insert("c".into(), 60);
     (fake, How { concurrency: 2, fail_mode, ..How::default() })
 }
@@ -93,8 +97,10 @@ fn s22_continue_on_error_keeps_every_error() {
 #[test]
 fn s23_retries_follow_the_class() {
     let place = graph("a");
-    let fake =
-        Fake::new(&[("a", &[Script::Fail(FailureClass::RateLimit), Script::Fail(FailureClass::RateLimit), Script::Ok])]);
+    let fake = Fake::new(&[(
+        "a",
+        &[Script::Fail(FailureClass::RateLimit), Script::Fail(FailureClass::RateLimit), Script::Ok],
+    )]);
     let how = How { retry: 3, ..How::default() };
     let (finished, run) = start(&place, place.compile().plan, &fake, &how);
     assert!(finished.success);

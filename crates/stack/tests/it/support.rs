@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use slipway_event::{Events, ManualClock};
 use slipway_stack::execute::{RunOptions, RunOutcome, RunSession, RunStart, run_session};
-use slipway_stack::record::{Disk, RunMeta, RunEvent, RunStore, StoredRun, Takeover};
+use slipway_stack::record::{Disk, RunEvent, RunMeta, RunStore, StoredRun, Takeover};
 use slipway_stack::resume::{self, Resume};
 use slipway_stack::{
-    AppliedRelease, At, ReleaseAttempt, FailureClass, Command, CompiledStack, ConfirmPolicy, Deploy, Error, ExecutedRun, FailMode, Git,
-    LiveRelease, NeedsPolicy, Node, NodeError, PlannedRun, ReleasePreview, RemoteCharts, Request, RunRequest, Selector,
-    StackPlan, ReleaseVerdict, acquire_lock, compile, execute, plan,
+    AppliedRelease, At, Command, CompiledStack, ConfirmPolicy, Deploy, Error, ExecutedRun, FailMode,
+    FailureClass, Git, LiveRelease, NeedsPolicy, Node, NodeError, PlannedRun, ReleaseAttempt, ReleasePreview,
+    ReleaseVerdict, RemoteCharts, Request, RunRequest, Selector, StackPlan, acquire_lock, compile, execute,
+    plan,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -158,7 +159,12 @@ impl Fake {
         self.calls.lock().unwrap().clone()
     }
 
-    async fn act(&self, verb: &str, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
+    async fn act(
+        &self,
+        verb: &str,
+        node: &Node,
+        attempt: &ReleaseAttempt<'_>,
+    ) -> Result<AppliedRelease, NodeError> {
         self.calls.lock().unwrap().push(format!("{verb} {}", node.name));
         let script = self.scripts.lock().unwrap().get_mut(&node.name).and_then(VecDeque::pop_front);
         {

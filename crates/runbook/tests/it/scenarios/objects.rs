@@ -22,11 +22,19 @@ async fn s46_apply_creates_then_patches() {
     let before = world.cluster.calls();
     assert!(world.apply(&step("{x: '1', z: '2'}")).await.is_success());
     let calls = since(&world, &before);
-    assert_eq!((calls.of(StepVerb::Create), calls.of(StepVerb::Patch), calls.of(StepVerb::Apply)), (1, 0, 0), "{calls}");
+    assert_eq!(
+        (calls.of(StepVerb::Create), calls.of(StepVerb::Patch), calls.of(StepVerb::Apply)),
+        (1, 0, 0),
+        "{calls}"
+    );
     let before = world.cluster.calls();
     assert!(world.apply(&step("{x: '3'}")).await.is_success());
     let calls = since(&world, &before);
-    assert_eq!((calls.of(StepVerb::Create), calls.of(StepVerb::Patch), calls.of(StepVerb::Apply)), (1, 1, 0), "{calls}");
+    assert_eq!(
+        (calls.of(StepVerb::Create), calls.of(StepVerb::Patch), calls.of(StepVerb::Apply)),
+        (1, 1, 0),
+        "{calls}"
+    );
     let live = world.config_map("a").await.unwrap();
     // What the manifest no longer says stays.
     assert_eq!(live["data"], json!({"x": "3", "z": "2"}));

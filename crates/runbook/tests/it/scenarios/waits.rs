@@ -291,7 +291,11 @@ async fn s58_jobs_succeed_fail_and_tell_why() {
     let report = world.apply(steps).await;
     assert!(report.is_success(), "{report:?}");
     let calls = world.cluster.calls().since(&before);
-    assert_eq!((calls.of(StepVerb::Create), calls.of(StepVerb::Delete), calls.writes()), (1, 0, 1), "{calls}");
+    assert_eq!(
+        (calls.of(StepVerb::Create), calls.of(StepVerb::Delete), calls.writes()),
+        (1, 0, 1),
+        "{calls}"
+    );
     let job = world.get("batch/v1", "Job", "default", "j").await.unwrap();
     assert_eq!(job["metadata"]["labels"]["app.kubernetes.io/managed-by"], "khook");
     assert_eq!(job["spec"]["backoffLimit"], 0);

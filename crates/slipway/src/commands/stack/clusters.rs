@@ -45,8 +45,8 @@ impl Connect for Clusters<'_> {
         } else {
             self.session.connect_to_context(&settings, wanted.context.as_deref()).await
         };
-        let connection =
-            connection.map_err(|error| NodeError::new(FailureClass::Unauthenticated, format!("{error:#}")))?;
+        let connection = connection
+            .map_err(|error| NodeError::new(FailureClass::Unauthenticated, format!("{error:#}")))?;
         let cluster = connection.cluster;
         open.insert(wanted.name.clone(), cluster.clone());
         Ok(cluster)

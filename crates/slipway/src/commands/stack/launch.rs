@@ -14,7 +14,7 @@ use slipway_stack::plan::identify;
 use slipway_stack::record::{RunMeta, RunStore, Takeover};
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    FailureClass, Command, ConfirmPolicy, ExecutedRun, FailMode, Git, PlannedRun, RemoteCharts, ResumedPlan,
+    Command, ConfirmPolicy, ExecutedRun, FailMode, FailureClass, Git, PlannedRun, RemoteCharts, ResumedPlan,
     RunOptions, RunRequest, acquire_lock, execute,
 };
 
