@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        let references = scan(text, false).into_iter().filter_map(|piece| match piece {
+        let references = scan(text, DollarEscape::Off).into_iter().filter_map(|piece| match piece {
             Piece::Reference(reference) => Some(reference.name),
             _ => None,
         });
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_dollar_can_be_escaped() {
         assert_eq!(names("$${X} ${Y}"), ["X", "Y"]);
-        let pieces = scan("$${X} ${Y}", true);
+        let pieces = scan("$${X} ${Y}", DollarEscape::On);
         assert!(matches!(&pieces[0], Piece::Escaped(range) if *range == (0..3)));
         assert_eq!(pieces.len(), 3);
     }

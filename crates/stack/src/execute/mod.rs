@@ -131,7 +131,7 @@ pub async fn execute<D: Deploy>(
     let log = store.log(&stored)?;
     let plan = Box::new(stored.plan.clone());
     let session = RunSession { store, stored, lock, log, start, options };
-    let outcome = run_session(session, deploy, events, cancel).await?;
+    let outcome = Box::new(run_session(session, deploy, events, cancel).await?);
     Ok(ExecutedRun { plan, outcome })
 }
 
@@ -139,7 +139,7 @@ pub async fn execute<D: Deploy>(
 #[derive(Debug)]
 pub struct ExecutedRun {
     pub plan: Box<StackPlan>,
-    pub outcome: RunOutcome,
+    pub outcome: Box<RunOutcome>,
 }
 
 /// Runs a plan on the kernel.

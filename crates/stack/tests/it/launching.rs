@@ -4,8 +4,7 @@ use slipway_event::Events;
 use slipway_stack::record::Takeover;
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    Command, ConfirmPolicy, Error, ExecutedRun, FailureClass, PlannedRun, Request, ResumedPlan, RunRequest,
-    Selector,
+    Command, ConfirmPolicy, Error, ExecutedRun, FailureClass, Request, ResumedPlan, RunRequest, Selector,
 };
 
 use crate::support::{Ended, Fake, Launch, Place, Script, graph, launch, seed, store, virtual_time};
@@ -47,8 +46,8 @@ fn s32_planning_a_resume_writes_nothing() {
     let files = snapshot();
     let options = Launch { plan_only: true, ..resumed(place.request()) };
     let (ended, _) = go(&place, options, &fake, None);
-    let Ok(Ended::Planned(PlannedRun { plan, .. })) = ended else { panic!("{ended:?}") };
-    assert_eq!(plan.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    let Ok(Ended::Planned(planned)) = ended else { panic!("{ended:?}") };
+    assert_eq!(planned.plan.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b"]);
     assert_eq!(fake.calls().len(), before);
     assert_eq!(snapshot(), files);
     // Selectors belong to a new plan.

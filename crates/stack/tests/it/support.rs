@@ -389,7 +389,7 @@ impl Launch {
 /// The end of a launch.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    Planned(PlannedRun),
+    Planned(Box<PlannedRun>),
     NothingToDo,
     Ran(ExecutedRun),
 }
@@ -411,7 +411,7 @@ pub(crate) async fn launch<D: Deploy>(
     let charts = if plan_only { RemoteCharts::Leave } else { RemoteCharts::Pin };
     let run = RunRequest { remote_charts: charts, ..run };
     let planned = plan(&run, store, &git, deploy, events).await?;
-    let Some(lock) = lock else { return Ok(Ended::Planned(planned)) };
+    let Some(lock) = lock else { return Ok(Ended::Planned(Box::new(planned))) };
     if planned.is_done() {
         return Ok(Ended::NothingToDo);
     }

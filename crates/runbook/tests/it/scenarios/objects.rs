@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::{Calls, StepVerb};
+use slipway_cluster::{Calls, Verb};
 
 use crate::world::{World, error, inline, statuses};
 
@@ -22,19 +22,11 @@ async fn s46_apply_creates_then_patches() {
     let before = world.cluster.calls();
     assert!(world.apply(&step("{x: '1', z: '2'}")).await.is_success());
     let calls = since(&world, &before);
-    assert_eq!(
-        (calls.of(StepVerb::Create), calls.of(StepVerb::Patch), calls.of(StepVerb::Apply)),
-        (1, 0, 0),
-        "{calls}"
-    );
+    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Patch), calls.of(Verb::Apply)), (1, 0, 0), "{calls}");
     let before = world.cluster.calls();
     assert!(world.apply(&step("{x: '3'}")).await.is_success());
     let calls = since(&world, &before);
-    assert_eq!(
-        (calls.of(StepVerb::Create), calls.of(StepVerb::Patch), calls.of(StepVerb::Apply)),
-        (1, 1, 0),
-        "{calls}"
-    );
+    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Patch), calls.of(Verb::Apply)), (1, 1, 0), "{calls}");
     let live = world.config_map("a").await.unwrap();
     // What the manifest no longer says stays.
     assert_eq!(live["data"], json!({"x": "3", "z": "2"}));
@@ -67,7 +59,7 @@ async fn s46_server_side_takes_fields_over() {
         .await;
     assert!(report.is_success(), "{report:?}");
     let calls = since(&world, &before);
-    assert_eq!((calls.of(StepVerb::Create), calls.of(StepVerb::Apply)), (0, 1), "{calls}");
+    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Apply)), (0, 1), "{calls}");
     assert!(
         world.sent().iter().any(|line| line.contains("force=true") && line.contains("fieldManager=khook"))
     );
@@ -279,7 +271,7 @@ async fn s51_delete_in_all_its_forms() {
     let before = world.cluster.calls();
     let report = world.apply("  - {name: d, delete: {resource: cm, selector: app=x}}\n").await;
     assert!(report.is_success(), "{report:?}");
-    assert_eq!(since(&world, &before).of(StepVerb::Delete), 3);
+    assert_eq!(since(&world, &before).of(Verb::Delete), 3);
     assert!(world.config_map("a").await.is_none() && world.config_map("keep").await.is_some());
     // Absent is fine, unless it is not.
     assert!(world.apply("  - {name: d, delete: {resource: configmap/a}}\n").await.is_success());
@@ -341,7 +333,7 @@ async fn s53_patches() {
     let report = world.apply("  - {name: p, patch: {target: configmap/a, patch: {data: {x: '2'}}}}\n").await;
     assert!(report.is_success(), "{report:?}");
     let calls = since(&world, &before);
-    assert_eq!((calls.of(StepVerb::Patch), calls.writes()), (1, 1), "{calls}");
+    assert_eq!((calls.of(Verb::Patch), calls.writes()), (1, 1), "{calls}");
     assert!(
         world
             .apply("  - {name: p, patch: {target: configmap/a, type: merge, patch: {data: {list: null}}}}\n")

@@ -200,7 +200,7 @@ async fn s43_definitions_beside_templates() {
     let before = world.cluster.calls();
     let report = world.apply("  - {name: d, timeout: 60s, delete: {release: app}}\n").await;
     assert!(report.is_success(), "{report:?}");
-    assert!(world.cluster.calls().since(&before).of(slipway_cluster::StepVerb::Delete) > 0);
+    assert!(world.cluster.calls().since(&before).of(slipway_cluster::Verb::Delete) > 0);
     assert!(world.get("demo.io/v1", "Widget", "default", "w").await.is_none());
     assert!(
         world

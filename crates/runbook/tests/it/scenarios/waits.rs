@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::StepVerb;
+use slipway_cluster::Verb;
 use slipway_cluster::wait::Condition;
 
 use crate::world::{World, error};
@@ -233,7 +233,7 @@ async fn s57_rollouts() {
     let restart = "  - {name: r, rollout: {restart: deployment/w, namespace: default}}\n";
     assert!(world.apply(restart).await.is_success());
     let calls = world.cluster.calls().since(&before);
-    assert_eq!((calls.of(StepVerb::Patch), calls.of(StepVerb::Get), calls.writes()), (1, 1, 1), "{calls}");
+    assert_eq!((calls.of(Verb::Patch), calls.of(Verb::Get), calls.writes()), (1, 1, 1), "{calls}");
     let live = world.get("apps/v1", "Deployment", "default", "w").await.unwrap();
     let first =
         live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"].clone();
@@ -291,11 +291,7 @@ async fn s58_jobs_succeed_fail_and_tell_why() {
     let report = world.apply(steps).await;
     assert!(report.is_success(), "{report:?}");
     let calls = world.cluster.calls().since(&before);
-    assert_eq!(
-        (calls.of(StepVerb::Create), calls.of(StepVerb::Delete), calls.writes()),
-        (1, 0, 1),
-        "{calls}"
-    );
+    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Delete), calls.writes()), (1, 0, 1), "{calls}");
     let job = world.get("batch/v1", "Job", "default", "j").await.unwrap();
     assert_eq!(job["metadata"]["labels"]["app.kubernetes.io/managed-by"], "khook");
     assert_eq!(job["spec"]["backoffLimit"], 0);

@@ -107,7 +107,7 @@ async fn scopes(
             }
             // It may need what an earlier release brings; then whatever is around it comes along.
             Err(error) if error.class == FailureClass::Invalid => {
-                scope.namespaces.push(node.namespace.clone())
+                scope.namespaces.push(node.namespace.clone());
             }
             Err(error) => return Err(failed(error)),
         }
