@@ -1,4 +1,4 @@
-//! Where the time comes from: the system, or a test.
+//! Sources of time: the system, or a test.
 
 use std::sync::Mutex;
 use std::time::Duration;

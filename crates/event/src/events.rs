@@ -11,7 +11,7 @@ use crate::{Clock, Redactor, RunId, Scope, Sink, SystemClock};
 #[derive(Clone)]
 pub struct Events {
     stream: Arc<Stream>,
-    /// Where in the run this handle is.
+    /// The path from the run down to this handle.
     scope: Arc<[Scope]>,
 }
 
@@ -72,7 +72,7 @@ impl Events {
         &*self.stream.clock
     }
 
-    /// Where secrets of this run are registered.
+    /// The redactor that knows the secrets of this run.
     pub fn redactor(&self) -> &Redactor {
         &self.stream.redactor
     }

@@ -1,11 +1,11 @@
-//! Why a record cannot be kept or read.
+//! Reasons why a record cannot be kept or read.
 
 use std::io;
 use std::path::PathBuf;
 
 use slipway_problem::Problem;
 
-/// Why a record cannot be kept or read.
+/// Reasons why a record cannot be kept or read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file system refused.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::digest;
 
-/// What happened.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum EventType {
@@ -57,7 +57,7 @@ pub struct RunEvent {
     pub digest: Option<String>,
 }
 
-/// Why a node failed.
+/// The failure of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorRecord {
     pub class: String,
@@ -101,7 +101,7 @@ impl RunEvent {
         self
     }
 
-    /// Whether it must be on disk before anything else happens.
+    /// Tells that it must be on disk before anything else happens.
     pub fn is_boundary(&self) -> bool {
         !matches!(
             self.kind,
@@ -120,7 +120,7 @@ impl RunEvent {
         self.digest = Some(self.computed());
     }
 
-    /// Whether it is what was written; lines without a digest are trusted.
+    /// Tells that it is what was written; lines without a digest are trusted.
     pub fn is_whole(&self) -> bool {
         let Some(digest) = &self.digest else { return true };
         let mut bare = self.clone();

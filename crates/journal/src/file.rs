@@ -17,7 +17,7 @@ use crate::chain::Chain;
 use crate::files;
 
 const FORMAT: u64 = 1;
-/// How every journal begins; what begins otherwise is somebody else's file and is never cut.
+/// The beginning of every journal; what begins otherwise is somebody else's file and is never cut.
 const HEADER_START: &[u8] = b"{\"slipway-journal\":";
 
 /// A journal in a file, locked while it is open.
@@ -35,7 +35,7 @@ pub struct FileJournal {
 #[derive(Debug)]
 struct Inner {
     file: File,
-    /// Where the last whole line ends. What lies beyond, if anything, is left of a failed write.
+    /// The end of the last whole line. What lies beyond, if anything, is left of a failed write.
     end: u64,
     chain: Chain,
     graph: Option<Fingerprint>,
@@ -45,9 +45,9 @@ struct Inner {
 /// The end of a journal that a crash left unfinished; it was cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornLine {
-    /// Where it stood.
+    /// Its place in the file.
     pub at: Location,
-    /// How many bytes there were of it.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 
@@ -114,7 +114,7 @@ impl FileJournal {
         parse(path, &bytes).map(|parsed| (parsed.graph, parsed.records))
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -144,7 +144,7 @@ fn read(file: &mut File) -> Option<LockHolder> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Whether the holder was heard of a short while ago. Heartbeats write the file, so its age tells; it is measured
+/// Tells that the holder was heard of a short while ago. Heartbeats write the file, so its age tells; it is measured
 /// against a file written just now, because clocks of machines that share a directory may differ by hours.
 fn is_fresh(path: &Path, file: &File) -> bool {
     let probe = path.with_extension(format!("{}.probe", std::process::id()));

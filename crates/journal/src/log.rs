@@ -12,7 +12,7 @@ use crate::error::{RecordError, describe_io};
 use crate::event::RunEvent;
 use crate::files;
 
-/// Where the bytes of a log go.
+/// A destination of the bytes of a log.
 pub trait Disk: Send {
     /// Appends whole lines, in one write.
     fn append(&mut self, lines: &[u8]) -> io::Result<()>;
@@ -44,13 +44,13 @@ impl Disk for FileDisk {
     }
 }
 
-/// What a log says.
+/// The content of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
     pub events: Vec<RunEvent>,
     /// Bytes of the end that are no whole line.
     pub torn: Vec<u8>,
-    /// Where the whole lines end.
+    /// The end of the whole lines.
     end: u64,
 }
 

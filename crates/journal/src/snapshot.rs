@@ -71,7 +71,7 @@ pub mod words {
         }
     }
 
-    /// Where a run stands.
+    /// The status of a run.
     pub(super) mod run {
         use super::*;
 

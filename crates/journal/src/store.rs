@@ -13,7 +13,7 @@ use crate::event::RunEvent;
 use crate::files;
 use crate::log::{FileDisk, Log};
 
-/// How long a directory without a plan is left alone; somebody may be writing it.
+/// Seconds a directory without a plan is left alone; somebody may be writing it.
 const SWEEP_AFTER: i64 = 24 * 3600;
 
 /// The file of a run that is written last when it is created and removed first: without it there is no run.
@@ -52,17 +52,17 @@ impl DirectoryStore {
         self.directory.join("runs")
     }
 
-    /// Where a run is kept.
+    /// The directory of a run.
     pub fn run_path(&self, run_id: &str) -> PathBuf {
         self.runs_directory().join(run_id)
     }
 
-    /// Where the log of a run is kept.
+    /// The file of a run's log.
     pub fn log_path(&self, run_id: &str) -> PathBuf {
         self.run_path(run_id).join(LOG)
     }
 
-    /// Where the plan of a run is kept.
+    /// The file of a run's plan.
     pub fn plan_path(&self, run_id: &str) -> PathBuf {
         self.run_path(run_id).join(PLAN)
     }
@@ -109,7 +109,7 @@ impl DirectoryStore {
         }
     }
 
-    /// Whether a run came as far as to have a plan.
+    /// Tells that a run came as far as to have a plan.
     pub fn is_planned(&self, run_id: &str) -> bool {
         self.plan_path(run_id).exists()
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::event::{EventType, RunEvent};
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
@@ -20,7 +20,7 @@ pub enum RunStatus {
     Interrupted,
 }
 
-/// Where a node stands.
+/// The status of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStatus {
@@ -37,7 +37,7 @@ pub enum NodeStatus {
 }
 
 impl NodeStatus {
-    /// Whether nothing more will come of it in this run.
+    /// Tells that nothing more will come of it in this run.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Blocked | Self::Skipped | Self::Canceled)
     }
@@ -54,7 +54,7 @@ macro_rules! shown_in_lower_case {
 }
 shown_in_lower_case!(RunStatus, NodeStatus);
 
-/// How many nodes stand where.
+/// The number of nodes for each status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub planned: usize,
@@ -82,7 +82,7 @@ pub struct NodeSummary {
     pub changed: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
-    /// Why it was blocked or skipped, or what else is worth saying.
+    /// The reason why it was blocked or skipped, or anything else worth saying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     #[serde(skip)]
@@ -127,7 +127,7 @@ impl Summary {
         self.nodes.get(id).map(|node| node.status).unwrap_or_default()
     }
 
-    /// How many nodes are not done.
+    /// The number of nodes that are not done.
     pub fn remaining(&self) -> usize {
         self.nodes.values().filter(|node| node.status != NodeStatus::Succeeded).count()
     }

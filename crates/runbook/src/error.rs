@@ -1,6 +1,6 @@
 //! Failures of steps, sorted by what a person or a program can do about them.
 
-use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -51,10 +51,14 @@ impl ErrorKind {
 }
 
 /// The failure of one attempt at a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct StepError {
     pub kind: ErrorKind,
     pub message: String,
+    /// The error it was made from, for whoever follows the chain.
+    #[source]
+    pub cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// Trying again cannot help.
     pub permanent: bool,
     pub retry_after: Option<Duration>,
@@ -62,7 +66,14 @@ pub struct StepError {
 
 impl StepError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), permanent: false, retry_after: None }
+        Self { kind, message: message.into(), cause: None, permanent: false, retry_after: None }
+    }
+
+    /// The same with the error it was made from.
+    #[must_use]
+    pub(crate) fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.cause = Some(Arc::new(cause));
+        self
     }
 
     /// The same, not worth another attempt.
@@ -86,12 +97,6 @@ impl StepError {
         self.message.push_str("\nhint: ");
         self.message.push_str(hint);
         self
-    }
-}
-
-impl fmt::Display for StepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
     }
 }
 
@@ -121,10 +126,12 @@ impl From<slipway_cluster::Error> for StepError {
             Api::Timeout => ErrorKind::Timeout,
             _ => ErrorKind::Api,
         };
-        let told = Self { retry_after: error.retry_after, ..Self::new(kind, error.to_string()) };
-        match advice(&error) {
-            Some(hint) => told.hint(hint),
-            None => told,
+        let hint = advice(&error);
+        let retry_after = error.retry_after;
+        let failed = Self { retry_after, ..Self::new(kind, error.to_string()).caused_by(error) };
+        match hint {
+            Some(hint) => failed.hint(hint),
+            None => failed,
         }
     }
 }
@@ -151,7 +158,7 @@ pub(crate) fn advice(error: &slipway_cluster::Error) -> Option<&'static str> {
 
 impl From<Problems> for StepError {
     fn from(problems: Problems) -> Self {
-        Self::new(ErrorKind::Render, problems.to_string())
+        Self::new(ErrorKind::Render, problems.to_string()).caused_by(problems)
     }
 }
 
@@ -159,9 +166,9 @@ impl From<Failure> for StepError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Cluster(error) => error.into(),
-            Failure::Ownership(problems) => Self::foreign(problems.to_string()),
+            Failure::Ownership(problems) => Self::foreign(problems.to_string()).caused_by(problems),
             Failure::Problems(problems) | Failure::Immutable(problems) | Failure::Stale(problems) => {
-                Self::new(ErrorKind::Render, problems.to_string())
+                Self::new(ErrorKind::Render, problems.to_string()).caused_by(problems)
             }
             Failure::NotFound(message) => Self::new(ErrorKind::NotFound, message),
             Failure::Cancelled { .. } => Self::canceled(),
@@ -177,7 +184,7 @@ impl From<Failure> for StepError {
                     _ if part == FailedPart::Hook => ErrorKind::Hook,
                     _ => ErrorKind::Api,
                 };
-                Self::new(kind, failure.to_string())
+                Self::new(kind, failure.to_string()).caused_by(failure)
             }
         }
     }

@@ -43,13 +43,13 @@ pub use execute::{
     apply, destroy, execute, graph,
 };
 pub use junit::junit;
-pub use load::{LoadOptions, Loaded, load};
+pub use load::{LoadOptions, LoadedDocument, load};
 pub use model::{
-    Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError, Patch, PatchType,
-    Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,
+    AbsentObject, Action, Apply, Auth, ChartSource, Delete, Document, Helm, Job, ManifestSource, OnError,
+    Patch, PatchType, Rollout, RolloutVerb, Selection, State, Step, ValuesSource, Wait, When, WorkloadKind,
 };
 pub use plan::{RunbookPlan, plan_run};
 pub use schema::schema;
 pub use steps::http::HttpCheck;
-pub use text::{Origin, Reference, Substituted, substitute};
+pub use text::{DollarEscape, Origin, Reference, Substituted, substitute};
 pub use variables::{Given, Inputs, Variable, Variables};

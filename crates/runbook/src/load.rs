@@ -9,7 +9,7 @@ use crate::decode;
 use crate::diagnostic::{Diagnostic, Diagnostics, Findings};
 use crate::lint;
 use crate::model::Document;
-use crate::text::{Substituted, substitute};
+use crate::text::{DollarEscape, Substituted, substitute};
 use crate::variables::Variables;
 
 /// The longest text that is read.
@@ -18,8 +18,7 @@ const LONGEST: usize = 8 << 20;
 /// Settings of reading a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
-    /// `$${` stands for a literal `${`.
-    pub escape_dollar: bool,
+    pub escape: DollarEscape,
     /// A value must not change the structure of the document.
     pub strict_variables: bool,
     pub warnings_as_errors: bool,
@@ -27,7 +26,7 @@ pub struct LoadOptions {
 
 /// A document that can be run.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedDocument {
     pub document: Document,
     pub warnings: Diagnostics,
     pub text: Substituted,
@@ -41,7 +40,7 @@ pub fn load(
     variables: &Variables,
     options: LoadOptions,
     redactor: &Redactor,
-) -> Result<Loaded, Diagnostics> {
+) -> Result<LoadedDocument, Diagnostics> {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let mut problems = Problems::new();
     if source.len() > LONGEST {
@@ -49,7 +48,7 @@ pub fn load(
         problems.push(Problem::error(message).at(Location::file(file)).code("E002"));
         return Err(Diagnostics::from(problems));
     }
-    let text = substitute(file, source, variables, options.escape_dollar, &mut problems);
+    let text = substitute(file, source, variables, options.escape, &mut problems);
     for secret in variables.secrets().chain(text.derived_secrets.iter().map(String::as_str)) {
         redactor.register(secret);
     }
@@ -115,7 +114,7 @@ pub fn load(
         return Err(found);
     }
     let Some(document) = document else { return Err(found) };
-    Ok(Loaded { document, warnings: found, text })
+    Ok(LoadedDocument { document, warnings: found, text })
 }
 
 fn reader() -> YamlReader {

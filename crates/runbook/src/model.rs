@@ -180,11 +180,18 @@ pub enum ManifestSource {
     Kustomize(String),
 }
 
+/// The treatment of something to be deleted that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbsentObject {
+    Ignored,
+    Refused,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delete {
-    Manifests { manifests: Vec<ManifestSource>, namespace: Option<String>, ignore_not_found: bool },
-    Resource { selection: Selection, ignore_not_found: bool },
-    Release { release: String, namespace: String, ignore_not_found: bool },
+    Manifests { manifests: Vec<ManifestSource>, namespace: Option<String>, absence: AbsentObject },
+    Resource { selection: Selection, absence: AbsentObject },
+    Release { release: String, namespace: String, absence: AbsentObject },
 }
 
 /// Objects named on the command line's way: a type, or a type and a name.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,18 +22,18 @@ pub trait Deploy: Sync {
     fn apply(
         &self,
         node: &Node,
-        attempt: &Attempt<'_>,
-    ) -> impl Future<Output = Result<Applied, NodeError>> + Send;
+        attempt: &ReleaseAttempt<'_>,
+    ) -> impl Future<Output = Result<AppliedRelease, NodeError>> + Send;
 
     /// Uninstalls a release. One that is not there is success.
     fn delete(
         &self,
         node: &Node,
-        attempt: &Attempt<'_>,
-    ) -> impl Future<Output = Result<Applied, NodeError>> + Send;
+        attempt: &ReleaseAttempt<'_>,
+    ) -> impl Future<Output = Result<AppliedRelease, NodeError>> + Send;
 
     /// Reads what is recorded of a release in its cluster.
-    fn status(&self, at: &At<'_>) -> impl Future<Output = Result<Live, NodeError>> + Send;
+    fn status(&self, at: &At<'_>) -> impl Future<Output = Result<LiveRelease, NodeError>> + Send;
 
     /// Marks a revision a dead process left pending as failed.
     fn recover(
@@ -43,10 +44,14 @@ pub trait Deploy: Sync {
     ) -> impl Future<Output = Result<(), NodeError>> + Send;
 
     /// Finds what an apply would change; writes nothing.
-    fn plan(&self, node: &Node, command: Command) -> impl Future<Output = Result<Preview, NodeError>> + Send;
+    fn plan(
+        &self,
+        node: &Node,
+        command: Command,
+    ) -> impl Future<Output = Result<ReleasePreview, NodeError>> + Send;
 
     /// Compares live objects with what was applied; writes nothing.
-    fn verify(&self, node: &Node) -> impl Future<Output = Result<Verdict, NodeError>> + Send;
+    fn verify(&self, node: &Node) -> impl Future<Output = Result<ReleaseVerdict, NodeError>> + Send;
 
     /// Brings a chart that is not on this machine here as an archive; a version may be a constraint.
     fn fetch(
@@ -56,7 +61,7 @@ pub trait Deploy: Sync {
     ) -> impl Future<Output = Result<PathBuf, NodeError>> + Send {
         let _ = version;
         let message = format!("the chart {chart} is not on this machine, and nobody can bring it");
-        async move { Err(NodeError::new(Class::Invalid, message)) }
+        async move { Err(NodeError::new(FailureClass::Invalid, message)) }
     }
 }
 
@@ -84,7 +89,7 @@ impl<'a> At<'a> {
 
 /// One attempt at a release.
 #[derive(Clone)]
-pub struct Attempt<'a> {
+pub struct ReleaseAttempt<'a> {
     pub run_id: &'a str,
     pub number: u32,
     /// True if this run started it before and died.
@@ -99,7 +104,7 @@ pub struct Attempt<'a> {
 /// The outcome of an attempt that went well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Applied {
+pub struct AppliedRelease {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
     pub changed: bool,
@@ -109,7 +114,7 @@ pub struct Applied {
 
 /// The record of a release in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Live {
+pub enum LiveRelease {
     Absent,
     Deployed {
         revision: u64,
@@ -130,7 +135,7 @@ pub enum Live {
 /// The changes an apply would make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Preview {
+pub struct ReleasePreview {
     pub create: usize,
     pub update: usize,
     pub recreate: usize,
@@ -141,7 +146,7 @@ pub struct Preview {
     pub diff: String,
 }
 
-impl Preview {
+impl ReleasePreview {
     pub fn is_empty(&self) -> bool {
         !self.revision && self.create + self.update + self.recreate + self.delete == 0
     }
@@ -150,7 +155,7 @@ impl Preview {
 /// The comparison of a release with what was applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Verdict {
+pub struct ReleaseVerdict {
     /// There is no such release.
     pub absent: bool,
     /// Objects that were changed or removed behind the release's back.
@@ -159,7 +164,7 @@ pub struct Verdict {
     pub unready: Vec<String>,
 }
 
-impl Verdict {
+impl ReleaseVerdict {
     /// Tells that everything is there and as it was applied.
     pub fn is_clean(&self) -> bool {
         !self.absent && self.drifted.is_empty() && self.unready.is_empty()
@@ -169,7 +174,7 @@ impl Verdict {
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Class {
+pub enum FailureClass {
     RateLimit,
     #[serde(rename = "SERVER_5XX")]
     Server5xx,
@@ -190,7 +195,7 @@ pub enum Class {
     Internal,
 }
 
-impl Class {
+impl FailureClass {
     /// Every class, for words on a command line.
     pub const ALL: [Self; 17] = [
         Self::RateLimit,
@@ -236,17 +241,21 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
+impl fmt::Display for FailureClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
 /// The failure of an attempt at a release. The message holds no secret: it is recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{class}: {message}")]
 pub struct NodeError {
-    pub class: Class,
+    pub class: FailureClass,
     pub message: String,
+    /// The error it was made from, for whoever follows the chain.
+    #[source]
+    pub cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
     pub retry_after: Option<Duration>,
     /// True if another attempt is worth making, where that is not for the class to say.
     pub retryable: Option<bool>,
@@ -254,8 +263,15 @@ pub struct NodeError {
 
 impl NodeError {
     /// Starts an error.
-    pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, retryable: None }
+    pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), cause: None, retry_after: None, retryable: None }
+    }
+
+    /// The same with the error it was made from.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.cause = Some(Arc::new(cause));
+        self
     }
 
     /// The form in which records keep it; failures that differ only in names of the moment have one digest.
@@ -284,24 +300,18 @@ fn steady(message: &str) -> String {
     steady
 }
 
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.message)
-    }
-}
-
-impl std::error::Error for NodeError {}
-
 impl Classify for NodeError {
     fn class(&self) -> ErrorClass {
         match (self.retryable, self.class) {
-            (_, Class::Canceled) => ErrorClass::Cancelled,
+            (_, FailureClass::Canceled) => ErrorClass::Cancelled,
             (Some(true), _) => ErrorClass::Transient,
             (Some(false), _) => ErrorClass::Permanent,
-            (None, Class::RateLimit) => ErrorClass::Throttled,
-            (None, Class::Server5xx | Class::Transport | Class::HelmBusy) => ErrorClass::Transient,
-            (None, Class::Conflict) => ErrorClass::Conflict,
-            (None, Class::WaitTimeout) => ErrorClass::Timeout,
+            (None, FailureClass::RateLimit) => ErrorClass::Throttled,
+            (None, FailureClass::Server5xx | FailureClass::Transport | FailureClass::HelmBusy) => {
+                ErrorClass::Transient
+            }
+            (None, FailureClass::Conflict) => ErrorClass::Conflict,
+            (None, FailureClass::WaitTimeout) => ErrorClass::Timeout,
             (None, _) => ErrorClass::Permanent,
         }
     }
@@ -311,7 +321,7 @@ impl Classify for NodeError {
     }
 }
 
-impl Applied {
+impl AppliedRelease {
     pub(crate) fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -323,7 +333,7 @@ mod tests {
 
     #[test]
     fn failures_of_one_kind_have_one_digest() {
-        let digest = |message: &str| NodeError::new(Class::Transport, message).record().digest;
+        let digest = |message: &str| NodeError::new(FailureClass::Transport, message).record().digest;
         assert_eq!(
             digest("dial tcp 10.0.0.1:443: refused after 3s (3f2c9a1b)"),
             digest("dial tcp 10.0.0.2:443: refused after 41s (99aa00bb)")
@@ -333,12 +343,16 @@ mod tests {
 
     #[test]
     fn only_passing_failures_are_tried_again() {
-        for class in Class::ALL {
+        for class in FailureClass::ALL {
             let transient =
                 slipway_graph::ErrorClasses::TRANSIENT.contains(NodeError::new(class, "x").class());
             let expected = matches!(
                 class,
-                Class::RateLimit | Class::Server5xx | Class::Transport | Class::Conflict | Class::HelmBusy
+                FailureClass::RateLimit
+                    | FailureClass::Server5xx
+                    | FailureClass::Transport
+                    | FailureClass::Conflict
+                    | FailureClass::HelmBusy
             );
             assert_eq!(transient, expected, "{class}");
         }

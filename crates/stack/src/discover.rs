@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use slipway_problem::{Location, Problem, Problems, read_file, read_text_file};
 
-use crate::ignore::{self, Rules};
+use crate::ignore::{self, PathKind, Rules};
 use crate::model::{Declaration, StackFile};
 use crate::schema::{self, Kind, Read};
 
@@ -126,8 +126,8 @@ fn walk(tree: &mut Tree, problems: &mut Problems) -> Vec<Found> {
                 rules.push(Arc::new(Rules::parse(&dir, &text, &shown, problems)));
             }
         }
-        let ignored = |path: &str, is_directory: bool| {
-            rules.iter().rev().find_map(|rules| rules.verdict(path, is_directory)).unwrap_or(false)
+        let ignored = |path: &str, kind: PathKind| {
+            rules.iter().rev().find_map(|rules| rules.verdict(path, kind)).unwrap_or(false)
         };
         for (kind, name, other) in
             [(Kind::Stack, "stack.yaml", "stack.yml"), (Kind::Release, "release.yaml", "release.yml")]
@@ -145,7 +145,7 @@ fn walk(tree: &mut Tree, problems: &mut Problems) -> Vec<Found> {
                 (false, false) => continue,
             };
             let file_path = join(name);
-            if !ignored(&file_path, false) {
+            if !ignored(&file_path, PathKind::File) {
                 found.push(Found { kind, dir: dir.clone(), path: file_path, file: path.join(name) });
             }
         }
@@ -156,7 +156,7 @@ fn walk(tree: &mut Tree, problems: &mut Problems) -> Vec<Found> {
                 || name == "node_modules"
                 || is_chart && CHART_INTERNALS.contains(&name.as_str());
             let below = join(name);
-            if pruned || ignored(&below, true) {
+            if pruned || ignored(&below, PathKind::Directory) {
                 continue;
             }
             if depth >= DEEPEST {

@@ -19,7 +19,10 @@ use slipway_release::{
 use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
 
-use crate::deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
+use crate::deploy::{
+    AppliedRelease, At, Deploy, FailureClass, LiveRelease, NodeError, ReleaseAttempt, ReleasePreview,
+    ReleaseVerdict,
+};
 use crate::pin;
 use crate::plan::{ClusterRef, Command, Node};
 use crate::sources::SourceKind;
@@ -60,7 +63,7 @@ impl<C: Connect> Engine<C> {
             && self.sources.resolver.is_none()
         {
             let message = format!("{}: there is no provider for {reference}", node.declared_at.file);
-            return Err(NodeError::new(Class::Secret, message));
+            return Err(NodeError::new(FailureClass::Secret, message));
         }
         let mut values = UserValues::default();
         for path in &node.values {
@@ -87,7 +90,7 @@ impl<C: Connect> Engine<C> {
             (None, digest) => {
                 let digest = digest.as_deref().unwrap_or_default();
                 let message = format!("the chart {} is not the one that was planned: {digest}", node.chart);
-                Err(NodeError::new(Class::Invalid, message))
+                Err(NodeError::new(FailureClass::Invalid, message))
             }
         }
     }
@@ -181,7 +184,7 @@ impl<C: Connect> Engine<C> {
         let opened = tokio::time::timeout_at(deadline.instant(), self.connect.connect(cluster)).await;
         let late = |_| {
             let message = format!("cluster {} was not reached in time", cluster.name);
-            NodeError::new(Class::Transport, message)
+            NodeError::new(FailureClass::Transport, message)
         };
         Ok(opened.map_err(late)??.with_deadline(deadline.clone()))
     }
@@ -190,9 +193,9 @@ impl<C: Connect> Engine<C> {
 /// The work before a release is planned, as timeouts name it.
 const READING: &str = "its history was read";
 
-fn applied(report: &Report) -> Applied {
+fn applied(report: &Report) -> AppliedRelease {
     let skipped = report.status == ReleaseStatus::Skipped;
-    Applied {
+    AppliedRelease {
         revision: Some(u64::from(report.revision.get())).filter(|revision| *revision > 0),
         changed: !skipped,
         note: skipped.then(|| "nothing to do".to_owned()),
@@ -200,7 +203,7 @@ fn applied(report: &Report) -> Applied {
 }
 
 /// Tells that somebody else may still be at work on a pending revision.
-fn is_busy(last: &Release, attempt: &Attempt<'_>, timeout: u64) -> bool {
+fn is_busy(last: &Release, attempt: &ReleaseAttempt<'_>, timeout: u64) -> bool {
     let ours = attempt.interrupted || attempt.number > 1;
     let age = last.info.last_deployed.timestamp().map(|at| Timestamp::now().duration_since(at).as_millis());
     let young = age.is_none_or(|age| timeout == 0 || age < i128::from(timeout));
@@ -208,7 +211,7 @@ fn is_busy(last: &Release, attempt: &Attempt<'_>, timeout: u64) -> bool {
 }
 
 impl<C: Connect> Deploy for Engine<C> {
-    async fn apply(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
+    async fn apply(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         let request = self.request(node).await?;
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
         let timeout = node.timeout(Command::Apply).map(RunTimeout::from);
@@ -220,7 +223,7 @@ impl<C: Connect> Deploy for Engine<C> {
             let status = last.info.status.as_str();
             let message =
                 format!("revision {} is {status}: another operation is at work on it", last.version);
-            return Err(NodeError::new(Class::HelmBusy, message));
+            return Err(NodeError::new(FailureClass::HelmBusy, message));
         }
         let options =
             ExecuteOptions { timeout, auto_rollback: node.apply.atomic, ..ExecuteOptions::default() };
@@ -231,14 +234,18 @@ impl<C: Connect> Deploy for Engine<C> {
         report.map(|report| applied(&report)).map_err(failed)
     }
 
-    async fn delete(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
+    async fn delete(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
         let request = Self::removal(node);
         let timeout = node.timeout(Command::Delete).map(RunTimeout::from);
         let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
         let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
         if known.history.releases.is_empty() {
-            return Ok(Applied { revision: None, changed: false, note: Some("not installed".to_owned()) });
+            return Ok(AppliedRelease {
+                revision: None,
+                changed: false,
+                note: Some("not installed".to_owned()),
+            });
         }
         let options = ExecuteOptions { timeout, ..ExecuteOptions::default() };
         let options = self.connect.adjust(&cluster, &request, options).await?;
@@ -258,9 +265,9 @@ impl<C: Connect> Deploy for Engine<C> {
         fetched.map(|chart| chart.path).map_err(|error| unloaded(error.into()))
     }
 
-    async fn status(&self, at: &At<'_>) -> Result<Live, NodeError> {
+    async fn status(&self, at: &At<'_>) -> Result<LiveRelease, NodeError> {
         let history = self.storage(at).await?.history(at.name).await.map_err(refused)?;
-        Ok(history.last().map_or(Live::Absent, live))
+        Ok(history.last().map_or(LiveRelease::Absent, live))
     }
 
     async fn recover(&self, at: &At<'_>, revision: u64, why: &str) -> Result<(), NodeError> {
@@ -269,7 +276,7 @@ impl<C: Connect> Deploy for Engine<C> {
         let Some(mut release) = storage.revision(at.name, number).await.map_err(refused)? else {
             return Ok(());
         };
-        if !matches!(live(&release), Live::Pending { .. } | Live::Uninstalling { .. }) {
+        if !matches!(live(&release), LiveRelease::Pending { .. } | LiveRelease::Uninstalling { .. }) {
             return Ok(());
         }
         release.info.status = Status::Failed;
@@ -277,7 +284,7 @@ impl<C: Connect> Deploy for Engine<C> {
         storage.update(&release).await.map_err(refused)
     }
 
-    async fn plan(&self, node: &Node, command: Command) -> Result<Preview, NodeError> {
+    async fn plan(&self, node: &Node, command: Command) -> Result<ReleasePreview, NodeError> {
         let plan = self.prepare(node, command).await?;
         let view = plan.view(&ViewOptions::default());
         let count = |actions: &[&str]| {
@@ -294,7 +301,7 @@ impl<C: Connect> Deploy for Engine<C> {
                 diff.push_str(&format!("  {line}\n"));
             }
         }
-        Ok(Preview {
+        Ok(ReleasePreview {
             create: count(&["create"]),
             update: count(&["update", "apply"]),
             recreate: count(&["recreate"]),
@@ -304,31 +311,34 @@ impl<C: Connect> Deploy for Engine<C> {
         })
     }
 
-    async fn verify(&self, node: &Node) -> Result<Verdict, NodeError> {
+    async fn verify(&self, node: &Node) -> Result<ReleaseVerdict, NodeError> {
         let cluster = self.connect.connect(&node.cluster).await?;
         let storage = Storage::new(cluster.clone(), Driver::Secret, &node.namespace);
         let history = storage.history(&node.name).await.map_err(refused)?;
-        if history.last().map_or(Live::Absent, live) == Live::Absent {
-            return Ok(Verdict { absent: true, ..Verdict::default() });
+        if history.last().map_or(LiveRelease::Absent, live) == LiveRelease::Absent {
+            return Ok(ReleaseVerdict { absent: true, ..ReleaseVerdict::default() });
         }
         // What was deployed is compared, so none of the release's inputs is read.
         let request = Self::removal(node);
         let changes =
             inspect::drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);
-        Ok(Verdict { drifted: significant.map(|change| change.object).collect(), ..Verdict::default() })
+        Ok(ReleaseVerdict {
+            drifted: significant.map(|change| change.object).collect(),
+            ..ReleaseVerdict::default()
+        })
     }
 }
 
-fn live(release: &Release) -> Live {
+fn live(release: &Release) -> LiveRelease {
     let revision = u64::from(release.version);
     match release.info.status {
-        Status::Deployed | Status::Superseded => Live::Deployed { revision },
-        Status::Uninstalled => Live::Absent,
-        Status::Uninstalling => Live::Uninstalling { revision },
-        Status::Failed | Status::Unknown => Live::Failed { revision },
+        Status::Deployed | Status::Superseded => LiveRelease::Deployed { revision },
+        Status::Uninstalled => LiveRelease::Absent,
+        Status::Uninstalling => LiveRelease::Uninstalling { revision },
+        Status::Failed | Status::Unknown => LiveRelease::Failed { revision },
         status @ (Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback) => {
-            Live::Pending { revision, status: status.as_str().to_owned() }
+            LiveRelease::Pending { revision, status: status.as_str().to_owned() }
         }
     }
 }
@@ -336,32 +346,33 @@ fn live(release: &Release) -> Live {
 /// A request the cluster refused, in the words of a stack.
 pub fn refused(error: slipway_cluster::Error) -> NodeError {
     // A gateway that waited in vain is trouble of the server, as 502 and 503 are.
-    let class = if error.code() == Some(504) { Class::Server5xx } else { class_of(error.class) };
-    NodeError { retry_after: error.retry_after, ..NodeError::new(class, error.to_string()) }
+    let class = if error.code() == Some(504) { FailureClass::Server5xx } else { class_of(error.class) };
+    let retry_after = error.retry_after;
+    NodeError { retry_after, ..NodeError::new(class, error.to_string()).caused_by(error) }
 }
 
-fn class_of(class: ErrorClass) -> Class {
+fn class_of(class: ErrorClass) -> FailureClass {
     match class {
-        ErrorClass::Throttled => Class::RateLimit,
-        ErrorClass::Server | ErrorClass::WebhookUnavailable => Class::Server5xx,
-        ErrorClass::Transport | ErrorClass::Timeout => Class::Transport,
-        ErrorClass::Conflict | ErrorClass::AlreadyExists => Class::Conflict,
-        ErrorClass::Immutable => Class::ImmutableField,
-        ErrorClass::Forbidden => Class::Forbidden,
-        ErrorClass::Unauthorized => Class::Unauthenticated,
+        ErrorClass::Throttled => FailureClass::RateLimit,
+        ErrorClass::Server | ErrorClass::WebhookUnavailable => FailureClass::Server5xx,
+        ErrorClass::Transport | ErrorClass::Timeout => FailureClass::Transport,
+        ErrorClass::Conflict | ErrorClass::AlreadyExists => FailureClass::Conflict,
+        ErrorClass::Immutable => FailureClass::ImmutableField,
+        ErrorClass::Forbidden => FailureClass::Forbidden,
+        ErrorClass::Unauthorized => FailureClass::Unauthenticated,
         ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::NoKind | ErrorClass::NotFound => {
-            Class::Invalid
+            FailureClass::Invalid
         }
-        _ => Class::Internal,
+        _ => FailureClass::Internal,
     }
 }
 
 /// A source that could not be read, in the words of a stack.
 fn unloaded(error: LoadError) -> NodeError {
     let class = match &error {
-        error if error.is_secret() => Class::Secret,
-        LoadError::Fetch(error) if !error.permanent => Class::Transport,
-        _ => Class::Invalid,
+        error if error.is_secret() => FailureClass::Secret,
+        LoadError::Fetch(error) if !error.permanent => FailureClass::Transport,
+        _ => FailureClass::Invalid,
     };
     let message = match error {
         LoadError::Decrypt { file, source } => format!("decrypt {file}: {source}"),
@@ -374,22 +385,24 @@ fn failed(failure: Failure) -> NodeError {
     match failure {
         Failure::Cluster(error) => refused(error),
         Failure::Problems(problems) | Failure::Ownership(problems) | Failure::Stale(problems) => {
-            NodeError::new(Class::Invalid, problems.to_string())
+            NodeError::new(FailureClass::Invalid, problems.to_string()).caused_by(problems)
         }
-        Failure::Immutable(problems) => NodeError::new(Class::ImmutableField, problems.to_string()),
-        Failure::NotFound(message) => NodeError::new(Class::Invalid, message),
-        Failure::Cancelled { message, .. } => NodeError::new(Class::Canceled, message),
-        Failure::Locked(message) => NodeError::new(Class::HelmBusy, message),
+        Failure::Immutable(problems) => {
+            NodeError::new(FailureClass::ImmutableField, problems.to_string()).caused_by(problems)
+        }
+        Failure::NotFound(message) => NodeError::new(FailureClass::Invalid, message),
+        Failure::Cancelled { message, .. } => NodeError::new(FailureClass::Canceled, message),
+        Failure::Locked(message) => NodeError::new(FailureClass::HelmBusy, message),
         Failure::Run { cause, .. } => {
             let class = match cause {
                 // The record has one class for objects that do not become ready, in time or at all.
-                FailureCause::Timeout | FailureCause::NotReady => Class::WaitTimeout,
-                FailureCause::LockLost => Class::Conflict,
-                FailureCause::Cancelled => Class::Canceled,
+                FailureCause::Timeout | FailureCause::NotReady => FailureClass::WaitTimeout,
+                FailureCause::LockLost => FailureClass::Conflict,
+                FailureCause::Cancelled => FailureClass::Canceled,
                 FailureCause::Cluster(class) => class_of(class),
-                FailureCause::Other => Class::Internal,
+                FailureCause::Other => FailureClass::Internal,
             };
-            NodeError::new(class, failure.to_string())
+            NodeError::new(class, failure.to_string()).caused_by(failure)
         }
     }
 }

@@ -21,6 +21,13 @@ struct Rule {
     directories_only: bool,
 }
 
+/// The kind of a path that is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathKind {
+    File,
+    Directory,
+}
+
 impl Rules {
     /// Reads an ignore file; `shown` names it in messages.
     pub(crate) fn parse(dir: &str, text: &str, shown: &str, problems: &mut Problems) -> Self {
@@ -57,12 +64,14 @@ impl Rules {
     }
 
     /// Looks a path relative to the root up in the rules: ignored, kept, or nothing.
-    pub(crate) fn verdict(&self, path: &str, is_directory: bool) -> Option<bool> {
+    pub(crate) fn verdict(&self, path: &str, kind: PathKind) -> Option<bool> {
         let below = match self.dir.as_str() {
             "" => path,
             dir => path.strip_prefix(dir)?.strip_prefix('/')?,
         };
-        let matching = |rule: &&Rule| (!rule.directories_only || is_directory) && rule.glob.is_match(below);
+        let matching = |rule: &&Rule| {
+            (!rule.directories_only || kind == PathKind::Directory) && rule.glob.is_match(below)
+        };
         self.rules.iter().rev().find(matching).map(|rule| !rule.keep)
     }
 }
@@ -77,19 +86,19 @@ mod tests {
         let text = "# comment\nbuild/\n/only-here\n*.bak\n!keep.bak\na/**/z\n\\#odd\n";
         let rules = Rules::parse("apps", text, "x", &mut problems);
         assert!(problems.is_empty(), "{problems}");
-        for (path, directory, expected) in [
-            ("apps/build", true, Some(true)),
-            ("apps/x/build", true, Some(true)),
-            ("apps/build", false, None),
-            ("apps/only-here", true, Some(true)),
-            ("apps/x/only-here", true, None),
-            ("apps/old.bak", false, Some(true)),
-            ("apps/keep.bak", false, Some(false)),
-            ("apps/a/b/c/z", true, Some(true)),
-            ("apps/#odd", false, Some(true)),
-            ("other/build", true, None),
+        for (path, kind, expected) in [
+            ("apps/build", PathKind::Directory, Some(true)),
+            ("apps/x/build", PathKind::Directory, Some(true)),
+            ("apps/build", PathKind::File, None),
+            ("apps/only-here", PathKind::Directory, Some(true)),
+            ("apps/x/only-here", PathKind::Directory, None),
+            ("apps/old.bak", PathKind::File, Some(true)),
+            ("apps/keep.bak", PathKind::File, Some(false)),
+            ("apps/a/b/c/z", PathKind::Directory, Some(true)),
+            ("apps/#odd", PathKind::File, Some(true)),
+            ("other/build", PathKind::Directory, None),
         ] {
-            assert_eq!(rules.verdict(path, directory), expected, "{path}");
+            assert_eq!(rules.verdict(path, kind), expected, "{path}");
         }
     }
 }

@@ -30,7 +30,10 @@ pub mod select;
 pub mod sources;
 pub mod survey;
 
-pub use deploy::{Applied, At, Attempt, Class, Deploy, Live, NodeError, Preview, Verdict};
+pub use deploy::{
+    AppliedRelease, At, Deploy, FailureClass, LiveRelease, NodeError, ReleaseAttempt, ReleasePreview,
+    ReleaseVerdict,
+};
 pub use error::Error;
 pub use execute::{ExecutedRun, RunOptions, RunOutcome, execute};
 pub use git::Git;
@@ -40,8 +43,8 @@ pub use model::{Declaration, Located, Runner, Settings, StackFile};
 pub use paths::expand;
 pub use plan::compile::compile;
 pub use plan::{
-    Command, Compiled, ConfirmPolicy, ConfirmQuestion, FailMode, NeedsPolicy, Node, PlannedRun, RemoteCharts,
-    Request, ResumedPlan, RunRequest, SavedRun, Stack, StackPlan, acquire_lock, load, plan,
+    Command, CompiledStack, ConfirmPolicy, ConfirmQuestion, FailMode, NeedsPolicy, Node, PlannedRun,
+    RemoteCharts, Request, ResumedPlan, RunRequest, SavedRun, Stack, StackPlan, acquire_lock, load, plan,
 };
 pub use schema::{release_schema, stack_schema};
 pub use select::{SelectMode, Selector};

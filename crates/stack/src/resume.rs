@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::execute::RunStart;
 use crate::paths;
 use crate::plan::{self, Command, Node, StackPlan, Tool};
-use crate::record::{NodeStatus, RunStatus, Store, Stored};
+use crate::record::{NodeStatus, RunStatus, RunStore, StoredRun};
 use crate::sources::{Source, SourceKind};
 
 /// Inputs that changed since a plan was made.
@@ -79,7 +79,7 @@ impl fmt::Display for Drift {
 }
 
 /// Compares what the nodes of a run read with what is there now.
-pub fn drift(root: &Path, home: Option<&Path>, stored: &Stored) -> Drift {
+pub fn drift(root: &Path, home: Option<&Path>, stored: &StoredRun) -> Drift {
     let mut drift = Drift { run_id: stored.plan.run_id.clone(), ..Drift::default() };
     for (id, changed) in changed_nodes(&stored.plan, root, home) {
         if stored.summary.status_of(&id) == NodeStatus::Succeeded {
@@ -164,7 +164,7 @@ pub struct Resume {
 
 /// Finds the run to go on with.
 pub fn find(
-    store: &Store,
+    store: &RunStore,
     (stack, profile): (&str, Option<&str>),
     run_id: Option<&str>,
 ) -> Result<String, Error> {
@@ -192,7 +192,7 @@ pub fn find(
 /// Decides where a run that is gone on with starts; refuses if it does something else or its inputs changed. Gives
 /// nothing to start from when nothing is left.
 pub fn prepare(
-    stored: &Stored,
+    stored: &StoredRun,
     command: Command,
     resume: &Resume,
     root: &Path,
@@ -231,7 +231,7 @@ pub fn check_command(plan: &StackPlan, command: Command) -> Result<(), Error> {
 }
 
 /// Carries over into a new plan what an old run did and would do the same way again.
-pub fn carry_over(plan: &mut StackPlan, old: &Stored) {
+pub fn carry_over(plan: &mut StackPlan, old: &StoredRun) {
     plan.resumed_from = Some(old.plan.run_id.clone());
     plan.carried_over = plan
         .nodes

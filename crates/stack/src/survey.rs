@@ -2,7 +2,7 @@
 
 use futures::stream::{self, StreamExt as _};
 
-use crate::deploy::{Deploy, NodeError, Preview, Verdict};
+use crate::deploy::{Deploy, NodeError, ReleasePreview, ReleaseVerdict};
 use crate::plan::{Node, StackPlan};
 
 /// The number of releases looked at together; a look is a few reads.
@@ -16,7 +16,7 @@ pub struct Surveyed<T> {
 }
 
 /// Finds what the plan would change, release by release, in the order of execution.
-pub async fn previews<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<Preview>> {
+pub async fn previews<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<ReleasePreview>> {
     let looks = ordered(plan)
         .into_iter()
         .map(|node| async { Surveyed { id: node.id.clone(), found: deploy.plan(node, plan.command).await } });
@@ -24,7 +24,7 @@ pub async fn previews<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<P
 }
 
 /// Checks that the releases are as they were applied, in the order of execution.
-pub async fn verdicts<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<Verdict>> {
+pub async fn verdicts<D: Deploy>(plan: &StackPlan, deploy: &D) -> Vec<Surveyed<ReleaseVerdict>> {
     let looks = ordered(plan)
         .into_iter()
         .map(|node| async { Surveyed { id: node.id.clone(), found: deploy.verify(node).await } });

@@ -58,7 +58,7 @@ impl Matcher {
         Cow::Owned(masked)
     }
 
-    /// Whether a text is a secret from beginning to end, and one that is no common word.
+    /// Tells that a text is a secret from beginning to end, and one that is no common word.
     pub(super) fn is_secret(&self, text: &str) -> bool {
         self.find(text.as_bytes(), 0).first().is_some_and(|found| *found == (0..text.len()))
     }
@@ -85,7 +85,7 @@ impl Matcher {
         found
     }
 
-    /// How many bytes at the end of `text` may be (the beginning of) a secret and must wait for more:
+    /// The number of bytes at the end of `text` that may be (the beginning of) a secret and must wait for more:
     /// a match that ends where the text ends may still grow, or turn out not to stand alone.
     pub(super) fn undecided(&self, text: &[u8]) -> usize {
         let furthest = text.len().saturating_sub(self.longest);

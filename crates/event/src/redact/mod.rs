@@ -17,10 +17,10 @@ pub use address::without_credentials;
 use matcher::Matcher;
 pub use stream::RedactingWriter;
 
-/// What stands in a secret's place. It has no character that JSON, YAML or a shell would mind.
+/// The text in a secret's place. It has no character that JSON, YAML or a shell would mind.
 pub const MASK: &str = "***";
 
-/// How well a registered value will be found.
+/// The degree to which a registered value will be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
     /// Anywhere, in every form.

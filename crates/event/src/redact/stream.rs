@@ -16,11 +16,11 @@ pub struct RedactingWriter<W: Write> {
     held: Vec<u8>,
     /// The last byte passed on, so that a short secret is known to stand alone.
     before: Option<u8>,
-    /// Whether a mask was the last thing written: masks that touch become one.
+    /// True if a mask was the last thing written: masks that touch become one.
     after_mask: bool,
 }
 
-/// Whether more of the stream may follow.
+/// The part of the stream a text is: the last one, or one that more may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Edge {
     End,

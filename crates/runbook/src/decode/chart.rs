@@ -155,7 +155,9 @@ fn oci(
         reference.push_str(&format!("@{digest}"));
     }
     let version = tag.map(str::to_owned).or_else(|| version.map(|(_, version)| version.to_owned()));
-    warn_unpinned(block, node, version.is_none() && digest.is_none());
+    if version.is_none() && digest.is_none() {
+        warn_unpinned(block, node);
+    }
     Some(ChartSource::Oci { reference, version, auth })
 }
 
@@ -201,14 +203,13 @@ fn from_repo(
     };
     let (rest, auth) = userinfo(block, place, "repo", rest, auth);
     let version = inline.map(str::to_owned).or_else(|| version.map(|(_, version)| version.to_owned()));
-    warn_unpinned(block, node, version.is_none());
+    if version.is_none() {
+        warn_unpinned(block, node);
+    }
     Some(ChartSource::Repo { url: format!("{scheme}{rest}"), name: name.to_owned(), version, auth })
 }
 
-fn warn_unpinned(block: &Block<'_, '_>, node: &YamlNode, unpinned: bool) {
-    if unpinned {
-        let problem =
-            Problem::warning("the chart's version is not pinned, so the next run may install another");
-        block.report(node, "chart", "W001", problem.hint("give version:"));
-    }
+fn warn_unpinned(block: &Block<'_, '_>, node: &YamlNode) {
+    let problem = Problem::warning("the chart's version is not pinned, so the next run may install another");
+    block.report(node, "chart", "W001", problem.hint("give version:"));
 }

@@ -47,12 +47,12 @@ impl RunRecord<'_> {
         &self,
         work: &Work<'_>,
         steps: &[StepReport],
-        failed: bool,
+        status: RunStatus,
         now: &str,
         before: Option<&RunSnapshot>,
     ) -> Option<RunSnapshot> {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        record.run_status = if failed { RunStatus::Failed } else { RunStatus::Succeeded };
+        record.run_status = status;
         record.updated_at = now.to_owned();
         if !self.destroys {
             for step in steps.iter().filter(|step| !work.decisions.skipped.contains_key(&step.name)) {

@@ -295,7 +295,8 @@ async fn run(
     let mut error = None;
     let mut written = false;
     if let Some(store) = &store {
-        let last = ledger.close(&work, &steps, failed, &finished_at, before.as_ref());
+        let status = if failed { RunStatus::Failed } else { RunStatus::Succeeded };
+        let last = ledger.close(&work, &steps, status, &finished_at, before.as_ref());
         let ended = tokio::time::timeout(LAST_WORD, async {
             match (command, last) {
                 (Command::Destroy, _) if !failed => store.remove().await.map(|()| true),

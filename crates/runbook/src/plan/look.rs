@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use slipway_manifest::{Gvk, ObjectRef};
+use slipway_release::MissingNamespace;
 use tokio_util::sync::CancellationToken;
 
 use super::earlier::Earlier;
-use super::{Seen, Show, Verb};
+use super::{Show, StepPreview, StepVerb};
 use crate::context::{SharedContext, StepContext};
 use crate::diff::Difference;
 use crate::model::Step;
@@ -23,7 +24,7 @@ pub(crate) struct PlanRequest<'a> {
     pub(crate) earlier: &'a Earlier,
 }
 
-pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earlier: &Earlier) -> Seen {
+pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earlier: &Earlier) -> StepPreview {
     let patience = if show == Show::Differences { PATIENCE_WITH_DIFF } else { PATIENCE };
     let attempt = StepContext::new(world, step, CancellationToken::new(), None);
     let request = PlanRequest { show, earlier };
@@ -34,13 +35,15 @@ pub(super) async fn at(world: &SharedContext<'_>, step: &Step, show: Show, earli
     match tokio::time::timeout(patience, work).await {
         Ok(Ok(seen)) => seen,
         Ok(Err(error)) => {
-            let mut seen = Seen::new(Verb::Unknown, first_line(&error.message));
+            let mut seen = StepPreview::new(StepVerb::Unknown, first_line(&error.message));
             if show == Show::Differences {
                 seen.diff = Some(Difference::unavailable(first_line(&error.message)));
             }
             seen
         }
-        Err(_) => Seen::new(Verb::Unknown, format!("looking took longer than {} s", patience.as_secs())),
+        Err(_) => {
+            StepPreview::new(StepVerb::Unknown, format!("looking took longer than {} s", patience.as_secs()))
+        }
     }
 }
 
@@ -52,14 +55,14 @@ fn first_line(text: &str) -> String {
 pub(crate) async fn namespace_note(
     attempt: &StepContext<'_>,
     name: &str,
-    creates: bool,
+    missing: MissingNamespace,
     earlier: &Earlier,
 ) -> String {
     let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name);
     let exists = attempt.cluster().get(&at).await.map(|live| live.is_some()).unwrap_or(true);
     if exists {
         "namespace exists".to_owned()
-    } else if creates {
+    } else if missing == MissingNamespace::Create {
         format!("creates namespace {name}")
     } else if earlier.namespaces.contains(name) {
         format!("namespace {name} comes in another step")

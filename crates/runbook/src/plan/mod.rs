@@ -15,7 +15,7 @@ use slipway_cluster::ServerVersion;
 use slipway_event::{Event, Redactor};
 use slipway_graph::NodeRef;
 
-pub use self::status::{Known, Status, status};
+pub use self::status::{KnownRecord, Status, status};
 pub use self::teardown::plan_destroy;
 
 use self::decision::{RunDecisions, SkipCode, skipped_by_when};
@@ -33,7 +33,7 @@ const AT_ONCE: usize = 8;
 /// The effect of a run on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verb {
+pub enum StepVerb {
     Install,
     Upgrade,
     Create,
@@ -47,7 +47,7 @@ pub enum Verb {
     Unknown,
 }
 
-impl Verb {
+impl StepVerb {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Install => "install",
@@ -68,7 +68,7 @@ impl Verb {
 /// The effect of a step on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Fate {
+pub enum ObjectFate {
     Create,
     Update,
     Delete,
@@ -79,14 +79,14 @@ pub enum Fate {
 /// Objects by what becomes of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Objects(BTreeMap<Fate, Vec<String>>);
+pub struct Objects(BTreeMap<ObjectFate, Vec<String>>);
 
 impl Objects {
-    pub fn of(&self, fate: Fate) -> &[String] {
+    pub fn of(&self, fate: ObjectFate) -> &[String] {
         self.0.get(&fate).map(Vec::as_slice).unwrap_or_default()
     }
 
-    pub(crate) fn add(&mut self, fate: Fate, object: String) {
+    pub(crate) fn add(&mut self, fate: ObjectFate, object: String) {
         self.0.entry(fate).or_default().push(object);
     }
 
@@ -104,8 +104,8 @@ pub struct WhenResult {
 
 /// The finding about a step.
 #[derive(Clone, Debug, Serialize)]
-pub struct Seen {
-    pub action: Verb,
+pub struct StepPreview {
+    pub action: StepVerb,
     pub detail: String,
     #[serde(skip_serializing_if = "Objects::is_empty")]
     pub objects: Objects,
@@ -113,8 +113,8 @@ pub struct Seen {
     pub diff: Option<Difference>,
 }
 
-impl Seen {
-    pub(crate) fn new(action: Verb, detail: impl Into<String>) -> Self {
+impl StepPreview {
+    pub(crate) fn new(action: StepVerb, detail: impl Into<String>) -> Self {
         Self { action, detail: detail.into(), objects: Objects::default(), diff: None }
     }
 }
@@ -132,7 +132,7 @@ pub struct StepPlan {
     pub summary: String,
     /// Nothing without a cluster, unless the condition says it all.
     #[serde(flatten)]
-    pub seen: Option<Seen>,
+    pub seen: Option<StepPreview>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<WhenResult>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -140,7 +140,7 @@ pub struct StepPlan {
 }
 
 impl StepPlan {
-    pub fn action(&self) -> Option<Verb> {
+    pub fn action(&self) -> Option<StepVerb> {
         self.seen.as_ref().map(|seen| seen.action)
     }
 
@@ -214,17 +214,17 @@ impl RunbookPlan {
     /// `2 install, 1 wait`, in a fixed order.
     pub fn summary(&self) -> String {
         let order = [
-            Verb::Install,
-            Verb::Upgrade,
-            Verb::Create,
-            Verb::Configure,
-            Verb::Delete,
-            Verb::Restart,
-            Verb::Run,
-            Verb::Wait,
-            Verb::Skip,
-            Verb::NoOp,
-            Verb::Unknown,
+            StepVerb::Install,
+            StepVerb::Upgrade,
+            StepVerb::Create,
+            StepVerb::Configure,
+            StepVerb::Delete,
+            StepVerb::Restart,
+            StepVerb::Run,
+            StepVerb::Wait,
+            StepVerb::Skip,
+            StepVerb::NoOp,
+            StepVerb::Unknown,
         ];
         let words = order.iter().filter_map(|verb| {
             let count = self.counts.get(verb.as_str())?;
@@ -296,7 +296,7 @@ fn outline(document: &Document) -> Result<RunbookPlan, RunError> {
             level,
             needs: step.needs.clone(),
             summary: step.action.as_step().describe(),
-            seen: left.map(|left| Seen::new(Verb::Skip, left.reason)),
+            seen: left.map(|left| StepPreview::new(StepVerb::Skip, left.reason)),
             when,
             resumed: false,
         });
@@ -342,7 +342,7 @@ pub async fn plan_run(
     for step in &mut plan.steps {
         if let Some(why) = decisions.skipped.get(&step.name) {
             step.resumed = why.code == SkipCode::Resumed;
-            step.seen = Some(Seen::new(Verb::Skip, why.reason.clone()));
+            step.seen = Some(StepPreview::new(StepVerb::Skip, why.reason.clone()));
         }
     }
     let title = format!("{} {}", command.as_str(), document.name);
@@ -363,7 +363,7 @@ pub async fn plan(
     plan.cluster = Some(ClusterSeen { version: version.to_string(), context: context.map(str::to_owned) });
     let world = SharedContext::new(place, &document.name);
     let earlier = Earlier::of(document, place.base);
-    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<String, StepPreview> = BTreeMap::new();
     let skipped = &plan.decisions()?.skipped;
     let open: Vec<&Step> = document.steps.iter().filter(|step| !skipped.contains_key(&step.name)).collect();
     let looks = open.into_iter().map(|step| {

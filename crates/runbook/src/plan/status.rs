@@ -18,13 +18,13 @@ pub struct Status {
     #[serde(skip)]
     pub secret: String,
     #[serde(flatten)]
-    pub known: Option<Known>,
+    pub known: Option<KnownRecord>,
 }
 
 /// A record, compared with the document.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Known {
+pub struct KnownRecord {
     pub spec_changed: bool,
     /// Steps the next run leaves out.
     pub resumable_steps: Vec<String>,
@@ -67,7 +67,7 @@ pub async fn status(document: &Document, place: RunContext<'_>) -> Result<Option
             let entry = record.step(&step.name).filter(|entry| entry.input_hash.is_some());
             entry.zip(hash).is_some_and(|(entry, hash)| *hash != entry.input_hash)
         };
-        Known {
+        KnownRecord {
             spec_changed: record.spec_hash != hash::document(document),
             resumable_steps: in_order(&|step| done.contains(&step.name)),
             changed_steps: in_order(&has_changed),

@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::words::listed;
-use super::{RunbookPlan, Seen, Verb, plan_run};
+use super::{RunbookPlan, StepPreview, StepVerb, plan_run};
 use crate::context::{RunContext, SharedContext, StepContext};
 use crate::error::StepError;
 use crate::execute::{Command, RunError, RunOptions};
@@ -23,9 +23,9 @@ pub async fn plan_destroy(
             continue;
         }
         told.seen = Some(match planned_deletions(&world, step).await {
-            Ok(objects) if objects.is_empty() => Seen::new(Verb::NoOp, "nothing is there"),
-            Ok(objects) => Seen::new(Verb::Delete, listed(&objects)),
-            Err(error) => Seen::new(Verb::Unknown, error.to_string()),
+            Ok(objects) if objects.is_empty() => StepPreview::new(StepVerb::NoOp, "nothing is there"),
+            Ok(objects) => StepPreview::new(StepVerb::Delete, listed(&objects)),
+            Err(error) => StepPreview::new(StepVerb::Unknown, error.to_string()),
         });
     }
     plan.levels.reverse();

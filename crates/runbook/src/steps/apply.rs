@@ -20,7 +20,7 @@ use crate::model::{Action, Apply, ManifestSource};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, sources};
-use crate::plan::{Fate, Objects, Seen, Show, Verb};
+use crate::plan::{ObjectFate, Objects, Show, StepPreview, StepVerb};
 use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, described, like, list_of, object, with, word};
 use slipway_problem::Problem;
@@ -229,7 +229,11 @@ impl StepAction for Apply {
         }
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -285,7 +289,7 @@ async fn plan(
     attempt: &StepContext<'_>,
     apply: &Apply,
     request: &PlanRequest<'_>,
-) -> Result<Seen, StepError> {
+) -> Result<StepPreview, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(&apply.manifests, place.base, &*place.sources.fetcher).await?;
     let namespace = apply.namespace.as_deref().unwrap_or("default");
@@ -299,27 +303,30 @@ async fn plan(
             let note = if comes { "may arrive in an earlier step" } else { "no step brings it" };
             missing.get_or_insert(format!("kind {} not served yet ({note})", gvk.kind));
             let name = object::name(object).unwrap_or_default();
-            told.add(Fate::Unresolved, format!("{}/{name}", gvk.kind.to_lowercase()));
+            told.add(ObjectFate::Unresolved, format!("{}/{name}", gvk.kind.to_lowercase()));
             pairs.push((object, None, None));
             continue;
         };
         let at = kind.object_ref(object, namespace);
         let live = attempt.cluster().get(&at).await?;
-        told.add(if live.is_some() { Fate::Update } else { Fate::Create }, shown(&at));
+        told.add(if live.is_some() { ObjectFate::Update } else { ObjectFate::Create }, shown(&at));
         pairs.push((object, Some(at), live));
     }
-    let (created, updated) = (told.of(Fate::Create), told.of(Fate::Update));
-    let all_exist = created.is_empty() && told.of(Fate::Unresolved).is_empty();
+    let (created, updated) = (told.of(ObjectFate::Create), told.of(ObjectFate::Update));
+    let all_exist = created.is_empty() && told.of(ObjectFate::Unresolved).is_empty();
     let mut seen = if apply.skip_if_exists && all_exist {
-        return Ok(Seen::new(Verb::Skip, format!("all {} objects exist (skipIf: exists)", objects.len())));
+        return Ok(StepPreview::new(
+            StepVerb::Skip,
+            format!("all {} objects exist (skipIf: exists)", objects.len()),
+        ));
     } else if let Some(missing) = missing {
-        Seen::new(Verb::Unknown, missing)
+        StepPreview::new(StepVerb::Unknown, missing)
     } else if updated.is_empty() {
-        Seen::new(Verb::Create, listed(created))
+        StepPreview::new(StepVerb::Create, listed(created))
     } else if created.is_empty() {
-        Seen::new(Verb::Configure, listed(updated))
+        StepPreview::new(StepVerb::Configure, listed(updated))
     } else {
-        Seen::new(Verb::Configure, format!("{}; creates {}", listed(updated), listed(created)))
+        StepPreview::new(StepVerb::Configure, format!("{}; creates {}", listed(updated), listed(created)))
     };
     if request.show == Show::Differences {
         seen.diff = Some(crate::diff::of_objects(attempt, apply, &pairs).await);

@@ -18,10 +18,10 @@ use crate::decode::names;
 use crate::error::{ErrorKind, StepError};
 use crate::inputs::StepInputs;
 use crate::manifests;
-use crate::model::{Action, Delete, ManifestSource, Selection, Step};
+use crate::model::{AbsentObject, Action, Delete, ManifestSource, Selection, Step};
 use crate::plan::look::PlanRequest;
 use crate::plan::words::{listed, scope, sources};
-use crate::plan::{Fate, Seen, Verb};
+use crate::plan::{ObjectFate, StepPreview, StepVerb};
 use crate::schema::{
     RESOURCE, SUBDOMAIN, at_most, described, like, list_of, object, one_of, one_scope, selection, with,
 };
@@ -29,20 +29,18 @@ use slipway_problem::Problem;
 
 async fn run(attempt: &StepContext<'_>, delete: &Delete) -> Result<StepOutcome, StepError> {
     match delete {
-        Delete::Manifests { manifests, namespace, ignore_not_found } => {
-            by_manifests(attempt, manifests, namespace.as_deref(), *ignore_not_found).await
+        Delete::Manifests { manifests, namespace, absence } => {
+            by_manifests(attempt, manifests, namespace.as_deref(), *absence).await
         }
-        Delete::Resource { selection, ignore_not_found } => {
-            by_selection(attempt, selection, *ignore_not_found).await
-        }
-        Delete::Release { release: name, namespace, ignore_not_found } => {
-            release(attempt, name, namespace, *ignore_not_found).await
+        Delete::Resource { selection, absence } => by_selection(attempt, selection, *absence).await,
+        Delete::Release { release: name, namespace, absence } => {
+            release(attempt, name, namespace, *absence).await
         }
     }
 }
 
-fn absent(what: &str, ignore: bool) -> Result<StepOutcome, StepError> {
-    if ignore {
+fn absent(what: &str, absence: AbsentObject) -> Result<StepOutcome, StepError> {
+    if absence == AbsentObject::Ignored {
         Ok(StepOutcome::noted(format!("{what} is not there")))
     } else {
         let message = format!("{what} does not exist");
@@ -54,7 +52,7 @@ async fn by_manifests(
     attempt: &StepContext<'_>,
     sources: &[ManifestSource],
     namespace: Option<&str>,
-    ignore: bool,
+    absence: AbsentObject,
 ) -> Result<StepOutcome, StepError> {
     let place = attempt.world.place;
     let objects = manifests::load(sources, place.base, &*place.sources.fetcher).await?;
@@ -72,7 +70,7 @@ async fn by_manifests(
                 deleted += 1;
             }
             None => {
-                absent(&shown(&at), ignore)?;
+                absent(&shown(&at), absence)?;
             }
         }
     }
@@ -82,14 +80,14 @@ async fn by_manifests(
 async fn by_selection(
     attempt: &StepContext<'_>,
     selection: &Selection,
-    ignore: bool,
+    absence: AbsentObject,
 ) -> Result<StepOutcome, StepError> {
     let Found::Objects(kind, objects) = attempt.select(selection, &mut None).await? else {
         let message = format!("the cluster serves no type `{}`", selection.kind);
         return Err(StepError::new(ErrorKind::NotFound, message).hint("`kubectl api-resources` lists them"));
     };
     if objects.is_empty() {
-        return absent(&named(selection), ignore);
+        return absent(&named(selection), absence);
     }
     let places: Vec<(ObjectRef, Option<String>)> = objects
         .iter()
@@ -131,11 +129,11 @@ pub(super) async fn release(
     attempt: &StepContext<'_>,
     name: &str,
     namespace: &str,
-    ignore: bool,
+    absence: AbsentObject,
 ) -> Result<StepOutcome, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace);
     let history = storage.history(name).await?;
-    let Some(last) = history.last() else { return absent(&format!("release {name}@{namespace}"), ignore) };
+    let Some(last) = history.last() else { return absent(&format!("release {name}@{namespace}"), absence) };
     if last.info.status == Status::Uninstalled {
         forget(&storage, name).await?;
         return Ok(StepOutcome::noted("only its history was left"));
@@ -198,7 +196,11 @@ impl StepAction for Delete {
         }
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -238,7 +240,11 @@ impl StepAction for Delete {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+async fn plan(
+    attempt: &StepContext<'_>,
+    delete: &Delete,
+    _: &PlanRequest<'_>,
+) -> Result<StepPreview, StepError> {
     let names = match delete {
         Delete::Manifests { manifests: sources, namespace, .. } => {
             let place = attempt.world.place;
@@ -254,7 +260,10 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
         }
         Delete::Resource { selection, .. } => match attempt.select(selection, &mut None).await? {
             Found::NoKind => {
-                return Ok(Seen::new(Verb::Unknown, format!("type {} is not served", selection.kind)));
+                return Ok(StepPreview::new(
+                    StepVerb::Unknown,
+                    format!("type {} is not served", selection.kind),
+                ));
             }
             Found::Objects(_, objects) => objects.iter().map(describe).collect(),
         },
@@ -264,19 +273,21 @@ async fn plan(attempt: &StepContext<'_>, delete: &Delete, _: &PlanRequest<'_>) -
             known.then(|| format!("release {release}@{namespace}")).into_iter().collect()
         }
     };
-    let ignore = match delete {
-        Delete::Manifests { ignore_not_found, .. }
-        | Delete::Resource { ignore_not_found, .. }
-        | Delete::Release { ignore_not_found, .. } => *ignore_not_found,
+    let absence = match delete {
+        Delete::Manifests { absence, .. }
+        | Delete::Resource { absence, .. }
+        | Delete::Release { absence, .. } => *absence,
     };
     let mut seen = match &names[..] {
-        [] if ignore => Seen::new(Verb::NoOp, "nothing is there"),
-        [] => Seen::new(Verb::Unknown, "nothing is there, which fails with ignoreNotFound: false"),
-        [one] => Seen::new(Verb::Delete, one.as_str()),
-        several => Seen::new(Verb::Delete, format!("{} objects: {}", several.len(), listed(several))),
+        [] if absence == AbsentObject::Ignored => StepPreview::new(StepVerb::NoOp, "nothing is there"),
+        [] => StepPreview::new(StepVerb::Unknown, "nothing is there, which fails with ignoreNotFound: false"),
+        [one] => StepPreview::new(StepVerb::Delete, one.as_str()),
+        several => {
+            StepPreview::new(StepVerb::Delete, format!("{} objects: {}", several.len(), listed(several)))
+        }
     };
     for name in names {
-        seen.objects.add(Fate::Delete, name);
+        seen.objects.add(ObjectFate::Delete, name);
     }
     Ok(seen)
 }
@@ -296,7 +307,10 @@ fn decode(block: &Block<'_, '_>) -> Option<Delete> {
         block.get("manifests").filter(|node| node.as_seq().is_none_or(|items| !items.is_empty()));
     let resource = block.filled("resource");
     let release = block.filled("release");
-    let ignore_not_found = block.bool("ignoreNotFound").unwrap_or(true);
+    let absence = match block.bool("ignoreNotFound") {
+        Some(false) => AbsentObject::Refused,
+        Some(true) | None => AbsentObject::Ignored,
+    };
     let forms = usize::from(by_manifests.is_some())
         + usize::from(resource.is_some())
         + usize::from(release.is_some());
@@ -330,7 +344,7 @@ fn decode(block: &Block<'_, '_>) -> Option<Delete> {
             let problem = Problem::warning(format!("this removes every {} in {place}", selection.kind));
             block.report(node, "resource", "W003", problem.hint("name one, or give a selector"));
         }
-        return Some(Delete::Resource { selection, ignore_not_found });
+        return Some(Delete::Resource { selection, absence });
     }
     let namespace = fields::namespace(block, "E308");
     if let Some((node, text)) = release {
@@ -338,9 +352,9 @@ fn decode(block: &Block<'_, '_>) -> Option<Delete> {
             block.report(node, "release", "E213", problem);
         }
         let namespace = namespace.unwrap_or_else(|| "default".into());
-        return Some(Delete::Release { release: text.to_owned(), namespace, ignore_not_found });
+        return Some(Delete::Release { release: text.to_owned(), namespace, absence });
     }
-    Some(Delete::Manifests { manifests: fields::manifests(block)?, namespace, ignore_not_found })
+    Some(Delete::Manifests { manifests: fields::manifests(block)?, namespace, absence })
 }
 
 fn schema() -> Value {

@@ -18,7 +18,7 @@ use crate::files;
 use crate::inputs::StepInputs;
 use crate::model::{Action, Step};
 use crate::plan::look::PlanRequest;
-use crate::plan::{Seen, Verb};
+use crate::plan::{StepPreview, StepVerb};
 use crate::references::{self, StepResolver};
 use crate::schema::{ADDRESS, described, filled, like, object, or_reference};
 
@@ -121,11 +121,11 @@ async fn run(cx: &StepContext<'_>, check: &HttpCheck) -> Result<StepOutcome, Ste
     }
 }
 
-async fn plan(cx: &StepContext<'_>, check: &HttpCheck) -> Result<Seen, StepError> {
+async fn plan(cx: &StepContext<'_>, check: &HttpCheck) -> Result<StepPreview, StepError> {
     let address = shown_address(&check.url);
     Ok(match check.look(&check.client(cx)?).await? {
-        Answered::AsExpected(note) => Seen::new(Verb::NoOp, format!("{address} {note}")),
-        Answered::Otherwise(why) => Seen::new(Verb::Wait, format!("{address}: {why}")),
+        Answered::AsExpected(note) => StepPreview::new(StepVerb::NoOp, format!("{address} {note}")),
+        Answered::Otherwise(why) => StepPreview::new(StepVerb::Wait, format!("{address}: {why}")),
     })
 }
 
@@ -135,7 +135,7 @@ impl StepAction for HttpCheck {
         format!("{}{expected}", shown_address(&self.url))
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, _: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, _: &'a PlanRequest<'a>) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self))
     }
 

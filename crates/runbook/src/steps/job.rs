@@ -16,7 +16,7 @@ use crate::error::{ErrorKind, StepError};
 use crate::model::{Action, Job, Step};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
-use crate::plan::{Seen, Verb};
+use crate::plan::{StepPreview, StepVerb};
 use crate::references::{self, StepResolver};
 use crate::schema::{LABEL_OR_NONE, described, filled, like, object, text, texts, word};
 use slipway_problem::Problem;
@@ -202,7 +202,11 @@ impl StepAction for Job {
         self.image.clone()
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -283,17 +287,18 @@ impl StepAction for Job {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+async fn plan(attempt: &StepContext<'_>, own: &Job, _: &PlanRequest<'_>) -> Result<StepPreview, StepError> {
     let at = place(own, &attempt.step.name);
     Ok(match attempt.cluster().get(&at).await? {
-        None => Seen::new(Verb::Run, "first run"),
-        Some(live) if is_foreign(&live) => {
-            Seen::new(Verb::Unknown, format!("{} is not managed by khook: apply would fail", shown(&at)))
-        }
+        None => StepPreview::new(StepVerb::Run, "first run"),
+        Some(live) if is_foreign(&live) => StepPreview::new(
+            StepVerb::Unknown,
+            format!("{} is not managed by khook: apply would fail", shown(&at)),
+        ),
         Some(live) if own.skip_if_succeeded && is_complete(&live) => {
-            Seen::new(Verb::Skip, "it has succeeded (skipIf: succeeded)")
+            StepPreview::new(StepVerb::Skip, "it has succeeded (skipIf: succeeded)")
         }
-        Some(_) => Seen::new(Verb::Run, format!("replaces {}", shown(&at))),
+        Some(_) => StepPreview::new(StepVerb::Run, format!("replaces {}", shown(&at))),
     })
 }
 

@@ -19,7 +19,7 @@ use crate::decode::block::Block;
 use crate::error::StepError;
 use crate::inputs::StepInputs;
 use crate::model::{self, Step};
-use crate::plan::Seen;
+use crate::plan::StepPreview;
 use crate::plan::earlier::Earlier;
 use crate::plan::look::PlanRequest;
 use crate::references::{self, StepResolver};
@@ -45,7 +45,11 @@ pub(crate) trait StepAction: Sync {
     fn describe(&self) -> String;
 
     /// Says what it would do to what is there now. Only reads; dry runs where differences are asked for.
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen>;
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview>;
 
     /// Makes one attempt.
     fn perform<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome>;

@@ -13,7 +13,7 @@ use crate::diagnostic::At as FieldPath;
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Action, Patch, PatchType, Step};
 use crate::plan::look::PlanRequest;
-use crate::plan::{Seen, Show, Verb};
+use crate::plan::{Show, StepPreview, StepVerb};
 use crate::references::StepResolver;
 use crate::schema::{LABEL_OR_NONE, NAMED_RESOURCE, like, object, or_reference, with, word};
 use slipway_problem::Problem;
@@ -67,7 +67,11 @@ impl StepAction for Patch {
         format!("{}/{}", self.kind, self.name)
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -103,9 +107,9 @@ async fn plan(
     attempt: &StepContext<'_>,
     patch: &Patch,
     request: &PlanRequest<'_>,
-) -> Result<Seen, StepError> {
+) -> Result<StepPreview, StepError> {
     let Some(kind) = attempt.world.named(&patch.kind).await? else {
-        return Ok(Seen::new(Verb::Unknown, format!("type {} is not served yet", patch.kind)));
+        return Ok(StepPreview::new(StepVerb::Unknown, format!("type {} is not served yet", patch.kind)));
     };
     let at = ObjectRef::new(
         kind.gvk.clone(),
@@ -113,9 +117,9 @@ async fn plan(
         patch.name.as_str(),
     );
     let Some(live) = attempt.cluster().get(&at).await? else {
-        return Ok(Seen::new(Verb::Unknown, format!("{} is not there yet", shown(&at))));
+        return Ok(StepPreview::new(StepVerb::Unknown, format!("{} is not there yet", shown(&at))));
     };
-    let mut seen = Seen::new(Verb::Configure, shown(&at));
+    let mut seen = StepPreview::new(StepVerb::Configure, shown(&at));
     if request.show == Show::Differences {
         seen.diff = Some(crate::diff::of_patch(attempt, patch, &at, &live).await);
     }

@@ -11,7 +11,7 @@ use crate::decode::block::Block;
 use crate::error::{ErrorKind, StepError};
 use crate::model::{Action, Rollout, RolloutVerb, WorkloadKind};
 use crate::plan::look::PlanRequest;
-use crate::plan::{Seen, Verb};
+use crate::plan::{StepPreview, StepVerb};
 use crate::schema::{LABEL, WORKLOAD, like, object, one_of, with};
 use slipway_problem::Problem;
 
@@ -172,7 +172,11 @@ impl StepAction for Rollout {
         format!("{verb} {}", shown(&place(self)))
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -189,17 +193,25 @@ impl StepAction for Rollout {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, own: &Rollout, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+async fn plan(
+    attempt: &StepContext<'_>,
+    own: &Rollout,
+    _: &PlanRequest<'_>,
+) -> Result<StepPreview, StepError> {
     let at = place(own);
     let live = attempt.cluster().get(&at).await?;
     Ok(match (own.what, live) {
-        (RolloutVerb::Restart, Some(_)) => Seen::new(Verb::Restart, shown(&at)),
-        (RolloutVerb::Restart, None) => Seen::new(Verb::Unknown, format!("{} is not there yet", shown(&at))),
-        (RolloutVerb::Status, None) => Seen::new(Verb::Wait, format!("{} is not there yet", shown(&at))),
+        (RolloutVerb::Restart, Some(_)) => StepPreview::new(StepVerb::Restart, shown(&at)),
+        (RolloutVerb::Restart, None) => {
+            StepPreview::new(StepVerb::Unknown, format!("{} is not there yet", shown(&at)))
+        }
+        (RolloutVerb::Status, None) => {
+            StepPreview::new(StepVerb::Wait, format!("{} is not there yet", shown(&at)))
+        }
         (RolloutVerb::Status, Some(live)) => match progress(&live) {
-            Progress::Complete => Seen::new(Verb::NoOp, format!("{} is rolled out", shown(&at))),
-            Progress::Waits(why) => Seen::new(Verb::Wait, why),
-            Progress::Stuck(why) | Progress::Never(why) => Seen::new(Verb::Unknown, why),
+            Progress::Complete => StepPreview::new(StepVerb::NoOp, format!("{} is rolled out", shown(&at))),
+            Progress::Waits(why) => StepPreview::new(StepVerb::Wait, why),
+            Progress::Stuck(why) | Progress::Never(why) => StepPreview::new(StepVerb::Unknown, why),
         },
     })
 }

@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, StepError};
 use crate::model::{Action, Wait};
 use crate::plan::look::PlanRequest;
 use crate::plan::words::scope;
-use crate::plan::{Seen, Verb};
+use crate::plan::{StepPreview, StepVerb};
 use crate::schema::{RESOURCE, UNTIL, like, object, one_scope, selection, with};
 use slipway_problem::Problem;
 
@@ -137,7 +137,11 @@ impl StepAction for Wait {
         format!("{} on {}{}", self.until, named(&self.on), scope(&self.on))
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -154,12 +158,12 @@ impl StepAction for Wait {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Result<Seen, StepError> {
+async fn plan(attempt: &StepContext<'_>, wait: &Wait, _: &PlanRequest<'_>) -> Result<StepPreview, StepError> {
     let condition = condition(&wait.until)?;
     let found = attempt.select(&wait.on, &mut None).await?;
     Ok(match judge(&condition, &found, wait) {
-        Verdict::Holds(note) => Seen::new(Verb::NoOp, note),
-        Verdict::Waits(what, _) => Seen::new(Verb::Wait, what),
+        Verdict::Holds(note) => StepPreview::new(StepVerb::NoOp, note),
+        Verdict::Waits(what, _) => StepPreview::new(StepVerb::Wait, what),
     })
 }
 

@@ -7,4 +7,4 @@ mod substitute;
 
 pub use scan::Reference;
 pub use segments::Origin;
-pub use substitute::{Substituted, substitute};
+pub use substitute::{DollarEscape, Substituted, substitute};

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::DollarEscape;
+
 /// One reference to a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
@@ -26,13 +28,13 @@ pub(super) enum Piece {
 }
 
 /// Cuts text into pieces; what only looks like a reference stays as it is.
-pub(super) fn scan(text: &str, escape_dollar: bool) -> Vec<Piece> {
+pub(super) fn scan(text: &str, escape: DollarEscape) -> Vec<Piece> {
     let bytes = text.as_bytes();
     let mut pieces = Vec::new();
     let mut copied = 0;
     let mut at = 0;
     while let Some(found) = text[at..].find("${").map(|found| at + found) {
-        let escaped = escape_dollar && found > copied && bytes[found - 1] == b'$';
+        let escaped = escape == DollarEscape::On && found > copied && bytes[found - 1] == b'$';
         if escaped {
             pieces.push(Piece::Copied(copied..found - 1));
             pieces.push(Piece::Escaped(found - 1..found + 2));
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        let references = scan(text, false).into_iter().filter_map(|piece| match piece {
+        let references = scan(text, DollarEscape::Off).into_iter().filter_map(|piece| match piece {
             Piece::Reference(reference) => Some(reference.name),
             _ => None,
         });
@@ -134,7 +136,7 @@ mod tests {
     #[test]
     fn a_dollar_can_be_escaped() {
         assert_eq!(names("$${X} ${Y}"), ["X", "Y"]);
-        let pieces = scan("$${X} ${Y}", true);
+        let pieces = scan("$${X} ${Y}", DollarEscape::On);
         assert!(matches!(&pieces[0], Piece::Escaped(range) if *range == (0..3)));
         assert_eq!(pieces.len(), 3);
     }

@@ -157,13 +157,23 @@ fn without(message: &str, value: &str) -> String {
     out
 }
 
+/// The meaning of `$${`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DollarEscape {
+    /// A dollar before a reference.
+    #[default]
+    Off,
+    /// A literal `${`.
+    On,
+}
+
 /// Replaces every reference. What has no value is a problem and leaves a placeholder, so that the rest
 /// of the document can be checked all the same.
 pub fn substitute(
     file: &str,
     source: &str,
     variables: &Variables,
-    escape_dollar: bool,
+    escape: DollarEscape,
     problems: &mut Problems,
 ) -> Substituted {
     let mut done = Substituted {
@@ -176,7 +186,7 @@ pub fn substitute(
         lines: std::iter::once(0).chain(source.match_indices('\n').map(|(at, _)| at + 1)).collect(),
     };
     let mut missing: BTreeMap<String, Vec<Reference>> = BTreeMap::new();
-    for piece in scan(source, escape_dollar) {
+    for piece in scan(source, escape) {
         let start = done.text.len();
         let (span, kind) = match piece {
             Piece::Copied(range) => {

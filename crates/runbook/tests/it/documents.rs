@@ -1,20 +1,22 @@
 //! Documents are read whole: everything wrong at once, where the user wrote it.
 
 use slipway_event::Redactor;
-use slipway_runbook::{Action, ChartSource, Diagnostics, Inputs, LoadOptions, Loaded, Variables, load};
+use slipway_runbook::{
+    Action, ChartSource, Diagnostics, Inputs, LoadOptions, LoadedDocument, Variables, load,
+};
 
-fn read_with(source: &str, set: &[&str], options: LoadOptions) -> Result<Loaded, Diagnostics> {
+fn read_with(source: &str, set: &[&str], options: LoadOptions) -> Result<LoadedDocument, Diagnostics> {
     let inputs = Inputs { set: set.iter().map(|&flag| flag.to_owned()).collect(), ..Inputs::default() };
     let variables = Variables::gather(&inputs).expect("good flags");
     load("f.yaml", source, &variables, options, &Redactor::new())
 }
 
-fn read(source: &str) -> Result<Loaded, Diagnostics> {
+fn read(source: &str) -> Result<LoadedDocument, Diagnostics> {
     read_with(source, &[], LoadOptions::default())
 }
 
 /// `line:column code` of everything found.
-fn found(result: &Result<Loaded, Diagnostics>) -> Vec<String> {
+fn found(result: &Result<LoadedDocument, Diagnostics>) -> Vec<String> {
     let all = match result {
         Ok(loaded) => &loaded.warnings,
         Err(found) => found,

@@ -1,7 +1,7 @@
 //! Variables end up in the text, and problems where the user wrote them.
 
 use slipway_problem::Problems;
-use slipway_runbook::{Inputs, Substituted, Variables, substitute};
+use slipway_runbook::{DollarEscape, Inputs, Substituted, Variables, substitute};
 
 fn variables(set: &[&str]) -> Variables {
     let inputs = Inputs { set: set.iter().map(|&flag| flag.to_owned()).collect(), ..Inputs::default() };
@@ -10,7 +10,7 @@ fn variables(set: &[&str]) -> Variables {
 
 fn put(source: &str, set: &[&str]) -> (Substituted, Problems) {
     let mut problems = Problems::new();
-    let done = substitute("f.yaml", source, &variables(set), false, &mut problems);
+    let done = substitute("f.yaml", source, &variables(set), DollarEscape::Off, &mut problems);
     (done, problems)
 }
 

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::recorder::{RecordedJournal, Recorder, opening_event};
 use self::worker::ReleaseWorker;
-use crate::deploy::{Class, Deploy, NodeError};
+use crate::deploy::{Deploy, FailureClass, NodeError};
 use crate::error::Error;
 use crate::plan::{ExternalNeed, FailMode, SavedRun, StackPlan};
-use crate::record::{EventType, Log, NodeStatus, RunEvent, RunLock, RunStatus, Store, Stored, Summary};
+use crate::record::{EventType, Log, NodeStatus, RunEvent, RunLock, RunStatus, RunStore, StoredRun, Summary};
 use crate::resume::Drift;
 
 /// The pause between two signs of life to the lock.
@@ -32,7 +32,7 @@ pub struct RunOptions {
     /// Time a release that is told to stop may take to do so.
     pub grace: Duration,
     /// Classes tried again besides the usual ones.
-    pub retry_on: BTreeSet<Class>,
+    pub retry_on: BTreeSet<FailureClass>,
     /// The way of a revision that this run left pending.
     pub recovery: Recovery,
     /// The process, for whoever reads the record.
@@ -95,8 +95,8 @@ pub enum RunStart {
 
 /// A run about to start.
 pub struct RunSession<'a> {
-    pub store: &'a Store,
-    pub stored: Stored,
+    pub store: &'a RunStore,
+    pub stored: StoredRun,
     pub lock: RunLock,
     pub log: Log,
     pub start: RunStart,
@@ -120,7 +120,7 @@ pub struct RunOutcome {
 /// Carries a saved run out, to its end.
 pub async fn execute<D: Deploy>(
     run: SavedRun,
-    store: &Store,
+    store: &RunStore,
     lock: RunLock,
     options: RunOptions,
     deploy: &D,
@@ -131,7 +131,7 @@ pub async fn execute<D: Deploy>(
     let log = store.log(&stored)?;
     let plan = Box::new(stored.plan.clone());
     let session = RunSession { store, stored, lock, log, start, options };
-    let outcome = run_session(session, deploy, events, cancel).await?;
+    let outcome = Box::new(run_session(session, deploy, events, cancel).await?);
     Ok(ExecutedRun { plan, outcome })
 }
 
@@ -139,7 +139,7 @@ pub async fn execute<D: Deploy>(
 #[derive(Debug)]
 pub struct ExecutedRun {
     pub plan: Box<StackPlan>,
-    pub outcome: RunOutcome,
+    pub outcome: Box<RunOutcome>,
 }
 
 /// Runs a plan on the kernel.
@@ -151,7 +151,7 @@ pub async fn run_session<D: Deploy>(
 ) -> Result<RunOutcome, Error> {
     let RunSession { store, stored, mut lock, log, start, options } = session;
     let began = Instant::now();
-    let Stored { path, plan, events: history, summary } = stored;
+    let StoredRun { path, plan, events: history, summary } = stored;
     lock.name_run(&plan.run_id);
     let recorder = Recorder::new(store, path, log, summary);
     let mut first = vec![opening_event(&start, &plan, &options, &history)];

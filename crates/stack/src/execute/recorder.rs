@@ -8,11 +8,11 @@ use serde_json::Value;
 use slipway_graph::{Fingerprint, Journal, JournalError, Outcome, Record, RunEvent as KernelEvent};
 
 use super::{Failures, RunOptions, RunStart};
-use crate::deploy::{Class, NodeError};
+use crate::deploy::{FailureClass, NodeError};
 use crate::duration;
 use crate::error::Error;
 use crate::plan::StackPlan;
-use crate::record::{EventType, Log, NodeStatus, RunEvent, Store, Summary};
+use crate::record::{EventType, Log, NodeStatus, RunEvent, RunStore, Summary};
 
 /// The summary is written at most this often; its last state always is.
 const SUMMARY_EVERY: Duration = Duration::from_millis(250);
@@ -50,7 +50,7 @@ pub(super) fn opening_event(
 pub(super) struct Recorder<'a> {
     inner: Mutex<Recorded>,
     path: PathBuf,
-    store: &'a Store,
+    store: &'a RunStore,
 }
 
 struct Recorded {
@@ -62,7 +62,7 @@ struct Recorded {
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(store: &'a Store, path: PathBuf, log: Log, summary: Summary) -> Self {
+    pub(super) fn new(store: &'a RunStore, path: PathBuf, log: Log, summary: Summary) -> Self {
         let inner = Mutex::new(Recorded { log, summary, written: None, failure: None });
         Self { inner, path, store }
     }
@@ -136,7 +136,7 @@ impl<'a> Recorder<'a> {
                     let error = failure
                         .error()
                         .cloned()
-                        .unwrap_or_else(|| NodeError::new(Class::Internal, failure.to_string()));
+                        .unwrap_or_else(|| NodeError::new(FailureClass::Internal, failure.to_string()));
                     RunEvent::new(EventType::NodeFailed, Some(id), *attempts).error(error.record())
                 }
                 _ => return,
@@ -193,7 +193,8 @@ impl Journal for RecordedJournal<'_> {
                     .field("changed", false)
             }
             Record::Failed { id, attempt, error, .. } => {
-                let error = failed(id).unwrap_or_else(|| NodeError::new(Class::Internal, error.clone()));
+                let error =
+                    failed(id).unwrap_or_else(|| NodeError::new(FailureClass::Internal, error.clone()));
                 RunEvent::new(EventType::NodeFailed, Some(id), *attempt).error(error.record())
             }
             Record::Cancelled { id, attempt } => RunEvent::new(EventType::NodeCanceled, Some(id), *attempt),

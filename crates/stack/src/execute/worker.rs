@@ -10,7 +10,7 @@ use slipway_graph::{Context, Done, NodePolicy, NodeRef, Worker};
 
 use super::recorder::Recorder;
 use super::{Failures, Recovery, RunOptions};
-use crate::deploy::{At, Attempt, Class, Deploy, Live, NodeError};
+use crate::deploy::{At, Deploy, FailureClass, LiveRelease, NodeError, ReleaseAttempt};
 use crate::plan::{Command, ExternalNeed, NeedsPolicy, Node};
 use crate::record::{EventType, RunEvent};
 
@@ -38,7 +38,7 @@ impl<'g, D: Deploy> Worker<'g, &'g Node> for ReleaseWorker<'_, D> {
 
     async fn work(&self, cx: Context<'g, &'g Node>) -> Result<Done, NodeError> {
         let node: &Node = cx.value();
-        let attempt = Attempt {
+        let attempt = ReleaseAttempt {
             run_id: self.run_id,
             number: cx.attempt(),
             interrupted: cx.interrupted(),
@@ -61,7 +61,11 @@ impl<'g, D: Deploy> Worker<'g, &'g Node> for ReleaseWorker<'_, D> {
 }
 
 impl<D: Deploy> ReleaseWorker<'_, D> {
-    async fn attempt(&self, node: &Node, attempt: &Attempt<'_>) -> Result<crate::deploy::Applied, NodeError> {
+    async fn attempt(
+        &self,
+        node: &Node,
+        attempt: &ReleaseAttempt<'_>,
+    ) -> Result<crate::deploy::AppliedRelease, NodeError> {
         if self.command == Command::Apply && self.needs == NeedsPolicy::Check {
             self.check_needs(node, attempt).await?;
         }
@@ -75,31 +79,31 @@ impl<D: Deploy> ReleaseWorker<'_, D> {
     }
 
     /// Checks that what it needs and this run does not bring is there.
-    async fn check_needs(&self, node: &Node, attempt: &Attempt<'_>) -> Result<(), NodeError> {
+    async fn check_needs(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<(), NodeError> {
         for need in self.external.get(&node.id).into_iter().flatten() {
             let at = At { namespace: &need.namespace, name: &need.name, ..At::of(node) };
             let at = at.until(attempt.deadline.as_ref());
-            if !matches!(self.deploy.status(&at).await?, Live::Deployed { .. }) {
+            if !matches!(self.deploy.status(&at).await?, LiveRelease::Deployed { .. }) {
                 let message = format!(
                     "{}: need \"{}\" is neither selected nor deployed (add --include-deps, or --needs ignore)",
                     node.id, need.name
                 );
-                return Err(NodeError::new(Class::UnmetNeed, message));
+                return Err(NodeError::new(FailureClass::UnmetNeed, message));
             }
         }
         Ok(())
     }
 
     /// This run died while it worked on the release; a revision it left pending will never end by itself.
-    async fn recover(&self, node: &Node, attempt: &Attempt<'_>) -> Result<(), NodeError> {
+    async fn recover(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<(), NodeError> {
         let at = At::of(node).until(attempt.deadline.as_ref());
         let action = match self.deploy.status(&at).await? {
-            Live::Pending { revision, status } => {
+            LiveRelease::Pending { revision, status } => {
                 let why = format!("interrupted while {status}; marked failed by run {}", self.run_id);
                 self.deploy.recover(&at, revision, &why).await?;
                 format!("revision {revision} was left {status}; marked failed")
             }
-            Live::Uninstalling { .. } if self.command == Command::Delete => {
+            LiveRelease::Uninstalling { .. } if self.command == Command::Delete => {
                 "was left uninstalling; going on".to_owned()
             }
             _ => return Ok(()),
@@ -109,7 +113,7 @@ impl<D: Deploy> ReleaseWorker<'_, D> {
             .field("action", json!("mark-failed"));
         self.recorder
             .record(vec![event])
-            .map_err(|error| NodeError::new(Class::Internal, error.to_string()))?;
+            .map_err(|error| NodeError::new(FailureClass::Internal, error.to_string()))?;
         let problem = slipway_problem::Problem::warning(format!("{}: {action}", node.id));
         self.events.send(slipway_event::Event::Warning { problem });
         Ok(())
@@ -120,7 +124,7 @@ impl<D: Deploy> ReleaseWorker<'_, D> {
         error.message = self.events.redactor().redact(&error.message).into_owned();
         if self.options.retry_on.contains(&error.class) {
             error.retryable = Some(true);
-        } else if error.class == Class::Conflict {
+        } else if error.class == FailureClass::Conflict {
             let mut conflicts = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
             let met = conflicts.entry(node.id.clone()).or_default();
             *met += 1;

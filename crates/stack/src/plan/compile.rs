@@ -77,7 +77,7 @@ impl Stack {
 
 /// A plan, the stack it was made from, and what else is worth saying.
 #[derive(Debug)]
-pub struct Compiled {
+pub struct CompiledStack {
     pub plan: StackPlan,
     pub stack: Stack,
     pub warnings: Vec<Problem>,
@@ -126,7 +126,7 @@ pub(crate) fn name_of(root: &Path) -> String {
 }
 
 /// Makes a plan, or reports everything that is wrong.
-pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
+pub fn compile(request: &Request, git: &Git) -> Result<CompiledStack, Error> {
     let mut problems = Problems::new();
     let stack = load(&request.root, &request.profile, &mut problems);
     let mut selector = request.selector.clone();
@@ -198,7 +198,7 @@ pub fn compile(request: &Request, git: &Git) -> Result<Compiled, Error> {
     };
     warnings.extend(problems);
     let Selection { notices, unmapped, .. } = selection;
-    Ok(Compiled { plan, stack, warnings, notices, unmapped })
+    Ok(CompiledStack { plan, stack, warnings, notices, unmapped })
 }
 
 /// Gives what a deletion knows of a release whose files are gone.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use slipway_event::{Event, Events};
 use slipway_problem::Problem;
 
-pub use self::compile::{Compiled, Request, Stack, load};
+pub use self::compile::{CompiledStack, Request, Stack, load};
 pub use self::confirm::{ConfirmPolicy, ConfirmQuestion};
 pub use self::value::*;
 use crate::deploy::Deploy;
@@ -22,7 +22,7 @@ use crate::git::Git;
 use crate::inherit::Profile;
 use crate::model::StackFile;
 use crate::pin;
-use crate::record::{Meta, NodeStatus, RunLock, Store, Stored, Takeover};
+use crate::record::{NodeStatus, RunLock, RunMeta, RunStore, StoredRun, Takeover};
 use crate::resume::{self, Drift, Resume};
 use crate::select::Selector;
 
@@ -48,7 +48,7 @@ pub struct RunRequest {
 pub enum ResumedPlan {
     /// Its own, as stored.
     #[default]
-    Stored,
+    StoredRun,
     /// A new one, without what the run did already.
     Anew,
 }
@@ -84,8 +84,8 @@ pub struct PlannedRun {
 enum RunOrigin {
     New,
     /// One that is gone on with; nothing to start from when nothing is left.
-    Stored {
-        stored: Box<Stored>,
+    StoredRun {
+        stored: Box<StoredRun>,
         start: Option<RunStart>,
     },
 }
@@ -93,7 +93,7 @@ enum RunOrigin {
 /// A run whose intent is on disk.
 #[derive(Debug)]
 pub struct SavedRun {
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredRun,
     pub(crate) start: RunStart,
 }
 
@@ -106,7 +106,7 @@ impl SavedRun {
 /// Takes the lock of the stack a request is for. One that somebody did not give back is taken over, which is told.
 pub fn acquire_lock(
     request: &Request,
-    store: &Store,
+    store: &RunStore,
     owner: &str,
     takeover: Takeover,
     events: &Events,
@@ -122,7 +122,7 @@ pub fn acquire_lock(
 /// Plans a run. Everything that is wrong with the stack is reported at once.
 pub async fn plan<D: Deploy>(
     wanted: &RunRequest,
-    store: &Store,
+    store: &RunStore,
     git: &Git,
     deploy: &D,
     events: &Events,
@@ -137,7 +137,7 @@ pub async fn plan<D: Deploy>(
         None => None,
     };
     let planned = match old {
-        Some((run_id, resume)) if wanted.resumed_plan == ResumedPlan::Stored => {
+        Some((run_id, resume)) if wanted.resumed_plan == ResumedPlan::StoredRun => {
             plan_stored(wanted, store, &run_id, resume)?
         }
         old => plan_anew(wanted, store, git, deploy, old.map(|(run_id, _)| run_id)).await?,
@@ -150,7 +150,7 @@ pub async fn plan<D: Deploy>(
 /// Plans what is left of a run, as its stored plan says.
 fn plan_stored(
     wanted: &RunRequest,
-    store: &Store,
+    store: &RunStore,
     run_id: &str,
     resume: &Resume,
 ) -> Result<PlannedRun, Error> {
@@ -171,14 +171,14 @@ fn plan_stored(
         releases: stored.plan.nodes.len(),
         root,
         home: request.home.clone(),
-        origin: RunOrigin::Stored { stored: Box::new(stored), start },
+        origin: RunOrigin::StoredRun { stored: Box::new(stored), start },
     })
 }
 
 /// Compiles a plan; of a run that is gone on with, what it did is carried over.
 async fn plan_anew<D: Deploy>(
     wanted: &RunRequest,
-    store: &Store,
+    store: &RunStore,
     git: &Git,
     deploy: &D,
     old: Option<String>,
@@ -195,7 +195,7 @@ async fn plan_anew<D: Deploy>(
         }
         None => None,
     };
-    let Compiled { mut plan, stack, warnings, notices, unmapped } = compile::compile(&request, git)?;
+    let CompiledStack { mut plan, stack, warnings, notices, unmapped } = compile::compile(&request, git)?;
     let runner = stack.tree.root_file().map(|file| file.runner.clone()).unwrap_or_default();
     let size = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     plan.concurrency = runner.concurrency.map_or(1, size);
@@ -227,7 +227,7 @@ impl PlannedRun {
     pub fn is_done(&self) -> bool {
         match &self.origin {
             RunOrigin::New => self.plan.nodes.is_empty(),
-            RunOrigin::Stored { start, .. } => start.is_none(),
+            RunOrigin::StoredRun { start, .. } => start.is_none(),
         }
     }
 
@@ -239,7 +239,7 @@ impl PlannedRun {
     /// Checks that the inputs are still those the plan was made from. What a run that is gone on with was allowed to
     /// ignore stays ignored.
     pub fn verify(&self) -> Result<(), Error> {
-        if matches!(self.origin, RunOrigin::Stored { .. }) {
+        if matches!(self.origin, RunOrigin::StoredRun { .. }) {
             return Ok(());
         }
         let nodes = resume::changed_nodes(&self.plan, &self.root, self.home.as_deref());
@@ -249,15 +249,15 @@ impl PlannedRun {
 
     /// Puts the run on disk: a new one with its plan, one that is gone on with as it is, a torn end of its log put
     /// aside. From here on it can be resumed.
-    pub fn save(self, store: &Store, git: &Git, meta: Meta) -> Result<SavedRun, Error> {
+    pub fn save(self, store: &RunStore, git: &Git, meta: RunMeta) -> Result<SavedRun, Error> {
         let Self { mut plan, root, origin, .. } = self;
         match origin {
             RunOrigin::New => {
-                let meta = Meta { git: git.head(&root), kube: contexts(&plan), ..meta };
+                let meta = RunMeta { git: git.head(&root), kube: contexts(&plan), ..meta };
                 let stored = store.create(&mut plan, &meta)?;
                 Ok(SavedRun { stored, start: RunStart::Beginning })
             }
-            RunOrigin::Stored { stored: planned, start } => {
+            RunOrigin::StoredRun { stored: planned, start } => {
                 let mut stored = store.reopen(&planned.plan.run_id)?;
                 stored.plan = planned.plan;
                 Ok(SavedRun { stored, start: start.unwrap_or(RunStart::Resume { drift: None }) })
@@ -282,7 +282,7 @@ fn fit(plan: &mut StackPlan, wanted: &RunRequest) {
 }
 
 /// A stored plan without what is done.
-fn remaining(stored: &Stored) -> StackPlan {
+fn remaining(stored: &StoredRun) -> StackPlan {
     let mut plan = stored.plan.clone();
     let is_open = |id: &str| stored.summary.status_of(id) != NodeStatus::Succeeded;
     plan.nodes.retain(|node| is_open(&node.id));

@@ -8,4 +8,4 @@ pub use slipway_journal::{
     Disk, ErrorRecord, EventType, FileDisk, LockHolder, Log, NodeStatus, NodeSummary, Replayed, RunEvent,
     RunLock, RunProcess, RunStatus, Summary, Takeover, Totals,
 };
-pub use store::{LastRun, Listed, Meta, Prune, Store, Stored};
+pub use store::{LastRun, ListedRun, Prune, RunMeta, RunStore, StoredRun};

@@ -21,7 +21,7 @@ use crate::plan::{Command, RUN_FORMAT, StackPlan};
 
 /// The runs of a stack.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub struct RunStore {
     /// In `.slipway/stack`.
     runs: DirectoryStore,
 }
@@ -29,7 +29,7 @@ pub struct Store {
 /// The user, machine and commit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Meta {
+pub struct RunMeta {
     pub user: String,
     pub host: String,
     pub pid: u32,
@@ -48,7 +48,7 @@ pub struct Meta {
 
 /// A run read back.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredRun {
     pub path: PathBuf,
     pub plan: StackPlan,
     pub events: Vec<RunEvent>,
@@ -58,7 +58,7 @@ pub struct Stored {
 /// A line of the list of runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Listed {
+pub struct ListedRun {
     pub run_id: String,
     pub stack_name: String,
     pub profile: Option<String>,
@@ -107,7 +107,7 @@ pub struct LastRun {
     pub inputs: Vec<Value>,
 }
 
-impl Store {
+impl RunStore {
     /// The runs of the stack whose root is `root`.
     pub fn new(root: &Path, clock: Arc<dyn Clock>) -> Self {
         Self { runs: DirectoryStore::new(root.join(".slipway/stack"), clock) }
@@ -143,7 +143,7 @@ impl Store {
     }
 
     /// Starts a run: the plan is named, hashed and on disk when it returns.
-    pub fn create(&self, plan: &mut StackPlan, meta: &Meta) -> Result<Stored, Error> {
+    pub fn create(&self, plan: &mut StackPlan, meta: &RunMeta) -> Result<StoredRun, Error> {
         plan.run_id = self.runs.create_run()?.to_string();
         let path = self.run_path(&plan.run_id);
         plan.api_version = RUN_FORMAT.to_owned();
@@ -152,7 +152,7 @@ impl Store {
         let file = path.join("meta.json");
         files::replace(&file, &text(meta)).map_err(Error::io("write", &file))?;
         self.runs.write_plan(&plan.run_id, &text(plan))?;
-        Ok(Stored { path, summary: plan.summary(&[]), plan: plan.clone(), events: Vec::new() })
+        Ok(StoredRun { path, summary: plan.summary(&[]), plan: plan.clone(), events: Vec::new() })
     }
 
     /// Reads a run's plan and checks it against its hash.
@@ -208,30 +208,30 @@ impl Store {
     }
 
     /// Reads a run as far as it can be read: up to the line of its log that is damaged, and what is wrong there.
-    pub fn inspect(&self, run_id: &str) -> Result<(Stored, Option<Problem>), Error> {
+    pub fn inspect(&self, run_id: &str) -> Result<(StoredRun, Option<Problem>), Error> {
         let plan = self.plan(run_id)?;
         let path = self.run_path(run_id);
         let (Replayed { events, .. }, damage) = log::inspect(&self.runs.log_path(run_id))?;
         let summary = plan.summary(&events);
-        Ok((Stored { path, plan, events, summary }, damage))
+        Ok((StoredRun { path, plan, events, summary }, damage))
     }
 
     /// Reads a run without touching it.
-    pub fn open(&self, run_id: &str) -> Result<Stored, Error> {
+    pub fn open(&self, run_id: &str) -> Result<StoredRun, Error> {
         let plan = self.plan(run_id)?;
         let path = self.run_path(run_id);
         let Replayed { events, .. } = log::read(&self.runs.log_path(run_id))?;
         let summary = plan.summary(&events);
-        Ok(Stored { path, plan, events, summary })
+        Ok(StoredRun { path, plan, events, summary })
     }
 
     /// Reads a run to go on with it: a torn end of its log is put aside.
-    pub fn reopen(&self, run_id: &str) -> Result<Stored, Error> {
+    pub fn reopen(&self, run_id: &str) -> Result<StoredRun, Error> {
         let plan = self.plan(run_id)?;
         let path = self.run_path(run_id);
         let Replayed { events, .. } = log::repair(&self.runs.log_path(run_id), &**self.clock())?;
         let summary = plan.summary(&events);
-        Ok(Stored { path, plan, events, summary })
+        Ok(StoredRun { path, plan, events, summary })
     }
 
     /// Reads the events of a run as far as they can be read.
@@ -240,12 +240,12 @@ impl Store {
     }
 
     /// Opens the log of a run for writing.
-    pub fn log(&self, stored: &Stored) -> Result<Log, Error> {
+    pub fn log(&self, stored: &StoredRun) -> Result<Log, Error> {
         Ok(self.runs.open_log(&stored.plan.run_id, &stored.events)?)
     }
 
     /// Writes the log of a run to another disk.
-    pub fn log_on(&self, stored: &Stored, disk: Box<dyn Disk>) -> Log {
+    pub fn log_on(&self, stored: &StoredRun, disk: Box<dyn Disk>) -> Log {
         let path = self.runs.log_path(&stored.plan.run_id);
         Log::new(&path, &stored.plan.run_id, Arc::clone(self.clock()), disk, &stored.events)
     }
@@ -256,7 +256,7 @@ impl Store {
         &'s self,
         stack: &'s str,
         profile: Option<&'s str>,
-    ) -> impl Iterator<Item = Result<Stored, Error>> + 's {
+    ) -> impl Iterator<Item = Result<StoredRun, Error>> + 's {
         self.runs.names().into_iter().filter(|name| self.runs.is_planned(name)).filter_map(move |name| {
             let other = |plan: &StackPlan| plan.stack_name != stack || plan.profile.as_deref() != profile;
             if self.read_plan(&name).is_ok_and(|plan| other(&plan)) {
@@ -267,7 +267,7 @@ impl Store {
     }
 
     /// The newest runs first. A run that ended without saying so and is not alive was interrupted.
-    pub fn list(&self, limit: usize, is_alive: impl Fn(&RunProcess) -> bool) -> Vec<Listed> {
+    pub fn list(&self, limit: usize, is_alive: impl Fn(&RunProcess) -> bool) -> Vec<ListedRun> {
         let mut listed = Vec::new();
         for name in self.runs.names() {
             if listed.len() == limit {
@@ -280,7 +280,7 @@ impl Store {
                 Err(error) => (plan.summary(&[]), Vec::new(), Some(error.to_string())),
             };
             let process = RunProcess::of(&events);
-            listed.push(Listed {
+            listed.push(ListedRun {
                 run_id: name,
                 stack_name: plan.stack_name.clone(),
                 profile: plan.profile.clone(),
@@ -356,7 +356,7 @@ impl Store {
     }
 }
 
-impl Stored {
+impl StoredRun {
     /// The status of the run, which is running only while its process is alive.
     pub fn state(&self, is_alive: impl Fn(&RunProcess) -> bool) -> RunStatus {
         settled_status(&self.summary, &self.events, is_alive)

@@ -20,7 +20,7 @@ use slipway_sandbox::Sandbox;
 use slipway_source::{ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, Offline};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::plan::ClusterRef;
-use slipway_stack::record::{EventType, RunEvent, RunStatus, Store, Stored};
+use slipway_stack::record::{EventType, RunEvent, RunStatus, RunStore, StoredRun};
 use slipway_stack::resume::Resume;
 use slipway_stack::{Error, ExecutedRun, FailMode, NodeError, RunRequest};
 use tokio::sync::Notify;
@@ -133,8 +133,8 @@ impl World {
         Self { place, sandbox, clock }
     }
 
-    fn store(&self) -> Store {
-        Store::new(&self.place.path().canonicalize().unwrap(), self.clock.clone())
+    fn store(&self) -> RunStore {
+        RunStore::new(&self.place.path().canonicalize().unwrap(), self.clock.clone())
     }
 
     pub(crate) fn launch(&self) -> Launch {
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    pub(crate) fn last(&self) -> Stored {
+    pub(crate) fn last(&self) -> StoredRun {
         let store = self.store();
         let run = store.list(1, |_| false).into_iter().next().expect("a run");
         store.open(&run.run_id).unwrap()
@@ -334,7 +334,7 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
 }
 
 /// What succeeded is never started again, and what failed is.
-fn check(stored: &Stored, round: usize) {
+fn check(stored: &StoredRun, round: usize) {
     let mut done = BTreeSet::new();
     for event in &stored.events {
         let Some(id) = &event.node_id else { continue };

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_event::{Events, SystemClock};
-use slipway_stack::record::{EventType, RunStatus, Store};
+use slipway_stack::record::{EventType, RunStatus, RunStore};
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    Applied, At, Attempt, Command, Deploy, Live, Node, NodeError, Preview, Request, RunRequest, Verdict,
+    AppliedRelease, At, Command, Deploy, LiveRelease, Node, NodeError, ReleaseAttempt, ReleasePreview,
+    ReleaseVerdict, Request, RunRequest,
 };
 
 use crate::support::{Ended, Launch, Place, graph, launch};
@@ -31,36 +32,36 @@ impl Files {
 }
 
 impl Deploy for Files {
-    async fn apply(&self, node: &Node, _: &Attempt<'_>) -> Result<Applied, NodeError> {
+    async fn apply(&self, node: &Node, _: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         self.note(node, "begin");
         tokio::time::sleep(Duration::from_millis(3)).await;
         self.note(node, "end");
-        Ok(Applied { revision: Some(1), changed: true, note: None })
+        Ok(AppliedRelease { revision: Some(1), changed: true, note: None })
     }
 
-    async fn delete(&self, _: &Node, _: &Attempt<'_>) -> Result<Applied, NodeError> {
-        Ok(Applied::default())
+    async fn delete(&self, _: &Node, _: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
+        Ok(AppliedRelease::default())
     }
 
-    async fn status(&self, _: &At<'_>) -> Result<Live, NodeError> {
-        Ok(Live::Absent)
+    async fn status(&self, _: &At<'_>) -> Result<LiveRelease, NodeError> {
+        Ok(LiveRelease::Absent)
     }
 
     async fn recover(&self, _: &At<'_>, _: u64, _: &str) -> Result<(), NodeError> {
         Ok(())
     }
 
-    async fn plan(&self, _: &Node, _: Command) -> Result<Preview, NodeError> {
-        Ok(Preview::default())
+    async fn plan(&self, _: &Node, _: Command) -> Result<ReleasePreview, NodeError> {
+        Ok(ReleasePreview::default())
     }
 
-    async fn verify(&self, _: &Node) -> Result<Verdict, NodeError> {
-        Ok(Verdict::default())
+    async fn verify(&self, _: &Node) -> Result<ReleaseVerdict, NodeError> {
+        Ok(ReleaseVerdict::default())
     }
 }
 
-fn store(root: &Path) -> Store {
-    Store::new(&root.canonicalize().expect("a root"), Arc::new(SystemClock))
+fn store(root: &Path) -> RunStore {
+    RunStore::new(&root.canonicalize().expect("a root"), Arc::new(SystemClock))
 }
 
 /// What the killed process does; nothing unless it was started for that.

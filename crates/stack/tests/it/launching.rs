@@ -4,7 +4,7 @@ use slipway_event::Events;
 use slipway_stack::record::Takeover;
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    Class, Command, ConfirmPolicy, Error, ExecutedRun, PlannedRun, Request, ResumedPlan, RunRequest, Selector,
+    Command, ConfirmPolicy, Error, ExecutedRun, FailureClass, Request, ResumedPlan, RunRequest, Selector,
 };
 
 use crate::support::{Ended, Fake, Launch, Place, Script, graph, launch, seed, store, virtual_time};
@@ -32,7 +32,7 @@ fn resumed(request: Request) -> Launch {
 #[test]
 fn s32_planning_a_resume_writes_nothing() {
     let place = graph("a\nb: a");
-    let fake = Fake::new(&[("b", &[Script::Fail(Class::Invalid)])]);
+    let fake = Fake::new(&[("b", &[Script::Fail(FailureClass::Invalid)])]);
     let (ended, _) = go(&place, apply(&place), &fake, None);
     assert!(matches!(ended, Ok(Ended::Ran(_))), "{ended:?}");
     let before = fake.calls().len();
@@ -46,8 +46,8 @@ fn s32_planning_a_resume_writes_nothing() {
     let files = snapshot();
     let options = Launch { plan_only: true, ..resumed(place.request()) };
     let (ended, _) = go(&place, options, &fake, None);
-    let Ok(Ended::Planned(PlannedRun { plan, .. })) = ended else { panic!("{ended:?}") };
-    assert_eq!(plan.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    let Ok(Ended::Planned(planned)) = ended else { panic!("{ended:?}") };
+    assert_eq!(planned.plan.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b"]);
     assert_eq!(fake.calls().len(), before);
     assert_eq!(snapshot(), files);
     // Selectors belong to a new plan.

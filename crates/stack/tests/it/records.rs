@@ -5,9 +5,9 @@ use std::io;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use slipway_stack::record::{Disk, EventType, Meta, RunStatus, Summary, Takeover};
+use slipway_stack::record::{Disk, EventType, RunMeta, RunStatus, Summary, Takeover};
 use slipway_stack::resume::{self, Resume};
-use slipway_stack::{Class, Command, Error, FailMode, Request, compile};
+use slipway_stack::{Command, Error, FailMode, FailureClass, Request, compile};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
@@ -20,7 +20,7 @@ fn log(place: &Place, run: &str) -> PathBuf {
 
 /// A run in which `b` fails.
 fn failed(place: &Place) -> String {
-    let fake = Fake::new(&[("b", &[Script::Fail(Class::Invalid)])]);
+    let fake = Fake::new(&[("b", &[Script::Fail(FailureClass::Invalid)])]);
     let how = How { fail_mode: FailMode::ContinueOnError, ..How::default() };
     start(place, place.compile().plan, &fake, &how).1
 }
@@ -62,8 +62,8 @@ fn s25_a_start_is_on_disk_before_the_work() {
         async fn apply(
             &self,
             node: &slipway_stack::Node,
-            attempt: &slipway_stack::Attempt<'_>,
-        ) -> Result<slipway_stack::Applied, slipway_stack::NodeError> {
+            attempt: &slipway_stack::ReleaseAttempt<'_>,
+        ) -> Result<slipway_stack::AppliedRelease, slipway_stack::NodeError> {
             let runs = fs::read_dir(&self.1).unwrap().next().unwrap().unwrap().path();
             let text = fs::read_to_string(runs.join("events.jsonl")).unwrap();
             assert!(text.contains("NODE_RUNNING") && text.contains(&node.id), "{text}");
@@ -72,14 +72,14 @@ fn s25_a_start_is_on_disk_before_the_work() {
         async fn delete(
             &self,
             node: &slipway_stack::Node,
-            attempt: &slipway_stack::Attempt<'_>,
-        ) -> Result<slipway_stack::Applied, slipway_stack::NodeError> {
+            attempt: &slipway_stack::ReleaseAttempt<'_>,
+        ) -> Result<slipway_stack::AppliedRelease, slipway_stack::NodeError> {
             self.0.delete(node, attempt).await
         }
         async fn status(
             &self,
             at: &slipway_stack::At<'_>,
-        ) -> Result<slipway_stack::Live, slipway_stack::NodeError> {
+        ) -> Result<slipway_stack::LiveRelease, slipway_stack::NodeError> {
             self.0.status(at).await
         }
         async fn recover(
@@ -94,13 +94,13 @@ fn s25_a_start_is_on_disk_before_the_work() {
             &self,
             node: &slipway_stack::Node,
             command: Command,
-        ) -> Result<slipway_stack::Preview, slipway_stack::NodeError> {
+        ) -> Result<slipway_stack::ReleasePreview, slipway_stack::NodeError> {
             self.0.plan(node, command).await
         }
         async fn verify(
             &self,
             node: &slipway_stack::Node,
-        ) -> Result<slipway_stack::Verdict, slipway_stack::NodeError> {
+        ) -> Result<slipway_stack::ReleaseVerdict, slipway_stack::NodeError> {
             self.0.verify(node).await
         }
     }
@@ -108,7 +108,7 @@ fn s25_a_start_is_on_disk_before_the_work() {
     let store = store(&place);
     let mut plan = place.compile().plan;
     let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
-    let stored = store.create(&mut plan, &Meta::default()).unwrap();
+    let stored = store.create(&mut plan, &RunMeta::default()).unwrap();
     let events = slipway_event::Events::silent();
     let deploy = Reads(Fake::default(), place.path().join(".slipway/stack/runs"));
     let session = slipway_stack::execute::RunSession {
@@ -176,7 +176,7 @@ fn s27_a_damaged_middle_is_refused() {
 fn s28_attempts_go_on_counting() {
     let place = graph("a\nb: a");
     let run = failed(&place);
-    let fake = Fake::new(&[("b", &[Script::Fail(Class::Transport), Script::Ok])]);
+    let fake = Fake::new(&[("b", &[Script::Fail(FailureClass::Transport), Script::Ok])]);
     let how = How { retry: 2, ..How::default() };
     let finished = go_on(&place, &run, Command::Apply, &Resume::default(), &fake, &how).unwrap().unwrap();
     assert!(finished.success);
@@ -263,7 +263,7 @@ fn s33_a_deletion_cannot_resume_an_apply() {
 fn a_wrong_clock_takes_no_lock_from_a_live_run() {
     let place = graph("a");
     let clock = clock();
-    let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock.clone());
+    let store = slipway_stack::record::RunStore::new(&place.path().canonicalize().unwrap(), clock.clone());
     let held = store.lock("shop", None, "ann@ci-7:4242", Takeover::Never).unwrap();
     clock.advance(std::time::Duration::from_secs(3600));
     let refused = store.lock("shop", None, "bob@ci-8:1", Takeover::IfStale).unwrap_err();
@@ -350,7 +350,7 @@ fn s39_a_full_disk_stops_the_run_and_loses_nothing() {
             let store = store(&place);
             let mut plan = place.compile().plan;
             let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
-            let stored = store.create(&mut plan, &Meta::default()).unwrap();
+            let stored = store.create(&mut plan, &RunMeta::default()).unwrap();
             let (fake, events) = (Fake::default(), slipway_event::Events::silent());
             let session = slipway_stack::execute::RunSession {
                 store: &store,
@@ -490,9 +490,9 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
     for day in 0..6_u64 {
         let clock = clock();
         clock.advance(std::time::Duration::from_secs(day * 86_400));
-        let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
+        let store = slipway_stack::record::RunStore::new(&place.path().canonicalize().unwrap(), clock);
         let mut plan = place.compile().plan;
-        let stored = store.create(&mut plan, &Meta::default()).unwrap();
+        let stored = store.create(&mut plan, &RunMeta::default()).unwrap();
         if day != 1 {
             let lock = store.lock("shop", None, "t@here:1", Takeover::Never).unwrap();
             let session = slipway_stack::execute::RunSession {
@@ -511,7 +511,7 @@ fn old_runs_are_pruned_but_never_the_last_or_an_open_one() {
     }
     let clock = clock();
     clock.advance(std::time::Duration::from_secs(6 * 86_400));
-    let store = slipway_stack::record::Store::new(&place.path().canonicalize().unwrap(), clock);
+    let store = slipway_stack::record::RunStore::new(&place.path().canonicalize().unwrap(), clock);
     let prune = |keep, days: Option<u64>| {
         let older_than = days.map(|days| std::time::Duration::from_secs(days * 86_400));
         store.prune(&slipway_stack::record::Prune { keep, older_than }, |_| false).unwrap()
@@ -535,7 +535,7 @@ fn s39_a_small_disk_fills_up_and_nothing_panics() {
         .map(|number| {
             (
                 format!("r{number}"),
-                [Script::Fail(Class::Transport), Script::Fail(Class::Transport), Script::Ok],
+                [Script::Fail(FailureClass::Transport), Script::Fail(FailureClass::Transport), Script::Ok],
             )
         })
         .collect();

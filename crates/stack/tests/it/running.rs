@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use slipway_stack::record::RunStatus;
 use slipway_stack::resume::Resume;
-use slipway_stack::{Class, Command, FailMode, Git, Live, NeedsPolicy, Request, Selector, compile};
+use slipway_stack::{
+    Command, FailMode, FailureClass, Git, LiveRelease, NeedsPolicy, Request, Selector, compile,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Fake, How, Script, go_on, graph, seed, start, start_on, states, stored, story};
@@ -51,15 +53,17 @@ fn s18_an_unselected_need_must_be_deployed() {
     let how = How { needs: NeedsPolicy::Ignore, ..How::default() };
     assert!(start(&place, plan.clone(), &fake, &how).0.success);
     let fake = Fake::default();
-    fake.live.lock().unwrap().insert("default/default/redis".into(), Live::Deployed { revision: 3 });
+    fake.live.lock().unwrap().insert("default/default/redis".into(), LiveRelease::Deployed { revision: 3 });
     assert!(start(&place, plan, &fake, &How::default()).0.success);
 }
 
 const FOUR: &str = "b\nc\nd\nx: b";
 
 fn four(fail_mode: FailMode) -> (Fake, How) {
-    let mut fake =
-        Fake::new(&[("b", &[Script::Fail(Class::Invalid)]), ("d", &[Script::Fail(Class::Forbidden)])]);
+    let mut fake = Fake::new(&[
+        ("b", &[Script::Fail(FailureClass::Invalid)]),
+        ("d", &[Script::Fail(FailureClass::Forbidden)]),
+    ]);
     fake.seconds.insert("c".into(), 60);
     (fake, How { concurrency: 2, fail_mode, ..How::default() })
 }
@@ -93,8 +97,10 @@ fn s22_continue_on_error_keeps_every_error() {
 #[test]
 fn s23_retries_follow_the_class() {
     let place = graph("a");
-    let fake =
-        Fake::new(&[("a", &[Script::Fail(Class::RateLimit), Script::Fail(Class::RateLimit), Script::Ok])]);
+    let fake = Fake::new(&[(
+        "a",
+        &[Script::Fail(FailureClass::RateLimit), Script::Fail(FailureClass::RateLimit), Script::Ok],
+    )]);
     let how = How { retry: 3, ..How::default() };
     let (finished, run) = start(&place, place.compile().plan, &fake, &how);
     assert!(finished.success);
@@ -115,11 +121,11 @@ fn s23_retries_follow_the_class() {
         ]
     );
     for (class, asked, attempts) in [
-        (Class::Forbidden, None, 1),
-        (Class::WaitTimeout, None, 1),
-        (Class::WaitTimeout, Some(Class::WaitTimeout), 5),
-        (Class::Conflict, None, 3),
-        (Class::Server5xx, None, 5),
+        (FailureClass::Forbidden, None, 1),
+        (FailureClass::WaitTimeout, None, 1),
+        (FailureClass::WaitTimeout, Some(FailureClass::WaitTimeout), 5),
+        (FailureClass::Conflict, None, 3),
+        (FailureClass::Server5xx, None, 5),
     ] {
         let fake = Fake::new(&[("a", &vec![Script::Fail(class); 9])]);
         let mut how = How { retry: 5, ..How::default() };
@@ -132,7 +138,7 @@ fn s23_retries_follow_the_class() {
 #[test]
 fn s24_waiting_for_a_retry_takes_no_place() {
     let place = graph("a\nb");
-    let fake = Fake::new(&[("a", &[Script::Fail(Class::Transport), Script::Ok])]);
+    let fake = Fake::new(&[("a", &[Script::Fail(FailureClass::Transport), Script::Ok])]);
     let how = How { retry: 2, ..How::default() };
     assert!(start(&place, place.compile().plan, &fake, &how).0.success);
     assert_eq!(fake.calls(), ["apply a", "apply b", "apply a"]);
@@ -196,7 +202,7 @@ fn s34_what_this_run_left_pending_is_recovered() {
     let kept: Vec<&str> = text.lines().take_while(|line| !line.contains("NODE_CANCELED")).collect();
     std::fs::write(&log, kept.join("\n") + "\n").unwrap();
     let fake = Fake::default();
-    let pending = Live::Pending { revision: 4, status: "pending-upgrade".into() };
+    let pending = LiveRelease::Pending { revision: 4, status: "pending-upgrade".into() };
     fake.live.lock().unwrap().insert("default/default/a".into(), pending);
     let finished =
         go_on(&place, &run, Command::Apply, &Resume::default(), &fake, &How::default()).unwrap().unwrap();

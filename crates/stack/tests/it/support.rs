@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use slipway_event::{Events, ManualClock};
 use slipway_stack::execute::{RunOptions, RunOutcome, RunSession, RunStart, run_session};
-use slipway_stack::record::{Disk, Meta, RunEvent, Store, Stored, Takeover};
+use slipway_stack::record::{Disk, RunEvent, RunMeta, RunStore, StoredRun, Takeover};
 use slipway_stack::resume::{self, Resume};
 use slipway_stack::{
-    Applied, At, Attempt, Class, Command, Compiled, ConfirmPolicy, Deploy, Error, ExecutedRun, FailMode, Git,
-    Live, NeedsPolicy, Node, NodeError, PlannedRun, Preview, RemoteCharts, Request, RunRequest, Selector,
-    StackPlan, Verdict, acquire_lock, compile, execute, plan,
+    AppliedRelease, At, Command, CompiledStack, ConfirmPolicy, Deploy, Error, ExecutedRun, FailMode,
+    FailureClass, Git, LiveRelease, NeedsPolicy, Node, NodeError, PlannedRun, ReleaseAttempt, ReleasePreview,
+    ReleaseVerdict, RemoteCharts, Request, RunRequest, Selector, StackPlan, acquire_lock, compile, execute,
+    plan,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -50,11 +51,11 @@ impl Place {
         Request { root: self.path().to_owned(), ..Request::default() }
     }
 
-    pub(crate) fn select(&self, selector: Selector) -> Result<Compiled, Error> {
+    pub(crate) fn select(&self, selector: Selector) -> Result<CompiledStack, Error> {
         compile(&Request { selector, ..self.request() }, &Git::default())
     }
 
-    pub(crate) fn compile(&self) -> Compiled {
+    pub(crate) fn compile(&self) -> CompiledStack {
         compile(&self.request(), &Git::default()).unwrap()
     }
 
@@ -129,7 +130,7 @@ pub(crate) fn graph(lines: &str) -> Place {
 pub(crate) enum Script {
     Ok,
     Unchanged,
-    Fail(Class),
+    Fail(FailureClass),
     Panic,
     /// Never ends unless it is told to stop.
     Hang,
@@ -140,7 +141,7 @@ pub(crate) enum Script {
 pub(crate) struct Fake {
     pub(crate) scripts: Mutex<HashMap<String, VecDeque<Script>>>,
     pub(crate) seconds: HashMap<String, u64>,
-    pub(crate) live: Mutex<BTreeMap<String, Live>>,
+    pub(crate) live: Mutex<BTreeMap<String, LiveRelease>>,
     pub(crate) calls: Mutex<Vec<String>>,
     pub(crate) running: Mutex<(usize, usize)>,
     /// When the first work began and the last ended, in the time of the runtime.
@@ -158,7 +159,12 @@ impl Fake {
         self.calls.lock().unwrap().clone()
     }
 
-    async fn act(&self, verb: &str, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
+    async fn act(
+        &self,
+        verb: &str,
+        node: &Node,
+        attempt: &ReleaseAttempt<'_>,
+    ) -> Result<AppliedRelease, NodeError> {
         self.calls.lock().unwrap().push(format!("{verb} {}", node.name));
         let script = self.scripts.lock().unwrap().get_mut(&node.name).and_then(VecDeque::pop_front);
         {
@@ -185,51 +191,51 @@ impl Fake {
             *end = tokio::time::Instant::now();
         }
         if canceled {
-            return Err(NodeError::new(Class::Canceled, "stopped"));
+            return Err(NodeError::new(FailureClass::Canceled, "stopped"));
         }
         let id = node.id.clone();
         match script.unwrap_or(Script::Ok) {
             Script::Ok => {
-                self.live.lock().unwrap().insert(id, Live::Deployed { revision: 1 });
-                Ok(Applied { revision: Some(1), changed: true, note: None })
+                self.live.lock().unwrap().insert(id, LiveRelease::Deployed { revision: 1 });
+                Ok(AppliedRelease { revision: Some(1), changed: true, note: None })
             }
             Script::Unchanged => {
-                Ok(Applied { revision: Some(1), changed: false, note: Some("unchanged".into()) })
+                Ok(AppliedRelease { revision: Some(1), changed: false, note: Some("unchanged".into()) })
             }
             Script::Fail(class) => Err(NodeError::new(class, format!("{} broke", node.name))),
             Script::Panic => panic!("the engine has a fault"),
-            Script::Hang => Err(NodeError::new(Class::Internal, "cannot be")),
+            Script::Hang => Err(NodeError::new(FailureClass::Internal, "cannot be")),
         }
     }
 }
 
 impl Deploy for Fake {
-    async fn apply(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
+    async fn apply(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         self.act("apply", node, attempt).await
     }
 
-    async fn delete(&self, node: &Node, attempt: &Attempt<'_>) -> Result<Applied, NodeError> {
+    async fn delete(&self, node: &Node, attempt: &ReleaseAttempt<'_>) -> Result<AppliedRelease, NodeError> {
         self.act("delete", node, attempt).await
     }
 
-    async fn status(&self, at: &At<'_>) -> Result<Live, NodeError> {
+    async fn status(&self, at: &At<'_>) -> Result<LiveRelease, NodeError> {
         let id = format!("{}/{}/{}", at.cluster.name, at.namespace, at.name);
-        Ok(self.live.lock().unwrap().get(&id).cloned().unwrap_or(Live::Absent))
+        Ok(self.live.lock().unwrap().get(&id).cloned().unwrap_or(LiveRelease::Absent))
     }
 
     async fn recover(&self, at: &At<'_>, revision: u64, why: &str) -> Result<(), NodeError> {
         self.calls.lock().unwrap().push(format!("recover {} {revision}: {why}", at.name));
         let id = format!("{}/{}/{}", at.cluster.name, at.namespace, at.name);
-        self.live.lock().unwrap().insert(id, Live::Failed { revision });
+        self.live.lock().unwrap().insert(id, LiveRelease::Failed { revision });
         Ok(())
     }
 
-    async fn plan(&self, _: &Node, _: Command) -> Result<Preview, NodeError> {
-        Ok(Preview::default())
+    async fn plan(&self, _: &Node, _: Command) -> Result<ReleasePreview, NodeError> {
+        Ok(ReleasePreview::default())
     }
 
-    async fn verify(&self, _: &Node) -> Result<Verdict, NodeError> {
-        Ok(Verdict::default())
+    async fn verify(&self, _: &Node) -> Result<ReleaseVerdict, NodeError> {
+        Ok(ReleaseVerdict::default())
     }
 }
 
@@ -261,8 +267,8 @@ pub(crate) fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at("2026-11-16T01:02:03Z".parse().unwrap()))
 }
 
-pub(crate) fn store(place: &Place) -> Store {
-    Store::new(&place.path().canonicalize().unwrap(), clock())
+pub(crate) fn store(place: &Place) -> RunStore {
+    RunStore::new(&place.path().canonicalize().unwrap(), clock())
 }
 
 pub(crate) fn virtual_time<R>(work: impl Future<Output = R>) -> R {
@@ -298,7 +304,7 @@ pub(crate) fn start_on(
     let store = store(place);
     let mut plan = fit(plan, how);
     let lock = store.lock(&plan.stack_name, plan.profile.as_deref(), "t@here:1", Takeover::Never).unwrap();
-    let stored = store.create(&mut plan, &Meta::default()).unwrap();
+    let stored = store.create(&mut plan, &RunMeta::default()).unwrap();
     let log = match disk {
         Some(disk) => store.log_on(&stored, disk),
         None => store.log(&stored).unwrap(),
@@ -330,7 +336,7 @@ pub(crate) fn go_on(
     virtual_time(run_session(session, fake, &Events::silent(), CancellationToken::new())).map(Some)
 }
 
-pub(crate) fn stored(place: &Place, run_id: &str) -> Stored {
+pub(crate) fn stored(place: &Place, run_id: &str) -> StoredRun {
     store(place).open(run_id).unwrap()
 }
 
@@ -383,7 +389,7 @@ impl Launch {
 /// The end of a launch.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    Planned(PlannedRun),
+    Planned(Box<PlannedRun>),
     NothingToDo,
     Ran(ExecutedRun),
 }
@@ -391,7 +397,7 @@ pub(crate) enum Ended {
 /// Locks, plans, asks and executes, as the command does.
 pub(crate) async fn launch<D: Deploy>(
     launch: Launch,
-    store: &Store,
+    store: &RunStore,
     deploy: &D,
     ask: impl FnOnce(&str) -> Option<String>,
     events: &Events,
@@ -405,7 +411,7 @@ pub(crate) async fn launch<D: Deploy>(
     let charts = if plan_only { RemoteCharts::Leave } else { RemoteCharts::Pin };
     let run = RunRequest { remote_charts: charts, ..run };
     let planned = plan(&run, store, &git, deploy, events).await?;
-    let Some(lock) = lock else { return Ok(Ended::Planned(planned)) };
+    let Some(lock) = lock else { return Ok(Ended::Planned(Box::new(planned))) };
     if planned.is_done() {
         return Ok(Ended::NothingToDo);
     }
@@ -413,7 +419,7 @@ pub(crate) async fn launch<D: Deploy>(
         question.check(ask(question.text()).as_deref())?;
         planned.verify()?;
     }
-    let saved = planned.save(store, &git, Meta::default())?;
+    let saved = planned.save(store, &git, RunMeta::default())?;
     let ran = execute(saved, store, lock, options, deploy, events, CancellationToken::new()).await?;
     Ok(Ended::Ran(ran))
 }

@@ -15,10 +15,13 @@ use crate::files;
 use crate::model::{Helm, ValuesSource};
 use crate::references::secret_node;
 
+/// The treatment of a namespace that is not there.
+pub(super) fn missing_namespace(helm: &Helm) -> MissingNamespace {
+    if helm.create_namespace { MissingNamespace::Create } else { MissingNamespace::Refuse }
+}
+
 /// Makes the request to the release engine. Definitions beside the templates are for the first install.
 pub(crate) fn release_request(helm: &Helm, content: Content, history: &History) -> ReleaseRequest {
-    let missing_namespace =
-        if helm.create_namespace { MissingNamespace::Create } else { MissingNamespace::Refuse };
     ReleaseRequest {
         name: helm.release.as_str().into(),
         namespace: helm.namespace.as_str().into(),
@@ -28,7 +31,7 @@ pub(crate) fn release_request(helm: &Helm, content: Content, history: &History) 
             no_final_tracking: !helm.wait,
             track_hooks: true,
             new_revision: true,
-            missing_namespace,
+            missing_namespace: missing_namespace(helm),
             ..PlanOptions::default()
         },
     }

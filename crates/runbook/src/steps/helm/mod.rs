@@ -17,10 +17,10 @@ use super::{StepAction, StepFuture, StepOutcome, StepType, StepWarning, delete};
 use crate::context::StepContext;
 use crate::error::StepError;
 use crate::inputs::StepInputs;
-use crate::model::{Action, Auth, Helm, Step};
+use crate::model::{AbsentObject, Action, Auth, Helm, Step};
 use crate::plan::earlier::Earlier;
 use crate::plan::look::{PlanRequest, namespace_note};
-use crate::plan::{Seen, Show, Verb};
+use crate::plan::{Show, StepPreview, StepVerb};
 use crate::references::{self, StepResolver};
 
 /// An atomic release that is given less time than this hardly ever gets ready.
@@ -64,7 +64,11 @@ impl StepAction for Helm {
         format!("{} -> {}", self.chart, self.namespace)
     }
 
-    fn plan<'a>(&'a self, cx: &'a StepContext<'a>, request: &'a PlanRequest<'a>) -> StepFuture<'a, Seen> {
+    fn plan<'a>(
+        &'a self,
+        cx: &'a StepContext<'a>,
+        request: &'a PlanRequest<'a>,
+    ) -> StepFuture<'a, StepPreview> {
         Box::pin(plan(cx, self, request))
     }
 
@@ -85,7 +89,7 @@ impl StepAction for Helm {
     }
 
     fn undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, StepOutcome> {
-        Box::pin(delete::release(cx, &self.release, &self.namespace, true))
+        Box::pin(delete::release(cx, &self.release, &self.namespace, AbsentObject::Ignored))
     }
 
     fn keeps_time(&self) -> bool {
@@ -151,25 +155,34 @@ impl StepAction for Helm {
     }
 }
 
-async fn plan(attempt: &StepContext<'_>, helm: &Helm, request: &PlanRequest<'_>) -> Result<Seen, StepError> {
+async fn plan(
+    attempt: &StepContext<'_>,
+    helm: &Helm,
+    request: &PlanRequest<'_>,
+) -> Result<StepPreview, StepError> {
     let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
     let history = storage.history(&helm.release).await?;
-    let namespace = namespace_note(attempt, &helm.namespace, helm.create_namespace, request.earlier).await;
+    let namespace =
+        namespace_note(attempt, &helm.namespace, load::missing_namespace(helm), request.earlier).await;
     let last = history.last().map(|last| {
         let (chart, version) = (last.chart.name().to_owned(), last.chart.version().to_owned());
         format!("revision {} {chart}-{version} {}", last.version, last.info.status)
     });
     let mut seen = match decide(&history, helm) {
         Decision::Skip => {
-            return Ok(Seen::new(Verb::Skip, format!("{} (skipIf: installed)", last.unwrap_or_default())));
+            return Ok(StepPreview::new(
+                StepVerb::Skip,
+                format!("{} (skipIf: installed)", last.unwrap_or_default()),
+            ));
         }
-        Decision::Install => Seen::new(Verb::Install, format!("no release yet; {namespace}")),
+        Decision::Install => StepPreview::new(StepVerb::Install, format!("no release yet; {namespace}")),
         Decision::Upgrade => {
-            Seen::new(Verb::Upgrade, format!("{} → {}", last.unwrap_or_default(), helm.chart))
+            StepPreview::new(StepVerb::Upgrade, format!("{} → {}", last.unwrap_or_default(), helm.chart))
         }
-        Decision::Pending(status, _) => {
-            Seen::new(Verb::Upgrade, format!("{} was left {status}; {namespace}", last.unwrap_or_default()))
-        }
+        Decision::Pending(status, _) => StepPreview::new(
+            StepVerb::Upgrade,
+            format!("{} was left {status}; {namespace}", last.unwrap_or_default()),
+        ),
     };
     if request.show == Show::Differences {
         seen.diff = Some(crate::diff::of_release(attempt, helm, &history).await);

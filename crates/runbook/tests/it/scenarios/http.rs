@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use slipway_event::Redactor;
-use slipway_runbook::plan::{self, Show, Verb};
+use slipway_runbook::plan::{self, Show, StepVerb};
 use slipway_runbook::{Inputs, LoadOptions, RunContext, RunOptions, RunTarget, Variables, load};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -81,7 +81,7 @@ async fn a_plan_asks_once_and_a_rehearsal_not_at_all() {
     let world = World::new();
     let (url, asked) = serve(&[("503 Service Unavailable", ""), ("200 OK", "")]).await;
     let document = world.document("", &step(&url, ""));
-    for expected in [Verb::Wait, Verb::NoOp] {
+    for expected in [StepVerb::Wait, StepVerb::NoOp] {
         let planned = plan::plan(&document, world.place(), Show::Actions, None).await.unwrap();
         assert_eq!(planned.step("up").unwrap().action(), Some(expected));
     }

@@ -364,7 +364,7 @@ async fn s53_patches() {
 /// `kubectl label`, `annotate` and `scale` written as manifests that say only what shall change.
 #[tokio::test]
 async fn applies_a_minimal_manifest_onto_an_existing_object() {
-    use slipway_runbook::plan::{self, Show, Verb};
+    use slipway_runbook::plan::{self, Show, StepVerb};
     for more in ["", ", serverSide: true"] {
         for (minimal, pointer, expected) in [
             ("metadata: {name: web, labels: {tier: front}}", "/metadata/labels/tier", json!("front")),
@@ -382,7 +382,7 @@ async fn applies_a_minimal_manifest_onto_an_existing_object() {
             let planned =
                 plan::plan(&document, world.place(), Show::Differences, None).await.expect("is planned");
             let step = planned.step("a").expect("is there");
-            assert_eq!(step.action(), Some(Verb::Configure), "{step:?}");
+            assert_eq!(step.action(), Some(StepVerb::Configure), "{step:?}");
             assert!(step.diff().is_some_and(slipway_runbook::Difference::is_change), "{step:?}");
             let report = world.apply(&steps).await;
             assert!(report.is_success(), "{minimal}{more}: {report:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use slipway_runbook::plan::{self, Show, Verb};
+use slipway_runbook::plan::{self, Show, StepVerb};
 use slipway_runbook::state::NodeStatus;
 use slipway_runbook::{DiffStatus, RESUMED, junit};
 
@@ -47,17 +47,17 @@ async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
     }
     let verb = |name: &str| planned.step(name).unwrap().action().unwrap();
     for (name, expected) in [
-        ("new", Verb::Create),
-        ("old", Verb::Configure),
-        ("there", Verb::Skip),
-        ("gone", Verb::NoOp),
-        ("kill", Verb::Delete),
-        ("tweak", Verb::Configure),
-        ("hold", Verb::NoOp),
-        ("first", Verb::Run),
-        ("web", Verb::Install),
-        ("off", Verb::Skip),
-        ("again", Verb::Restart),
+        ("new", StepVerb::Create),
+        ("old", StepVerb::Configure),
+        ("there", StepVerb::Skip),
+        ("gone", StepVerb::NoOp),
+        ("kill", StepVerb::Delete),
+        ("tweak", StepVerb::Configure),
+        ("hold", StepVerb::NoOp),
+        ("first", StepVerb::Run),
+        ("web", StepVerb::Install),
+        ("off", StepVerb::Skip),
+        ("again", StepVerb::Restart),
     ] {
         assert_eq!(verb(name), expected, "{name}: {planned:#?}");
     }
@@ -79,14 +79,14 @@ async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
         assert_eq!(left_out, step.skip_code == Some("when"), "{}", step.name);
         let did = step.note.as_deref().or(step.skip_reason.as_deref()).unwrap();
         let words: &[&str] = match said.action().unwrap() {
-            Verb::Create => &["1 object applied"],
-            Verb::Configure => &["1 object applied", "patched"],
-            Verb::Skip => &["skipIf", "when condition is false"],
-            Verb::NoOp => &["is not there", "holds on"],
-            Verb::Delete => &["deleted"],
-            Verb::Run => &["the job succeeded"],
-            Verb::Install => &["installed revision 1"],
-            Verb::Restart => &["restarted"],
+            StepVerb::Create => &["1 object applied"],
+            StepVerb::Configure => &["1 object applied", "patched"],
+            StepVerb::Skip => &["skipIf", "when condition is false"],
+            StepVerb::NoOp => &["is not there", "holds on"],
+            StepVerb::Delete => &["deleted"],
+            StepVerb::Run => &["the job succeeded"],
+            StepVerb::Install => &["installed revision 1"],
+            StepVerb::Restart => &["restarted"],
             other => panic!("{other:?} of {}", step.name),
         };
         assert!(
@@ -118,10 +118,10 @@ async fn s65_what_comes_later_is_unknown_and_never_an_error() {
     let planned =
         plan::plan(&world.document("", steps), world.place(), Show::Differences, None).await.unwrap();
     let step = |name: &str| planned.step(name).unwrap();
-    assert_eq!(step("cr").action(), Some(Verb::Unknown));
+    assert_eq!(step("cr").action(), Some(StepVerb::Unknown));
     assert!(step("cr").detail().unwrap().contains("may arrive in an earlier step"));
     assert!(step("cr").diff().unwrap().text.as_ref().unwrap().contains("+kind: Thing"));
-    assert_eq!((step("p").action(), step("w").action()), (Some(Verb::Unknown), Some(Verb::Wait)));
+    assert_eq!((step("p").action(), step("w").action()), (Some(StepVerb::Unknown), Some(StepVerb::Wait)));
     assert!(
         step("ns").diff().unwrap().reason.as_ref().unwrap().contains("created earlier in this run"),
         "{planned:#?}"
@@ -264,7 +264,7 @@ async fn destroy_is_planned_in_the_opposite_order() {
         plan::plan_destroy(&world.document("", &steps), world.place(), &world.options).await.unwrap();
     let told: Vec<_> =
         planned.steps.iter().map(|step| (step.name.as_str(), step.action().unwrap())).collect();
-    assert_eq!(told, [("w", Verb::Skip), ("b", Verb::Delete), ("a", Verb::NoOp)]);
+    assert_eq!(told, [("w", StepVerb::Skip), ("b", StepVerb::Delete), ("a", StepVerb::NoOp)]);
 }
 
 #[tokio::test]

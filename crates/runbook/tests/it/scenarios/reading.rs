@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use slipway_event::Redactor;
-use slipway_runbook::{Action, Diagnostics, Inputs, LoadOptions, Loaded, Variables, load};
+use slipway_runbook::{Action, Diagnostics, Inputs, LoadOptions, LoadedDocument, Variables, load};
 
 use crate::world::World;
 
@@ -20,7 +20,7 @@ struct Given<'a> {
     warnings_are_errors: bool,
 }
 
-fn read_with(source: &str, given: &Given<'_>) -> Result<Loaded, Diagnostics> {
+fn read_with(source: &str, given: &Given<'_>) -> Result<LoadedDocument, Diagnostics> {
     let inputs = Inputs {
         set: given.set.iter().map(|&flag| flag.to_owned()).collect(),
         environment: given
@@ -40,7 +40,7 @@ fn read_with(source: &str, given: &Given<'_>) -> Result<Loaded, Diagnostics> {
     load("f.yaml", source, &variables, options, &Redactor::new())
 }
 
-fn read(source: &str) -> Result<Loaded, Diagnostics> {
+fn read(source: &str) -> Result<LoadedDocument, Diagnostics> {
     read_with(source, &Given::default())
 }
 

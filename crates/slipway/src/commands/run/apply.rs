@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use slipway_event::Events;
 use slipway_problem::Problem;
-use slipway_runbook::plan::{self, Verb};
+use slipway_runbook::plan::{self, StepVerb};
 use slipway_runbook::state::{NodeStatus, node_word};
 use slipway_runbook::{Command, ResumePolicy, RunOptions, RunReport, StepSchedule, execute, junit, plan_run};
 use slipway_secrets::Purpose;
@@ -180,7 +180,7 @@ pub fn destroy(args: &DestroyArgs, session: &Session) -> anyhow::Result<Exit> {
                 Output::Table => crate::term::output::message(&preview::text(&plan, None)),
                 output => show::show(output, &plan, |_| String::new())?,
             }
-            let takes = plan.steps.iter().any(|step| step.action() == Some(Verb::Delete));
+            let takes = plan.steps.iter().any(|step| step.action() == Some(StepVerb::Delete));
             if args.dry_run || (asks && takes && !is_confirmed(place.events)) {
                 return Ok(None);
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use slipway_problem::Problems;
-use slipway_runbook::{Diagnostics, Inputs, LoadOptions, Loaded, Variables};
+use slipway_runbook::{Diagnostics, DollarEscape, Inputs, LoadOptions, LoadedDocument, Variables};
 
 use crate::commands::secrets::flags::ReferenceFlags;
 use crate::commands::secrets::resolution::{ReferenceMode, ReferenceResolver};
@@ -57,7 +57,7 @@ pub struct Flags {
 /// What came of reading a runbook.
 pub struct Read {
     pub name: String,
-    pub result: Result<Loaded, Diagnostics>,
+    pub result: Result<LoadedDocument, Diagnostics>,
 }
 
 impl Flags {
@@ -104,7 +104,7 @@ impl Flags {
             return Err(UsageError(problems).into());
         }
         let options = LoadOptions {
-            escape_dollar: self.escape_dollar,
+            escape: if self.escape_dollar { DollarEscape::On } else { DollarEscape::Off },
             strict_variables: self.strict_vars,
             warnings_as_errors: self.warnings_as_errors,
         };
@@ -113,7 +113,7 @@ impl Flags {
     }
 
     /// Reads the runbook and stops if anything is wrong with it.
-    pub fn load(&self, session: &Session) -> anyhow::Result<Loaded> {
+    pub fn load(&self, session: &Session) -> anyhow::Result<LoadedDocument> {
         Ok(self.read(session)?.result.map_err(|found| UsageError(found.into_problems()))?)
     }
 }

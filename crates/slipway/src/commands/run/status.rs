@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use slipway_problem::Problem;
 use slipway_runbook::Document;
-use slipway_runbook::plan::{self, Known, Status};
+use slipway_runbook::plan::{self, KnownRecord, Status};
 use slipway_runbook::state::{NodeStatus, node_word, run_word};
 
 use super::connection::{self, Ground};
@@ -42,7 +42,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 }
 
 fn text(document: &Document, status: &Status) -> String {
-    let Some(Known { record, spec_changed, resumable_steps, changed_steps }) = &status.known else {
+    let Some(KnownRecord { record, spec_changed, resumable_steps, changed_steps }) = &status.known else {
         return format!("no record yet: Secret {} does not exist\n", status.secret);
     };
     let mut out = String::new();

@@ -7,7 +7,7 @@ use slipway_cluster::Cluster;
 use slipway_source::LoadContext;
 use slipway_stack::engine::Connect;
 use slipway_stack::plan::ClusterRef;
-use slipway_stack::{Class, NodeError, expand};
+use slipway_stack::{FailureClass, NodeError, expand};
 use tokio::sync::Mutex;
 
 use crate::charts::{self, ChartRequest, HelmFetcher, Notes};
@@ -45,8 +45,8 @@ impl Connect for Clusters<'_> {
         } else {
             self.session.connect_to_context(&settings, wanted.context.as_deref()).await
         };
-        let connection =
-            connection.map_err(|error| NodeError::new(Class::Unauthenticated, format!("{error:#}")))?;
+        let connection = connection
+            .map_err(|error| NodeError::new(FailureClass::Unauthenticated, format!("{error:#}")))?;
         let cluster = connection.cluster;
         open.insert(wanted.name.clone(), cluster.clone());
         Ok(cluster)

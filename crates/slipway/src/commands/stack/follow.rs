@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_stack::record::Store;
+use slipway_stack::record::RunStore;
 
 use crate::cli::Output;
 use crate::term::show;
@@ -12,14 +12,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Follows the log of a run while it is carried out.
 pub struct Follower<'a> {
-    store: &'a Store,
+    store: &'a RunStore,
     run_id: String,
     output: Output,
 }
 
 impl<'a> Follower<'a> {
     /// Follows a run; nothing is printed unless the output is JSON.
-    pub fn new(store: &'a Store, run_id: &str, output: Output) -> Self {
+    pub fn new(store: &'a RunStore, run_id: &str, output: Output) -> Self {
         Self { store, run_id: run_id.to_owned(), output }
     }
 

@@ -11,10 +11,10 @@ use slipway_secrets::Purpose;
 use slipway_stack::engine::Engine;
 use slipway_stack::execute::Recovery;
 use slipway_stack::plan::identify;
-use slipway_stack::record::{Meta, Store, Takeover};
+use slipway_stack::record::{RunMeta, RunStore, Takeover};
 use slipway_stack::resume::Resume;
 use slipway_stack::{
-    Class, Command, ConfirmPolicy, ExecutedRun, FailMode, Git, PlannedRun, RemoteCharts, ResumedPlan,
+    Command, ConfirmPolicy, ExecutedRun, FailMode, FailureClass, Git, PlannedRun, RemoteCharts, ResumedPlan,
     RunOptions, RunRequest, acquire_lock, execute,
 };
 
@@ -63,7 +63,7 @@ pub struct LaunchArgs {
 
     /// Classes of failures to try again besides the usual ones (`WAIT_TIMEOUT`)
     #[arg(long, value_name = "CLASS", value_delimiter = ',', value_parser = class)]
-    retry_on: Vec<Class>,
+    retry_on: Vec<FailureClass>,
 
     /// How long a release that is told to stop may take
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
@@ -141,10 +141,10 @@ enum Recover {
     Never,
 }
 
-fn class(word: &str) -> Result<Class, String> {
-    let known = Class::ALL.into_iter().find(|class| class.name().eq_ignore_ascii_case(word));
+fn class(word: &str) -> Result<FailureClass, String> {
+    let known = FailureClass::ALL.into_iter().find(|class| class.name().eq_ignore_ascii_case(word));
     known.ok_or_else(|| {
-        let names: Vec<&str> = Class::ALL.iter().map(|class| class.name()).collect();
+        let names: Vec<&str> = FailureClass::ALL.iter().map(|class| class.name()).collect();
         format!("there is no such class; there are: {}", names.join(", "))
     })
 }
@@ -170,7 +170,7 @@ impl LaunchArgs {
         RunRequest {
             request,
             resume,
-            resumed_plan: if self.replan { ResumedPlan::Anew } else { ResumedPlan::Stored },
+            resumed_plan: if self.replan { ResumedPlan::Anew } else { ResumedPlan::StoredRun },
             remote_charts: if self.is_plan_only() { RemoteCharts::Leave } else { RemoteCharts::Pin },
             concurrency: self.concurrency.map(NonZeroUsize::get),
             concurrency_per_cluster: self.concurrency_per_cluster.map(NonZeroUsize::get),
@@ -179,7 +179,7 @@ impl LaunchArgs {
         }
     }
 
-    fn run_options(&self, meta: &Meta) -> RunOptions {
+    fn run_options(&self, meta: &RunMeta) -> RunOptions {
         RunOptions {
             retry: self.retry.get(),
             retry_on: self.retry_on.iter().copied().collect(),
@@ -209,8 +209,8 @@ impl LaunchArgs {
 }
 
 /// Who runs the command, and where.
-fn meta(session: &Session) -> Meta {
-    Meta {
+fn meta(session: &Session) -> RunMeta {
+    RunMeta {
         user: crate::config::user_name(),
         host: crate::config::machine_name(),
         pid: std::process::id(),
@@ -221,7 +221,7 @@ fn meta(session: &Session) -> Meta {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         ci_url: crate::config::ci_job_url(),
-        ..Meta::default()
+        ..RunMeta::default()
     }
 }
 
@@ -343,7 +343,7 @@ fn finish(
     args: &LaunchArgs,
     ran: &ExecutedRun,
     interrupted: Option<Exit>,
-    store: &Store,
+    store: &RunStore,
     session: &Session,
 ) -> anyhow::Result<Exit> {
     let ExecutedRun { plan, outcome } = ran;

@@ -15,7 +15,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use slipway_problem::Problem;
 use slipway_stack::explain::{self, Field};
-use slipway_stack::{Compiled, Error, Git, compile};
+use slipway_stack::{CompiledStack, Error, Git, compile};
 
 use crate::cli::Output;
 use crate::exit::Exit;
@@ -159,7 +159,7 @@ fn compiled(
     root: &RootFlags,
     select: &SelectFlags,
     command: slipway_stack::Command,
-) -> Result<Compiled, Error> {
+) -> Result<CompiledStack, Error> {
     let compiled = compile(&flags::request(root, select, command), &Git::default())?;
     for warning in &compiled.warnings {
         report::show(warning);

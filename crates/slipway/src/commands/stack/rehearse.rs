@@ -14,10 +14,10 @@ use slipway_rehearsal::{Forecast, Stage, StageScope, forecast, located, stage_op
 use slipway_release::{ExecuteOptions, ReleaseRequest, plan};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::plan::ClusterRef;
-use slipway_stack::record::{Meta, NodeStatus, Store, Takeover};
+use slipway_stack::record::{NodeStatus, RunMeta, RunStore, Takeover};
 use slipway_stack::{
-    Class, ExecutedRun, FailMode, Git, NodeError, RunOptions, RunRequest, StackPlan, acquire_lock, compile,
-    execute, pin,
+    ExecutedRun, FailMode, FailureClass, Git, NodeError, RunOptions, RunRequest, StackPlan, acquire_lock,
+    compile, execute, pin,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +61,7 @@ pub async fn rehearse(
     };
     // The record of a rehearsal is nobody's run to resume.
     let folder = tempfile::tempdir()?;
-    let store = Store::new(folder.path(), Arc::new(SystemClock));
+    let store = RunStore::new(folder.path(), Arc::new(SystemClock));
     let trial = RunRequest { fail_mode: FailMode::ContinueOnError, resume: None, ..wanted.clone() };
     let events = Events::silent();
     let lock = acquire_lock(&trial.request, &store, "rehearsal", Takeover::Never, &events)?;
@@ -70,7 +70,7 @@ pub async fn rehearse(
     if planned.is_done() {
         return Ok(Rehearsed { releases: 0, copied, questions });
     }
-    let saved = planned.save(&store, &git, Meta::default())?;
+    let saved = planned.save(&store, &git, RunMeta::default())?;
     let ran = execute(saved, &store, lock, options.clone(), &stage, &events, cancel).await?;
     let ExecutedRun { plan, outcome } = ran;
     let mut problems = located(known.problems);
@@ -106,7 +106,9 @@ async fn scopes(
                 known.extend(forecast(&cluster, &prepared, &unattended).await);
             }
             // It may need what an earlier release brings; then whatever is around it comes along.
-            Err(error) if error.class == Class::Invalid => scope.namespaces.push(node.namespace.clone()),
+            Err(error) if error.class == FailureClass::Invalid => {
+                scope.namespaces.push(node.namespace.clone());
+            }
             Err(error) => return Err(failed(error)),
         }
         let cluster = real.connect.connect(&node.cluster).await.map_err(failed)?;
@@ -131,7 +133,8 @@ struct Stages {
 impl Connect for Stages {
     async fn connect(&self, wanted: &ClusterRef) -> Result<Cluster, NodeError> {
         let stage = self.stages.get(&wanted.name);
-        let unknown = || NodeError::new(Class::Internal, format!("nothing was copied of {}", wanted.name));
+        let unknown =
+            || NodeError::new(FailureClass::Internal, format!("nothing was copied of {}", wanted.name));
         stage.map(Stage::cluster).ok_or_else(unknown)
     }
 
@@ -141,7 +144,8 @@ impl Connect for Stages {
         request: &ReleaseRequest,
         options: ExecuteOptions,
     ) -> Result<ExecuteOptions, NodeError> {
-        let invalid = |error: &dyn std::fmt::Display| NodeError::new(Class::Invalid, error.to_string());
+        let invalid =
+            |error: &dyn std::fmt::Display| NodeError::new(FailureClass::Invalid, error.to_string());
         let plan = plan(cluster, request, &Events::silent()).await.map_err(|error| invalid(&error))?;
         let unattended = unattended_groups(cluster).await.map_err(|error| invalid(&error))?;
         Ok(stage_options(&options, &plan, unattended))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::json;
 use slipway_event::SystemClock;
-use slipway_stack::record::{Prune, RunProcess, RunStatus, Store, Stored};
+use slipway_stack::record::{Prune, RunProcess, RunStatus, RunStore, StoredRun};
 use slipway_stack::{Error, duration};
 
 use super::flags::RootFlags;
@@ -100,8 +100,8 @@ pub fn directory(root: &Path) -> anyhow::Result<std::path::PathBuf> {
     directory.canonicalize().with_context(|| format!("open the stack root {}", root.display()))
 }
 
-pub fn store(root: &Path) -> anyhow::Result<Store> {
-    Ok(Store::new(&directory(root)?, Arc::new(SystemClock)))
+pub fn store(root: &Path) -> anyhow::Result<RunStore> {
+    Ok(RunStore::new(&directory(root)?, Arc::new(SystemClock)))
 }
 
 /// Tells that a process of this machine lives; nobody can tell of another one's.
@@ -199,11 +199,11 @@ pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
 }
 
 /// Shows how a run stands.
-pub fn show(store: &Store, run_id: &str, session: &Session) -> anyhow::Result<Exit> {
+pub fn show(store: &RunStore, run_id: &str, session: &Session) -> anyhow::Result<Exit> {
     show_tail(store, run_id, 0, session)
 }
 
-fn show_tail(store: &Store, run_id: &str, tail: usize, session: &Session) -> anyhow::Result<Exit> {
+fn show_tail(store: &RunStore, run_id: &str, tail: usize, session: &Session) -> anyhow::Result<Exit> {
     // A log that is damaged still shows what came before.
     let (stored, damage) = store.inspect(run_id)?;
     let state = stored.state(is_alive);
@@ -227,7 +227,7 @@ fn show_tail(store: &Store, run_id: &str, tail: usize, session: &Session) -> any
 }
 
 /// One row a release, in the order of execution, and what it comes to.
-fn table(stored: &Stored, state: RunStatus) -> String {
+fn table(stored: &StoredRun, state: RunStatus) -> String {
     let mut table = Table::new(&["id", "result", "duration", "chart", "notes"]);
     for id in &stored.plan.order {
         let (Some(node), Some(planned)) = (stored.summary.nodes.get(id), stored.plan.node(id)) else {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 use slipway_stack::survey::Surveyed;
-use slipway_stack::{Preview, Verdict};
+use slipway_stack::{ReleasePreview, ReleaseVerdict};
 
 use crate::term::style::{ADDED, BOLD, DIM, ERROR, GOOD, REMOVED, WARNING, paint};
 
@@ -23,7 +23,7 @@ pub fn entries<T: Serialize>(all: &[Surveyed<T>]) -> Value {
 }
 
 /// The differences of every release that has some, and a line for each that has none.
-pub fn previews_text(all: &[Surveyed<Preview>]) -> String {
+pub fn previews_text(all: &[Surveyed<ReleasePreview>]) -> String {
     let mut text = String::from("\nCHANGES\n");
     for one in all {
         match &one.found {
@@ -60,7 +60,7 @@ pub fn previews_text(all: &[Surveyed<Preview>]) -> String {
 }
 
 /// A line for each release and one for each object that is not as it was applied.
-pub fn verdicts_text(all: &[Surveyed<Verdict>]) -> String {
+pub fn verdicts_text(all: &[Surveyed<ReleaseVerdict>]) -> String {
     let mut text = String::from("\nDRIFT\n");
     for one in all {
         match &one.found {
