@@ -10,19 +10,19 @@ use secrecy::SecretString;
 
 use crate::Cluster;
 use crate::error::{Error, ErrorClass};
-use crate::request::deepest;
+use crate::request::error_chain;
 
-/// In whose name to speak.
+/// The user to impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Impersonate {
+pub struct ImpersonateOptions {
     pub user: Option<String>,
     pub groups: Vec<String>,
     pub uid: Option<String>,
 }
 
-/// How to reach a cluster. What is not set comes from the kubeconfig files.
+/// Options of a connection. What is not set comes from the kubeconfig files.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ConnectOptions {
     /// The files, the first saying something winning; missing ones are skipped if there are several.
     /// None at all means the service account of the pod this runs in.
     pub kubeconfig: Vec<PathBuf>,
@@ -40,52 +40,57 @@ pub struct Options {
     /// Does not check the server's certificate.
     pub insecure: bool,
     pub tls_server_name: Option<String>,
-    pub impersonate: Impersonate,
+    pub impersonate: ImpersonateOptions,
     pub proxy: Option<String>,
-    /// How long connecting may take.
+    /// Time limit for connecting.
     pub timeout: Option<Duration>,
 }
 
-fn refuse(message: impl Into<String>) -> Error {
+fn connect_error(message: impl Into<String>) -> Error {
     Error::new(ErrorClass::Other, "connect to the cluster", message)
 }
 
-/// Connects as the options say. Sends nothing yet; [`Cluster::version`] tells whether anybody is there.
+/// Connects as the options say. Sends nothing yet; [`Cluster::server_version`] tells whether a server answers.
 /// Credentials that expire are read again.
-pub async fn connect(options: &Options) -> Result<Cluster, Error> {
-    let client = client(options).await?;
+pub async fn connect(options: &ConnectOptions) -> Result<Cluster, Error> {
+    let client = build_client(options).await?;
     let options = options.clone();
     Ok(Cluster::new(client).with_reconnect(Arc::new(move || {
         let options = options.clone();
-        Box::pin(async move { self::client(&options).await })
+        Box::pin(async move { build_client(&options).await })
     })))
 }
 
-async fn client(options: &Options) -> Result<kube::Client, Error> {
-    let config = config(options).await?;
-    kube::Client::try_from(config).map_err(|e| refuse(deepest(&e)))
+async fn build_client(options: &ConnectOptions) -> Result<kube::Client, Error> {
+    let config = build_config(options).await?;
+    kube::Client::try_from(config).map_err(|e| connect_error(error_chain(&e)))
 }
 
 /// Reads and joins the files, and lays the overrides over them.
-async fn config(options: &Options) -> Result<Config, Error> {
-    let mut config = match read(options)? {
+async fn build_config(options: &ConnectOptions) -> Result<Config, Error> {
+    let mut config = match read_kubeconfig(options)? {
         Some(kubeconfig) => {
             let choice = KubeConfigOptions {
                 context: options.context.clone(),
                 cluster: options.cluster.clone(),
                 user: options.user.clone(),
             };
-            Config::from_custom_kubeconfig(kubeconfig, &choice).await.map_err(|e| refuse(deepest(&e)))?
+            Config::from_custom_kubeconfig(kubeconfig, &choice)
+                .await
+                .map_err(|e| connect_error(error_chain(&e)))?
         }
         None => match &options.server {
-            Some(server) => Config::new(url(server)?),
+            Some(server) => Config::new(parse_server_url(server)?),
             None => Config::incluster().map_err(|e| {
-                refuse(format!("no kubeconfig was found, and this is no pod of a cluster: {}", deepest(&e)))
+                connect_error(format!(
+                    "no kubeconfig was found, and this is no pod of a cluster: {}",
+                    error_chain(&e)
+                ))
             })?,
         },
     };
     if let Some(server) = &options.server {
-        config.cluster_url = url(server)?;
+        config.cluster_url = parse_server_url(server)?;
     }
     if let Some(namespace) = &options.namespace {
         config.default_namespace = namespace.clone();
@@ -99,7 +104,7 @@ async fn config(options: &Options) -> Result<Config, Error> {
         config.tls_server_name = Some(name.clone());
     }
     if let Some(proxy) = &options.proxy {
-        config.proxy_url = Some(url(proxy)?);
+        config.proxy_url = Some(parse_server_url(proxy)?);
     }
     if let Some(timeout) = options.timeout {
         config.connect_timeout = Some(timeout);
@@ -114,27 +119,29 @@ async fn config(options: &Options) -> Result<Config, Error> {
         (auth.client_certificate, auth.client_certificate_data) = (None, None);
         (auth.client_key, auth.client_key_data) = (None, None);
     }
-    let Impersonate { user, groups, uid } = &options.impersonate;
+    let ImpersonateOptions { user, groups, uid } = &options.impersonate;
     if user.is_some() {
         auth.impersonate = user.clone();
         auth.impersonate_uid = uid.clone();
         auth.impersonate_groups = (!groups.is_empty()).then(|| groups.clone());
     } else if uid.is_some() || !groups.is_empty() {
-        return Err(refuse("groups or a uid cannot be impersonated without a user"));
+        return Err(connect_error("groups or a uid cannot be impersonated without a user"));
     }
     Ok(config)
 }
 
-fn url(text: &str) -> Result<http::Uri, Error> {
+fn parse_server_url(text: &str) -> Result<http::Uri, Error> {
     let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    text.parse().map_err(|e| refuse(format!("`{text}` is no URL: {e}")))
+    text.parse().map_err(|e| connect_error(format!("`{text}` is no URL: {e}")))
 }
 
-fn read(options: &Options) -> Result<Option<Kubeconfig>, Error> {
+fn read_kubeconfig(options: &ConnectOptions) -> Result<Option<Kubeconfig>, Error> {
     use secrecy::ExposeSecret;
     if let Some(text) = &options.kubeconfig_text {
         let kubeconfig = Kubeconfig::from_yaml(text.expose_secret());
-        return kubeconfig.map(Some).map_err(|e| refuse(format!("the kubeconfig given: {}", deepest(&e))));
+        return kubeconfig
+            .map(Some)
+            .map_err(|e| connect_error(format!("the kubeconfig given: {}", error_chain(&e))));
     }
     let files: Vec<&Path> = match options.kubeconfig.as_slice() {
         [only] => vec![only],
@@ -142,7 +149,7 @@ fn read(options: &Options) -> Result<Option<Kubeconfig>, Error> {
     };
     let mut joined: Option<Kubeconfig> = None;
     for file in files {
-        let told = |e| refuse(format!("kubeconfig {}: {}", file.display(), deepest(&e)));
+        let told = |e| connect_error(format!("kubeconfig {}: {}", file.display(), error_chain(&e)));
         let next = Kubeconfig::read_from(file).map_err(told)?;
         joined = Some(match joined {
             Some(first) => first.merge(next).map_err(told)?,
@@ -152,9 +159,9 @@ fn read(options: &Options) -> Result<Option<Kubeconfig>, Error> {
     Ok(joined)
 }
 
-/// Which contexts the files know, sorted, and the current one.
-pub fn contexts(options: &Options) -> Result<(Vec<String>, Option<String>), Error> {
-    let Some(kubeconfig) = read(options)? else { return Ok((Vec::new(), None)) };
+/// Lists the contexts of the files, sorted, with the current one.
+pub fn list_contexts(options: &ConnectOptions) -> Result<(Vec<String>, Option<String>), Error> {
+    let Some(kubeconfig) = read_kubeconfig(options)? else { return Ok((Vec::new(), None)) };
     let mut names: Vec<String> = kubeconfig.contexts.into_iter().map(|context| context.name).collect();
     names.sort();
     Ok((names, kubeconfig.current_context))
@@ -192,50 +199,58 @@ users:
         let path = |name: &str| dir.path().join(name);
         std::fs::write(path("first"), FIRST).unwrap();
         std::fs::write(path("second"), SECOND).unwrap();
-        let options = Options {
+        let options = ConnectOptions {
             kubeconfig: vec![path("missing"), path("first"), path("second")],
-            ..Options::default()
+            ..ConnectOptions::default()
         };
-        let plain = config(&options).await.unwrap();
+        let plain = build_config(&options).await.unwrap();
         assert_eq!(
             (plain.cluster_url.to_string().as_str(), plain.default_namespace.as_str()),
             ("https://a.example:6443/", "shop")
         );
         assert!(plain.accept_invalid_certs);
-        let other = config(&Options { context: Some("two".into()), ..options.clone() }).await.unwrap();
+        let other =
+            build_config(&ConnectOptions { context: Some("two".into()), ..options.clone() }).await.unwrap();
         assert_eq!(other.cluster_url.host(), Some("b.example"));
-        let over = Options {
+        let over = ConnectOptions {
             server: Some("c.example".into()),
             namespace: Some("n".into()),
             token_file: Some(path("token")),
-            impersonate: Impersonate { user: Some("jo".into()), groups: vec!["g".into()], uid: None },
+            impersonate: ImpersonateOptions { user: Some("jo".into()), groups: vec!["g".into()], uid: None },
             ..options.clone()
         };
-        let over = config(&over).await.unwrap();
+        let over = build_config(&over).await.unwrap();
         assert_eq!((over.cluster_url.host(), over.default_namespace.as_str()), (Some("c.example"), "n"));
         assert!(over.auth_info.token.is_none() && over.auth_info.token_file.is_some());
         assert_eq!(over.auth_info.impersonate.as_deref(), Some("jo"));
-        let (names, current) = contexts(&options).unwrap();
+        let (names, current) = list_contexts(&options).unwrap();
         assert_eq!((names, current.as_deref()), (vec!["one".into(), "two".into()], Some("one")));
     }
 
     #[tokio::test]
     async fn what_is_wrong_is_told() {
-        let text = |text: &str| Options { kubeconfig_text: Some(text.into()), ..Options::default() };
+        let text =
+            |text: &str| ConnectOptions { kubeconfig_text: Some(text.into()), ..ConnectOptions::default() };
         for (options, says) in [
-            (Options { context: Some("none".into()), ..text(FIRST) }, "none"),
+            (ConnectOptions { context: Some("none".into()), ..text(FIRST) }, "none"),
             (text("clusters: {"), "kubeconfig"),
-            (Options { kubeconfig: vec!["nowhere/at/all".into()], ..Options::default() }, "nowhere"),
-            (Options { server: Some("http://[".into()), ..text(FIRST) }, "no URL"),
             (
-                Options {
-                    impersonate: Impersonate { groups: vec!["g".into()], ..Impersonate::default() },
+                ConnectOptions { kubeconfig: vec!["nowhere/at/all".into()], ..ConnectOptions::default() },
+                "nowhere",
+            ),
+            (ConnectOptions { server: Some("http://[".into()), ..text(FIRST) }, "no URL"),
+            (
+                ConnectOptions {
+                    impersonate: ImpersonateOptions {
+                        groups: vec!["g".into()],
+                        ..ImpersonateOptions::default()
+                    },
                     ..text(FIRST)
                 },
                 "without a user",
             ),
         ] {
-            let told = config(&options).await.unwrap_err().to_string();
+            let told = build_config(&options).await.unwrap_err().to_string();
             assert!(told.contains(says), "{says}: {told}");
         }
     }

@@ -9,18 +9,18 @@ use slipway_manifest::ObjectId;
 use slipway_manifest::object::{annotation, split_api_version};
 use slipway_problem::{Location, Problem, Problems, Severity};
 
-use crate::apply::{self, Realize, Write, WriteKind, show_segs};
+use crate::apply::{self, ValueRealizer, Write, WriteKind, show_segs};
 use crate::check;
-use crate::enable::{Decision, State, decide};
-use crate::located::keys;
+use crate::enable::{Decision, State, decide_patches};
+use crate::located::key_path;
 use crate::package::Package;
-use crate::params::{LayerKind, Layers, ParamData, Params, SetValue, read_tree, resolve};
+use crate::params::{LayerKind, ParamData, ParamLayers, Params, SetValue, read_tree, resolve_params};
 use crate::patches::Origin;
-use crate::report::{error, strict, warning};
+use crate::report::{coded_error, coded_warning, warnings_to_errors};
 use crate::resources::{self, Resource, show_id};
-use crate::schema::{Kinds, check_parameters};
+use crate::schema::{KindTypes, check_parameters};
 use crate::template::{ParamPath, ParamStep};
-use crate::val::{Data, Reading, Val};
+use crate::val::{Data, Val, ValueReader};
 
 /// The annotation that says when an object is installed.
 pub const PHASE: &str = "kurel.gokure.dev/install-phase";
@@ -126,7 +126,7 @@ pub struct Build {
     pub dropped: Vec<Dropped>,
     /// Names of Namespaces added because `global.namespaces.create` is true.
     pub synthesised: Vec<String>,
-    pub(crate) kinds: Kinds,
+    pub(crate) kinds: KindTypes,
     /// Digest of package and inputs.
     pub digest: String,
 }
@@ -143,7 +143,7 @@ pub struct Validation {
 
 /// The checks of a run beyond building.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Thorough {
+enum CheckDepth {
     Build,
     /// Disabled patches are checked too.
     Validate,
@@ -153,19 +153,19 @@ impl Package {
     /// Builds the objects. All problems come at once; with an error there is no build.
     pub fn build(&self, inputs: &Inputs) -> Result<Build, Problems> {
         let mut problems = Problems::new();
-        let build = self.run(inputs, Thorough::Build, &mut problems).ok();
-        self.finish(build, problems, inputs)
+        let build = self.run_build(inputs, CheckDepth::Build, &mut problems).ok();
+        self.finish_build(build, problems, inputs)
     }
 
     /// Does everything but write, and looks at disabled patches as well.
     pub fn validate(&self, inputs: &Inputs) -> Validation {
         let mut problems = Problems::new();
-        let run = self.run(inputs, Thorough::Validate, &mut problems);
+        let run = self.run_build(inputs, CheckDepth::Validate, &mut problems);
         let (decision, counts) = match &run {
             Ok(build) => (build.decision.clone(), build.counts()),
             Err(decision) => (decision.clone(), Vec::new()),
         };
-        match self.finish(run.ok(), problems, inputs) {
+        match self.finish_build(run.ok(), problems, inputs) {
             Ok(build) => {
                 Validation { problems: build.problems.clone(), build: Some(build), decision, counts }
             }
@@ -182,15 +182,15 @@ impl Package {
                 .filter(|problem| problem.code.as_deref().is_some_and(|code| code.starts_with("KV")))
                 .cloned(),
         );
-        match self.merged(inputs, &mut problems) {
+        match self.merge_layers(inputs, &mut problems) {
             Some(params) if !problems.has_errors() => Ok(params),
             _ => Err(problems),
         }
     }
 
-    fn merged(&self, inputs: &Inputs, problems: &mut Problems) -> Option<Params> {
-        let mut layers = Layers::new("parameters.yaml", self.tree.clone()?);
-        let mut lay = |kind: LayerKind, name: &str, text: &str, layers: &mut Layers| {
+    fn merge_layers(&self, inputs: &Inputs, problems: &mut Problems) -> Option<Params> {
+        let mut layers = ParamLayers::new("parameters.yaml", self.tree.clone()?);
+        let mut lay = |kind: LayerKind, name: &str, text: &str, layers: &mut ParamLayers| {
             let layer = layers.add(kind, name);
             if let Some((tree, _)) = read_tree(name, text, layer, problems) {
                 layers.merge(tree, problems);
@@ -206,31 +206,42 @@ impl Package {
         for set in &inputs.sets {
             layers.set(set, problems);
         }
-        Some(resolve(layers, problems))
+        Some(resolve_params(layers, problems))
     }
 
     /// Goes as far as it can whatever is wrong; the build is of use only if nothing is. Without
     /// parameters there is none.
-    fn run(&self, inputs: &Inputs, thorough: Thorough, problems: &mut Problems) -> Result<Build, Decision> {
+    fn run_build(
+        &self,
+        inputs: &Inputs,
+        thorough: CheckDepth,
+        problems: &mut Problems,
+    ) -> Result<Build, Decision> {
         problems.extend(self.problems.iter().cloned());
         let loaded = !problems.has_errors();
-        let Some(params) = self.merged(inputs, problems) else { return Err(Decision::default()) };
+        let Some(params) = self.merge_layers(inputs, problems) else { return Err(Decision::default()) };
         let of_parameters = summary(problems).0;
-        let decision = decide(&self.patches, &params, problems);
-        if thorough == Thorough::Validate {
+        let decision = decide_patches(&self.patches, &params, problems);
+        if thorough == CheckDepth::Validate {
             self.check_names(|index| !decision.states[index].is_on(), &params, problems);
         }
         // Patches run even if something is wrong already, so that one run shows every mistake; a package
         // whose patches could not be chosen would only show consequences.
         let mut resources = self.resources.clone();
         if self.metadata.substitute_resources {
-            substitute(&mut resources, &params, &self.kinds, problems);
+            substitute_references(&mut resources, &params, &self.kinds, problems);
         } else {
             let known = |path: &ParamPath| params.get(path).is_some();
-            resources.iter().for_each(|resource| resources::unsubstituted(resource, &known, problems));
+            resources.iter().for_each(|resource| resources::warn_unsubstituted(resource, &known, problems));
         }
-        let applied =
-            apply::apply(&mut resources, &self.patches, &decision.order, &params, &self.kinds, problems);
+        let applied = apply::apply_patches(
+            &mut resources,
+            &self.patches,
+            &decision.order,
+            &params,
+            &self.kinds,
+            problems,
+        );
         // Objects are whole when nothing but parameters is wrong.
         let whole = loaded && summary(problems).0 == of_parameters;
         if problems.has_errors() {
@@ -242,8 +253,8 @@ impl Package {
         self.check_exported(&schema, problems);
         check_parameters(&schema, &params, problems);
         params.layers.report_unknown(
-            &|path| schema.allows(path),
-            &|path| schema.forbids(path),
+            &|path| schema.allows_key(path),
+            &|path| schema.forbids_key(path),
             &params.names(),
             problems,
         );
@@ -260,17 +271,17 @@ impl Package {
             dropped: Vec::new(),
             synthesised: Vec::new(),
             kinds: self.kinds.clone(),
-            digest: self.digest(inputs),
+            digest: self.input_digest(inputs),
             params,
         };
-        build.choose(inputs, problems);
+        build.choose_objects(inputs, problems);
         // What else could be said of objects that are half made follows from the mistakes known already.
         if !problems.has_errors() {
-            check::check(&build, inputs, problems);
+            check::check_build(&build, inputs, problems);
         } else if whole {
             // With a wrong parameter in them, errors of objects would only repeat it.
             let mut found = Problems::new();
-            check::check(&build, inputs, &mut found);
+            check::check_build(&build, inputs, &mut found);
             problems.extend(found.into_iter().filter(|problem| problem.severity != Severity::Error));
         }
         Ok(build)
@@ -287,7 +298,7 @@ impl Package {
             .collect();
         for (_, patch) in self.patches.iter().enumerate().filter(|(index, _)| chosen(*index)) {
             let mut found = Problems::new();
-            for (path, pos) in crate::trace::references(&patch.content) {
+            for (path, pos) in crate::trace::patch_references(&patch.content) {
                 if params.get(path).is_some() || found.len() >= MOST_UNDEFINED {
                     continue;
                 }
@@ -303,14 +314,14 @@ impl Package {
     }
 
     /// Sorts the problems, gives each the line it is about, and keeps the build if none is an error.
-    fn finish(
+    fn finish_build(
         &self,
         build: Option<Build>,
         mut problems: Problems,
         inputs: &Inputs,
     ) -> Result<Build, Problems> {
         if inputs.strict {
-            strict(&mut problems);
+            warnings_to_errors(&mut problems);
         }
         problems.sort();
         let mut files: Vec<Arc<str>> = problems
@@ -338,7 +349,7 @@ impl Package {
         }
     }
 
-    fn digest(&self, inputs: &Inputs) -> String {
+    fn input_digest(&self, inputs: &Inputs) -> String {
         use sha2::{Digest, Sha256};
         let mut hash = Sha256::new();
         hash.update(self.schema_digest());
@@ -360,23 +371,28 @@ impl Package {
         for set in &inputs.sets {
             add(&set.text);
         }
-        crate::package::hex(&hash.finalize())
+        crate::package::hex_text(&hash.finalize())
     }
 }
 
 /// Puts references in resources, value by value and never as text.
-fn substitute(resources: &mut [Resource], params: &Params, kinds: &Kinds, problems: &mut Problems) {
+fn substitute_references(
+    resources: &mut [Resource],
+    params: &Params,
+    kinds: &KindTypes,
+    problems: &mut Problems,
+) {
     for resource in resources {
         let Some(node) = resource.node() else { continue };
         let mut found = Problems::new();
-        let reading = Reading { file: &resource.at.file, lines: 0, columns: 0, layer: 0 };
+        let reading = ValueReader { file: &resource.at.file, lines: 0, columns: 0, layer: 0 };
         let mut val = reading.value(node, &mut found);
         let file = Arc::clone(&resource.at.file);
         let mut warnings = Problems::new();
-        let mut realize = Realize { params, file: &file, warnings: &mut warnings };
+        let mut realize = ValueRealizer { params, file: &file, warnings: &mut warnings };
         let ty = resource.ty(kinds);
         let label = resource.label();
-        if !found.has_errors() && replace(&mut val) {
+        if !found.has_errors() && mark_references(&mut val) {
             match realize.value(&val, ty, &|| label.clone()) {
                 Ok(value) => {
                     resource.value = Arc::new(value);
@@ -395,7 +411,7 @@ fn substitute(resources: &mut [Resource], params: &Params, kinds: &Kinds, proble
 }
 
 /// Returns true if a tree holds references; literals in it keep the type they were written with.
-fn replace(val: &mut Val) -> bool {
+fn mark_references(val: &mut Val) -> bool {
     match &mut val.data {
         Data::Text(template) => {
             if !resources::has_references(template) {
@@ -404,8 +420,8 @@ fn replace(val: &mut Val) -> bool {
             }
             true
         }
-        Data::List(items) => items.iter_mut().map(replace).fold(false, |any, one| any | one),
-        Data::Map(map) => map.values_mut().map(replace).fold(false, |any, one| any | one),
+        Data::List(items) => items.iter_mut().map(mark_references).fold(false, |any, one| any | one),
+        Data::Map(map) => map.values_mut().map(mark_references).fold(false, |any, one| any | one),
         _ => {
             val.tag = Some(crate::val::Forced::Str);
             false
@@ -415,17 +431,17 @@ fn replace(val: &mut Val) -> bool {
 
 impl Build {
     /// Decides which objects are part of the result, their phases and their order.
-    fn choose(&mut self, inputs: &Inputs, problems: &mut Problems) {
+    fn choose_objects(&mut self, inputs: &Inputs, problems: &mut Problems) {
         let namespaces = |key: &str| {
             let path = ["global", "namespaces", key].map(|key| ParamStep::Key(key.to_owned()));
             self.params.get(&ParamPath(path.to_vec()))
         };
         let create =
             namespaces("create").filter(|param| !matches!(param.data, ParamData::Null | ParamData::Broken));
-        let truth = create.and_then(apply::truth);
+        let truth = create.and_then(apply::bool_value);
         if let (Some(param), None) = (create, truth) {
             let message = format!("global.namespaces.create must be true or false, not {}", param.to_json());
-            problems.push(error("KV041", message).at(self.params.location(param.pos)));
+            problems.push(coded_error("KV041", message).at(self.params.location(param.pos)));
         }
         let create = truth;
         let mut exclude: BTreeSet<String> = BTreeSet::new();
@@ -438,14 +454,14 @@ impl Build {
                             exclude.insert(name.into_owned());
                         }
                         Err(_) => problems.push(
-                            error("KV041", "global.namespaces.exclude lists names of namespaces")
+                            coded_error("KV041", "global.namespaces.exclude lists names of namespaces")
                                 .at(self.params.location(item.pos)),
                         ),
                     }
                 }
             }
             Some((param, _)) => problems.push(
-                error("KV041", "global.namespaces.exclude must be a list of names")
+                coded_error("KV041", "global.namespaces.exclude must be a list of names")
                     .at(self.params.location(param.pos))
                     .hint("write `exclude: [NAME]`"),
             ),
@@ -470,17 +486,17 @@ impl Build {
                 dropped.push(Dropped { id, why });
                 continue;
             }
-            if !id.namespace.is_empty() && self.kinds.namespaced(&id.group, &id.kind) == Some(false) {
+            if !id.namespace.is_empty() && self.kinds.is_namespaced(&id.group, &id.kind) == Some(false) {
                 let message = format!(
                     "{} `{}` belongs to no namespace, but names `{}`",
                     id.kind, id.name, id.namespace
                 );
-                let path = keys(&["metadata", "namespace"]);
-                problems.push(self.located(warning("KR022", message), index, &[path]));
+                let path = key_path(&["metadata", "namespace"]);
+                problems.push(self.locate_problem(coded_warning("KR022", message), index, &[path]));
                 id.namespace.clear();
             }
             objects.push(BuiltObject {
-                phase: self.phase(index, resource, inputs, problems),
+                phase: self.phase_of(index, resource, inputs, problems),
                 value: Arc::clone(&resource.value),
                 at: resource.at.clone(),
                 resource: index,
@@ -488,7 +504,7 @@ impl Build {
             });
         }
         if create == Some(true) {
-            self.synthesise(&mut objects, &exclude);
+            self.synthesise_namespaces(&mut objects, &exclude);
         }
         let mut seen: HashMap<&ObjectId, &BuiltObject> = HashMap::new();
         for object in &objects {
@@ -504,29 +520,31 @@ impl Build {
                     first.at.file,
                     first.at.line
                 );
-                let paths = [keys(&["metadata", "name"]), keys(&["metadata", "namespace"])];
+                let paths = [key_path(&["metadata", "name"]), key_path(&["metadata", "namespace"])];
                 // The patch may have moved either of them.
                 let moved = |resource: usize| self.writes.iter().any(|write| write.resource == resource);
                 let which = if moved(object.resource) { object } else { first };
-                let problem = error("KR021", message).hint("a patch renamed or moved one onto the other");
-                problems.push(self.located(problem, which.resource, &paths));
+                let problem =
+                    coded_error("KR021", message).hint("a patch renamed or moved one onto the other");
+                problems.push(self.locate_problem(problem, which.resource, &paths));
             }
         }
         // Ranking looks a kind up in a list: once an object, not once a comparison.
         let mut ranked: Vec<(usize, BuiltObject)> =
-            objects.into_iter().map(|object| (rank(&object), object)).collect();
+            objects.into_iter().map(|object| (install_rank(&object), object)).collect();
         ranked.sort_by(|a, b| order_key(a).cmp(&order_key(b)));
         self.objects = ranked.into_iter().map(|(_, object)| object).collect();
         self.dropped = dropped;
     }
 
-    fn phase(&self, index: usize, resource: &Resource, inputs: &Inputs, problems: &mut Problems) -> Phase {
+    fn phase_of(&self, index: usize, resource: &Resource, inputs: &Inputs, problems: &mut Problems) -> Phase {
         match annotation(&resource.value, PHASE) {
             Some(text) => Phase::parse(text).unwrap_or_else(|| {
                 let message = format!("`{text}` is no install phase of {}", resource.label());
-                let problem = error("KR036", message).hint("phases are pre-install, main and post-install");
-                let path = keys(&["metadata", "annotations", PHASE]);
-                problems.push(self.located(problem, index, &[path]));
+                let problem =
+                    coded_error("KR036", message).hint("phases are pre-install, main and post-install");
+                let path = key_path(&["metadata", "annotations", PHASE]);
+                problems.push(self.locate_problem(problem, index, &[path]));
                 Phase::Main
             }),
             None => {
@@ -540,7 +558,7 @@ impl Build {
         }
     }
 
-    fn synthesise(&mut self, objects: &mut Vec<BuiltObject>, exclude: &BTreeSet<String>) {
+    fn synthesise_namespaces(&mut self, objects: &mut Vec<BuiltObject>, exclude: &BTreeSet<String>) {
         let existing: BTreeSet<&str> = objects
             .iter()
             .filter(|object| object.id.kind == "Namespace" && object.id.group.is_empty())
@@ -572,7 +590,7 @@ impl Build {
                 metadata.insert("labels".to_owned(), Json::Object(labels.clone()));
             }
             let value = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
-            let resource = Resource::generated(value, "generated:namespaces");
+            let resource = Resource::from_generated(value, "generated:namespaces");
             objects.push(BuiltObject {
                 id: resource.id.clone(),
                 value: Arc::clone(&resource.value),
@@ -599,7 +617,7 @@ impl Build {
 
     /// Fields several patches wrote, with what each wrote.
     pub fn contention(&self) -> Vec<Contention> {
-        contention(&self.resources, &self.writes)
+        contended_fields(&self.resources, &self.writes)
     }
 
     /// The patches that apply only because another one requires them, one line each.
@@ -609,7 +627,7 @@ impl Build {
 
     /// The lines of the report: stages, patches, counts, problems, summary.
     pub fn report(&self) -> Vec<String> {
-        crate::text::report(self)
+        crate::text::build_report(self)
     }
 }
 
@@ -649,7 +667,7 @@ const RANKS: &[&str] = &[
     "HTTPRoute",
 ];
 
-fn rank(object: &BuiltObject) -> usize {
+fn install_rank(object: &BuiltObject) -> usize {
     let (group, _) = split_api_version(object.value["apiVersion"].as_str().unwrap_or_default());
     let built_in = !group.contains('.') || group.ends_with(".k8s.io");
     match object.id.kind.as_str() {
@@ -686,7 +704,7 @@ impl Contention {
     }
 }
 
-fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
+fn contended_fields(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
     let mut leaves: BTreeMap<(usize, String), Vec<LeafWrite>> = BTreeMap::new();
     // Objects only one patch touched need no closer look.
     let mut touched: Vec<Option<usize>> = vec![None; resources.len()];
@@ -706,7 +724,7 @@ fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
                 write.pos.line,
                 Json::Null,
             )),
-            Some(value) => flatten(base, value, &mut |path, value| {
+            Some(value) => visit_leaves(base, value, &mut |path, value| {
                 leaves.entry((write.resource, path)).or_default().push((
                     write.patch,
                     write.pos.line,
@@ -722,7 +740,7 @@ fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
         .collect()
 }
 
-fn flatten(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
+fn visit_leaves(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
     match value {
         Json::Object(map) if !map.is_empty() => {
             for (key, value) in map {
@@ -731,7 +749,7 @@ fn flatten(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
                 } else {
                     format!("{path}.{key}")
                 };
-                flatten(below, value, visit);
+                visit_leaves(below, value, visit);
             }
         }
         other => visit(path, other),
@@ -748,7 +766,7 @@ fn contention_problems(
     if !refuse {
         return;
     }
-    for found in contention(resources, writes).into_iter().filter(Contention::differs) {
+    for found in contended_fields(resources, writes).into_iter().filter(Contention::differs) {
         let who: Vec<String> = found
             .writes
             .iter()
@@ -761,7 +779,7 @@ fn contention_problems(
             who.join(", ")
         );
         let (patch, line, _) = &found.writes[found.writes.len() - 1];
-        problems.push(error("KX060", message).at(Location::new(&*patches[*patch].file, *line, 1)));
+        problems.push(coded_error("KX060", message).at(Location::new(&*patches[*patch].file, *line, 1)));
     }
 }
 

@@ -7,10 +7,10 @@ use std::fmt;
 use slipway_graph::{Defect, Graph};
 use slipway_problem::{Location, Problems};
 
-use crate::apply::truth;
-use crate::params::{Found, LayerKind, ParamData, Params};
+use crate::apply::bool_value;
+use crate::params::{LayerKind, ParamData, ParamLookup, Params};
 use crate::patches::{Enabled, Origin, Patch};
-use crate::report::{error, note, warning};
+use crate::report::{coded_error, coded_note, coded_warning};
 use crate::template::ParamPath;
 
 /// The state of a patch, and what decided it.
@@ -86,7 +86,7 @@ pub struct Decision {
 }
 
 /// Decides on all patches. Whether names exist is checked for disabled ones as well.
-pub(crate) fn decide(patches: &[Patch], params: &Params, problems: &mut Problems) -> Decision {
+pub(crate) fn decide_patches(patches: &[Patch], params: &Params, problems: &mut Problems) -> Decision {
     let mut decision = Decision { states: Vec::with_capacity(patches.len()), order: Vec::new() };
     for patch in patches {
         let state = own_state(patch, params, problems);
@@ -108,14 +108,14 @@ fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
         Enabled::Literal(false) => State::Off(Reason::Literal(false)),
         Enabled::When(path) => {
             let at = patch.enabled_at.clone().unwrap_or_else(|| Location::file(&*patch.file));
-            let Found::Value(param) = params.find(path) else {
+            let ParamLookup::Value(param) = params.find(path) else {
                 problems.push(params.undefined(path, at));
                 return State::Off(Reason::Broken);
             };
             if matches!(param.data, ParamData::Broken) {
                 return State::Off(Reason::Broken);
             }
-            match truth(param) {
+            match bool_value(param) {
                 Some(value) => {
                     let reason = Reason::Parameter { path: path.to_string(), value: value.to_string() };
                     if value { State::On(reason) } else { State::Off(reason) }
@@ -133,7 +133,7 @@ fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
                         "`{path}` must be true or false to enable a patch, not {shown} ({}:{})",
                         place.file, place.line
                     );
-                    problems.push(error("KD003", message).at(at));
+                    problems.push(coded_error("KD003", message).at(at));
                     State::Off(Reason::Broken)
                 }
             }
@@ -143,7 +143,7 @@ fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
 
 /// The graph of requirements. The graph kernel names its cycles; enabled or not, a cycle is a mistake.
 /// Patches on a cycle lose their requirements, so that the run goes on and shows the other mistakes too.
-fn acyclic<'p>(
+fn requirement_graph<'p>(
     patches: &'p [Patch],
     by_id: &HashMap<&'p str, usize>,
     requires: &mut BTreeMap<usize, Vec<usize>>,
@@ -177,7 +177,7 @@ fn acyclic<'p>(
                 })
                 .map(|(_, at)| at.clone());
             names.push(first);
-            let problem = error("KD020", format!("circular dependency: {}", names.join(" -> ")));
+            let problem = coded_error("KD020", format!("circular dependency: {}", names.join(" -> ")));
             problems.push(match at {
                 Some(at) => problem.at(at),
                 None => problem,
@@ -218,12 +218,12 @@ fn decide_set(
             match by_id.get(id.as_str()) {
                 Some(&other) => requires.entry(index).or_default().push(other),
                 None if of_package.contains(id.as_str()) => problems.push(
-                    error("KD030", format!("a local patch cannot require the package's `{id}`"))
+                    coded_error("KD030", format!("a local patch cannot require the package's `{id}`"))
                         .at(at.clone())
                         .hint("set the parameter that enables it"),
                 ),
                 None => problems.push(
-                    error("KD005", format!("required patch `{id}` does not exist"))
+                    coded_error("KD005", format!("required patch `{id}` does not exist"))
                         .at(at.clone())
                         .did_you_mean(id, known()),
                 ),
@@ -235,23 +235,23 @@ fn decide_set(
                     conflicts.insert((index.min(other), index.max(other)));
                     if !patches[other].conflicts.iter().any(|(back, _)| *back == patch.id) {
                         let message = format!("`{id}` does not declare the conflict with `{}`", patch.id);
-                        problems.push(note("KD023", message).at(at.clone()));
+                        problems.push(coded_note("KD023", message).at(at.clone()));
                     }
                 }
                 None if of_package.contains(id.as_str()) => problems.push(
-                    error("KD030", format!("a local patch cannot conflict with the package's `{id}`"))
+                    coded_error("KD030", format!("a local patch cannot conflict with the package's `{id}`"))
                         .at(at.clone()),
                 ),
                 None => problems.push(
-                    warning("KD006", format!("conflicting patch `{id}` does not exist"))
+                    coded_warning("KD006", format!("conflicting patch `{id}` does not exist"))
                         .at(at.clone())
                         .did_you_mean(id, known()),
                 ),
             }
         }
     }
-    let graph = acyclic(patches, &by_id, &mut requires, problems);
-    close(patches, members, &requires, params, decision, problems);
+    let graph = requirement_graph(patches, &by_id, &mut requires, problems);
+    enable_required(patches, members, &requires, params, decision, problems);
     for &(a, b) in &conflicts {
         if decision.states[a].is_on() && decision.states[b].is_on() {
             report_conflict(patches, a, b, params, decision, problems);
@@ -285,7 +285,7 @@ fn decide_set(
 }
 
 /// Enables what enabled patches require, transitively and in id order.
-fn close(
+fn enable_required(
     patches: &[Patch],
     members: &[usize],
     requires: &BTreeMap<usize, Vec<usize>>,
@@ -313,7 +313,7 @@ fn close(
                     at.line,
                     patches[index].shown()
                 );
-                problems.push(warning("KD021", message).at(at));
+                problems.push(coded_warning("KD021", message).at(at));
             }
             decision.states[need] = State::Required { by: patches[index].short().to_owned() };
             pending.push(need);
@@ -353,7 +353,7 @@ fn report_conflict(
     let declared = [(a, b), (b, a)].into_iter().find_map(|(one, other)| {
         patches[one].conflicts.iter().find(|(id, _)| *id == patches[other].id).map(|(_, at)| at.clone())
     });
-    let problem = error("KD022", message).hint("switch one of them off");
+    let problem = coded_error("KD022", message).hint("switch one of them off");
     problems.push(match declared {
         Some(at) => problem.at(at),
         None => problem,

@@ -8,9 +8,9 @@ use crate::apply::{Seg, WriteKind, item_seg, show_segs};
 use crate::build::Build;
 use crate::enable::State;
 use crate::kpatch::{self, StepKind};
-use crate::params::raw;
+use crate::params::raw_at;
 use crate::patches::Enabled;
-use crate::report::error;
+use crate::report::coded_error;
 use crate::resources::show_id;
 use crate::template::ParamPath;
 
@@ -104,9 +104,8 @@ impl Build {
                 (_, StepKind::Key(key)) => Seg::Key(key.to_string()),
                 (_, StepKind::Index(index)) => Seg::Key(index.to_string()),
                 (_, StepKind::All) => {
-                    return Err(
-                        error("KX070", format!("`{target}` names several fields")).hint("name one element")
-                    );
+                    return Err(coded_error("KX070", format!("`{target}` names several fields"))
+                        .hint("name one element"));
                 }
             };
             value = value.and_then(|value| match &seg {
@@ -120,7 +119,7 @@ impl Build {
             path: show_segs(&path),
             value: value.cloned(),
             base: resource.base(&path),
-            base_at: resource.locate(&path),
+            base_at: resource.locate_field(&path),
             steps: Vec::new(),
             parameters: Vec::new(),
             patches: Vec::new(),
@@ -134,7 +133,7 @@ impl Build {
             }
             // A write around the field counts only if it touches the field.
             let rest = path.get(write.path.len()..).unwrap_or_default();
-            let (old, new) = (below(write.old.as_ref(), rest), below(write.new.as_ref(), rest));
+            let (old, new) = (value_at(write.old.as_ref(), rest), value_at(write.new.as_ref(), rest));
             if old.is_none() && new.is_none() {
                 continue;
             }
@@ -171,7 +170,7 @@ impl Build {
             .get(usize::from(pos.layer))
             .map(|layer| layer.kind.to_string())
             .unwrap_or_default();
-        let default = (pos.layer != 0).then(|| raw(&self.params.layers.package, path)).flatten();
+        let default = (pos.layer != 0).then(|| raw_at(&self.params.layers.package, path)).flatten();
         Some(UsedParameter {
             name: path.to_string(),
             value: value.to_json(),
@@ -203,7 +202,7 @@ impl Build {
     /// Finds the object and the path of `Kind/ns/name.path`.
     fn find_target(&self, target: &str) -> Result<(usize, Vec<kpatch::Step>), Problem> {
         let malformed = || {
-            error(
+            coded_error(
                 "KX071",
                 format!("`{target}` is no Kind/name or Kind/namespace/name with an optional .path"),
             )
@@ -233,12 +232,12 @@ impl Build {
             });
         }
         let Some((index, length)) = best else {
-            let problem = error("KX002", format!("no object matches `{target}`"));
+            let problem = coded_error("KX002", format!("no object matches `{target}`"));
             let near = nearest(target, names.iter().map(String::as_str)).map(str::to_owned);
             return Err(match near {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None if names.is_empty() => problem.hint(format!("the package has no `{kind}`")),
-                None => problem.hint(format!("there are {}", crate::report::listed(&names, 8))),
+                None => problem.hint(format!("there are {}", crate::report::join_words(&names, 8))),
             });
         };
         let path = rest[length..].trim_start_matches('.');
@@ -246,12 +245,12 @@ impl Build {
             return Ok((index, Vec::new()));
         }
         let (steps, _) =
-            kpatch::parse_keypath(path).map_err(|why| error("KX071", format!("`{path}`: {why}")))?;
+            kpatch::parse_keypath(path).map_err(|why| coded_error("KX071", format!("`{path}`: {why}")))?;
         Ok((index, steps))
     }
 }
 
-fn below<'j>(value: Option<&'j Json>, path: &[Seg]) -> Option<&'j Json> {
+fn value_at<'j>(value: Option<&'j Json>, path: &[Seg]) -> Option<&'j Json> {
     path.iter().try_fold(value?, |value, seg| match seg {
         Seg::Key(key) => value.get(key),
         Seg::Item { index, name } => match name {

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use slipway_problem::Problems;
 
 use crate::build::{Build, Inputs, PHASE, Phase, state_word};
-use crate::enable::{Decision, State, decide};
+use crate::enable::{Decision, State, decide_patches};
 use crate::package::Package;
 use crate::params::Metadata;
 use crate::patches::Origin;
@@ -56,7 +56,7 @@ impl Package {
     pub fn patch_list(&self, inputs: &Inputs) -> Result<Vec<PatchInfo>, Problems> {
         let params = self.params(inputs)?;
         let mut problems = Problems::new();
-        let decision = decide(&self.patches, &params, &mut problems);
+        let decision = decide_patches(&self.patches, &params, &mut problems);
         let circular = problems.iter().any(|problem| problem.code.as_deref() == Some("KD020"));
         if circular { Err(problems) } else { Ok(self.patch_rows(&decision)) }
     }

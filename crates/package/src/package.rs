@@ -10,11 +10,11 @@ use slipway_problem::{Location, Problems};
 use slipway_yaml::Reader;
 
 use crate::files::Files;
-use crate::params::{Layers, Metadata, Params, read_tree, resolve};
+use crate::params::{Metadata, ParamLayers, Params, read_tree, resolve_params};
 use crate::patches::{self, Origin, Patch};
-use crate::report::{coded, error, warning};
+use crate::report::{coded_error, coded_warning, with_codes};
 use crate::resources::{self, Resource};
-use crate::schema::{Kinds, ParameterSchema, Tracer, generate};
+use crate::schema::{KindTypes, ParameterSchema, UsageTracer, generate_schema};
 use crate::val::Val;
 
 /// The local extension laid over a package.
@@ -46,7 +46,7 @@ pub struct Package {
     pub(crate) files: Files,
     pub(crate) patches: Arc<Vec<Patch>>,
     pub(crate) resources: Vec<Resource>,
-    pub(crate) kinds: Kinds,
+    pub(crate) kinds: KindTypes,
     pub(crate) tree: Option<Val>,
     /// The local extension's parameters and the file they are in.
     pub(crate) local: Option<(String, String)>,
@@ -87,9 +87,9 @@ impl Package {
         let mut problems = files.problems.clone();
         let mut package = Self {
             metadata: Metadata::default(),
-            patches: Arc::new(patches::load(&files, Origin::Package, "", &mut problems)),
+            patches: Arc::new(patches::load_patches(&files, Origin::Package, "", &mut problems)),
             resources: Vec::new(),
-            kinds: Kinds::default(),
+            kinds: KindTypes::default(),
             tree: None,
             local: None,
             overrides: Vec::new(),
@@ -98,7 +98,8 @@ impl Package {
             files,
         };
         package.read_parameters(&mut problems);
-        package.resources = resources::load(&package.files, options.keep_server_fields, &mut problems);
+        package.resources =
+            resources::load_resources(&package.files, options.keep_server_fields, &mut problems);
         package.read_schemas(&mut problems);
         if let Some((name, files)) = local {
             package.read_local(&name, &files, &mut problems);
@@ -109,7 +110,7 @@ impl Package {
 
     fn read_parameters(&mut self, problems: &mut Problems) {
         if self.files.get("kurel.yaml").is_some() {
-            let problem = error("KR002", "`kurel.yaml` is the old form of a package");
+            let problem = coded_error("KR002", "`kurel.yaml` is the old form of a package");
             problems.push(
                 problem
                     .at(Location::file("kurel.yaml"))
@@ -117,8 +118,8 @@ impl Package {
             );
         }
         if self.files.get("parameters.yaml").is_none() {
-            let problem =
-                error("KV001", "the package has no parameters.yaml").at(Location::file("parameters.yaml"));
+            let problem = coded_error("KV001", "the package has no parameters.yaml")
+                .at(Location::file("parameters.yaml"));
             problems.push(problem.hint("it holds kurel: {name, version, appVersion} and the parameters"));
             return;
         }
@@ -139,7 +140,7 @@ impl Package {
             if self.files.get(&path).is_none() {
                 let known = path.contains("://") || path.split('/').any(|part| part == "..");
                 if !known {
-                    let problem = error("KV011", format!("the schema file `{path}` does not exist"));
+                    let problem = coded_error("KV011", format!("the schema file `{path}` does not exist"));
                     problems.push(
                         problem
                             .at(Location::file("parameters.yaml"))
@@ -155,7 +156,7 @@ impl Package {
                         self.kinds.learn(&document.to_json());
                     }
                 }
-                Err(found) => problems.extend(coded(found, "KR009", "KR013", "KR002")),
+                Err(found) => problems.extend(with_codes(found, "KR009", "KR013", "KR002")),
             }
         }
         for path in ["schemas/parameters.overrides.json", "schemas/parameters.overrides.yaml"] {
@@ -165,7 +166,7 @@ impl Package {
             let Some(text) = self.files.text(path, problems) else { continue };
             match Reader::new().max_nodes(10_000).max_depth(100).read_one(text, path) {
                 Ok(node) => self.overrides.push((node.to_json(), Location::file(path))),
-                Err(found) => problems.extend(coded(found, "KS016", "KS016", "KS016")),
+                Err(found) => problems.extend(with_codes(found, "KS016", "KS016", "KS016")),
             }
         }
         if let Some(inline) = &self.metadata.schema_overrides {
@@ -181,18 +182,26 @@ impl Package {
                 "patches/" | "parameters.yaml" => {}
                 readme if readme.starts_with("README") => {}
                 "resources/" => problems.push(
-                    error("KR040", "a local extension cannot have resources")
+                    coded_error("KR040", "a local extension cannot have resources")
                         .at(at)
                         .hint("local extensions may only add patches and parameters"),
                 ),
                 _ => problems.push(
-                    warning("KR040", "a local extension has only patches/ and parameters.yaml; ignored")
-                        .at(at),
+                    coded_warning(
+                        "KR040",
+                        "a local extension has only patches/ and parameters.yaml; ignored",
+                    )
+                    .at(at),
                 ),
             }
         }
         let shown = format!("{name}/");
-        Arc::make_mut(&mut self.patches).extend(patches::load(files, Origin::Local, &shown, problems));
+        Arc::make_mut(&mut self.patches).extend(patches::load_patches(
+            files,
+            Origin::Local,
+            &shown,
+            problems,
+        ));
         let mut found = Problems::new();
         if let Some(text) = files.text("parameters.yaml", &mut found) {
             self.local = Some((format!("{name}/parameters.yaml"), text.to_owned()));
@@ -218,7 +227,7 @@ impl Package {
     /// The parameters as the package alone has them.
     pub(crate) fn own_params(&self, problems: &mut Problems) -> Option<Params> {
         let tree = self.tree.clone()?;
-        Some(resolve(Layers::new("parameters.yaml", tree), problems))
+        Some(resolve_params(ParamLayers::new("parameters.yaml", tree), problems))
     }
 
     /// The digest of everything the schema depends on.
@@ -239,7 +248,7 @@ impl Package {
         for directory in ["patches/", "resources/", "schemas/"] {
             self.files.below(directory).filter(|path| *path != EXPORTED_SCHEMA).for_each(&mut add);
         }
-        hex(&hash.finalize())
+        hex_text(&hash.finalize())
     }
 
     /// The schema of its parameters, from values, patches and Kubernetes types.
@@ -260,9 +269,9 @@ impl Package {
         params: &Params,
         problems: &mut Problems,
     ) -> ParameterSchema {
-        let tracer = Tracer { kinds: &self.kinds, resources: &self.resources, params };
+        let tracer = UsageTracer { kinds: &self.kinds, resources: &self.resources, params };
         let usages = tracer.usages(&self.patches);
-        generate(&self.metadata.name, self.schema_digest(), own, &usages, &self.overrides, problems)
+        generate_schema(&self.metadata.name, self.schema_digest(), own, &usages, &self.overrides, problems)
     }
 
     /// Warns if the exported schema was made from something else.
@@ -271,7 +280,7 @@ impl Package {
         let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
         if json["x-kurel"]["inputs"].as_str() != Some(schema.digest()) {
             let problem =
-                warning("KS020", "the exported schema is stale").at(Location::file(EXPORTED_SCHEMA));
+                coded_warning("KS020", "the exported schema is stale").at(Location::file(EXPORTED_SCHEMA));
             problems.push(problem.hint("generate it again"));
         }
     }
@@ -280,7 +289,7 @@ impl Package {
 /// The place of the schema for editors in a package.
 pub const EXPORTED_SCHEMA: &str = "schemas/parameters.schema.json";
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex_text(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 

@@ -8,7 +8,7 @@ use slipway_yaml::{Fields, Node, Reader};
 
 use crate::files::Files;
 use crate::kpatch::{self, PatchFile};
-use crate::report::{coded, error, note, strictly, warning};
+use crate::report::{coded_error, coded_note, coded_warning, read_strictly, with_codes};
 use crate::template::{ParamPath, Template};
 
 /// Whose patch it is.
@@ -63,7 +63,12 @@ impl Patch {
 }
 
 /// Loads the patches below `patches/`; `shown` is put before their paths in problems.
-pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Problems) -> Vec<Patch> {
+pub(crate) fn load_patches(
+    files: &Files,
+    origin: Origin,
+    shown: &str,
+    problems: &mut Problems,
+) -> Vec<Patch> {
     let mut patches = Vec::new();
     let mut sidecars: HashMap<String, Vec<&str>> = HashMap::new();
     for path in files.below("patches/") {
@@ -72,7 +77,7 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
         if let Some(stem) = id.strip_suffix(".yaml").or_else(|| id.strip_suffix(".yml")) {
             sidecars.entry(stem.to_owned()).or_default().push(path);
         } else if !id.ends_with(".kpatch") {
-            let problem = warning("KD012", "the file is neither a patch nor a sidecar").at(at());
+            let problem = coded_warning("KD012", "the file is neither a patch nor a sidecar").at(at());
             let renamed = id.ends_with(".toml") || id.ends_with(".patch");
             problems.push(if renamed { problem.hint("rename it to .kpatch") } else { problem });
         }
@@ -97,20 +102,20 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
         let own = sidecars.remove(stem).unwrap_or_default();
         if let [first, second, ..] = own.as_slice() {
             let message = format!("the patch has two sidecars: {first} and {second}");
-            problems.push(error("KD011", message).at(Location::file(format!("{shown}{second}"))));
+            problems.push(coded_error("KD011", message).at(Location::file(format!("{shown}{second}"))));
         }
         if let Some(path) = own.first()
             && let Some(text) = files.text(path, problems)
         {
-            sidecar(&mut patch, &format!("{shown}{path}"), text, problems);
+            read_sidecar(&mut patch, &format!("{shown}{path}"), text, problems);
         }
         patches.push(patch);
     }
     let mut orphans: Vec<&str> = sidecars.into_values().flatten().collect();
     orphans.sort_unstable();
     for path in orphans {
-        let problem =
-            warning("KD010", "the sidecar belongs to no patch").at(Location::file(format!("{shown}{path}")));
+        let problem = coded_warning("KD010", "the sidecar belongs to no patch")
+            .at(Location::file(format!("{shown}{path}")));
         problems.push(problem.hint("a sidecar has the name of its .kpatch"));
     }
     // Ids compare as bytes, the sidecars between them notwithstanding.
@@ -118,11 +123,11 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
     patches
 }
 
-fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
+fn read_sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
     let node = match Reader::new().max_nodes(10_000).max_depth(20).read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
-            problems.extend(coded(found, "KD002", "KD002", "KD002"));
+            problems.extend(with_codes(found, "KD002", "KD002", "KD002"));
             patch.enabled = Enabled::Broken;
             return;
         }
@@ -130,18 +135,18 @@ fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
     if !node.is_null() && node.as_map().is_none() {
         patch.enabled = Enabled::Broken;
     }
-    strictly(&node, ("KD001", "KD002"), problems, |fields| {
+    read_strictly(&node, ("KD001", "KD002"), problems, |fields| {
         if let Some(value) = fields.optional("enabled") {
-            patch.enabled = enabled(value, fields.problems());
+            patch.enabled = read_enabled(value, fields.problems());
             patch.enabled_at = Some(value.location());
         }
         patch.description = fields.text("description");
-        patch.requires = ids(&patch.id, "requires", fields);
-        patch.conflicts = ids(&patch.id, "conflicts", fields);
+        patch.requires = read_ids(&patch.id, "requires", fields);
+        patch.conflicts = read_ids(&patch.id, "conflicts", fields);
     });
 }
 
-fn enabled(value: &Node, problems: &mut Problems) -> Enabled {
+fn read_enabled(value: &Node, problems: &mut Problems) -> Enabled {
     if let Some(value) = value.as_bool() {
         return Enabled::Literal(value);
     }
@@ -177,7 +182,7 @@ fn enabled(value: &Node, problems: &mut Problems) -> Enabled {
     }
 }
 
-fn ids(own: &str, key: &'static str, fields: &mut Fields<'_, '_>) -> Vec<(String, Location)> {
+fn read_ids(own: &str, key: &'static str, fields: &mut Fields<'_, '_>) -> Vec<(String, Location)> {
     let mut found: Vec<(String, Location)> = Vec::new();
     fields.seq(key, |item, problems| {
         let Some(text) = item.scalar_text() else {
@@ -189,7 +194,8 @@ fn ids(own: &str, key: &'static str, fields: &mut Fields<'_, '_>) -> Vec<(String
         if id == own {
             problems.push(item.problem(format!("the patch names itself in `{key}`")).code("KD007"));
         } else if found.iter().any(|(known, _)| *known == id) {
-            problems.push(note("KD008", format!("`{id}` is listed twice in `{key}`")).at(item.location()));
+            problems
+                .push(coded_note("KD008", format!("`{id}` is listed twice in `{key}`")).at(item.location()));
         } else {
             found.push((id, item.location()));
         }

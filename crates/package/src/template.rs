@@ -76,7 +76,7 @@ impl Template {
                 continue;
             }
             literal.push_str(&text[at..start]);
-            let (path, end) = reference(text, start)?;
+            let (path, end) = parse_reference(text, start)?;
             if !literal.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut literal)));
             }
@@ -149,7 +149,7 @@ pub(crate) fn is_ident(text: &str) -> bool {
 }
 
 /// Reads the `${…}` at byte `start`; gives its path and the byte after it.
-pub(crate) fn reference(text: &str, start: usize) -> Result<(ParamPath, usize), TemplateError> {
+pub(crate) fn parse_reference(text: &str, start: usize) -> Result<(ParamPath, usize), TemplateError> {
     let body = start + 2;
     let mut quote = None;
     let mut end = None;

@@ -24,12 +24,12 @@ pub struct Touched {
 impl Build {
     /// Every field a patch wrote; `id` as reports name it.
     pub fn trace_patch(&self, id: &str) -> Vec<Touched> {
-        self.touched(|patch, _| self.patches[patch].shown() == id || self.patches[patch].id == id)
+        self.touched_fields(|patch, _| self.patches[patch].shown() == id || self.patches[patch].id == id)
     }
 
     /// Every field a parameter, or one below it, went to.
     pub fn trace_param(&self, path: &ParamPath) -> Vec<Touched> {
-        self.touched(|_, used| {
+        self.touched_fields(|_, used| {
             used.iter().any(|used| {
                 self.params
                     .chain(used)
@@ -39,7 +39,7 @@ impl Build {
         })
     }
 
-    fn touched(&self, wanted: impl Fn(usize, &[ParamPath]) -> bool) -> Vec<Touched> {
+    fn touched_fields(&self, wanted: impl Fn(usize, &[ParamPath]) -> bool) -> Vec<Touched> {
         let mut found = Vec::new();
         for write in &self.writes {
             let used = self.references_of(write.patch, write.group, write.statement);
@@ -67,7 +67,7 @@ impl Build {
         let mut found: Vec<ParamPath> = Vec::new();
         let Some(group) = self.patches[patch].content.groups.get(group) else { return found };
         let mut add = |val: &Val| {
-            val.templates(&mut |template, _| {
+            val.visit_templates(&mut |template, _| {
                 for path in template.references() {
                     if !found.contains(path) {
                         found.push(path.clone());
@@ -91,39 +91,39 @@ impl Build {
 }
 
 /// Every reference in a patch, with its place.
-pub(crate) fn references(patch: &PatchFile) -> Vec<(&ParamPath, Pos)> {
+pub(crate) fn patch_references(patch: &PatchFile) -> Vec<(&ParamPath, Pos)> {
     let mut found = Vec::new();
     for group in &patch.groups {
         let header = &group.header;
-        glob(&header.scope.name, header.pos, &mut found);
+        collect_glob(&header.scope.name, header.pos, &mut found);
         if let Some(namespace) = &header.scope.namespace {
-            glob(namespace, header.pos, &mut found);
+            collect_glob(namespace, header.pos, &mut found);
         }
-        steps(&header.steps, &mut found);
+        collect_steps(&header.steps, &mut found);
         if let Some(builder) = &header.builder {
-            op(builder, header.pos, &mut found);
+            collect_op(builder, header.pos, &mut found);
         }
         match &group.body {
             Body::Statements(statements) => {
                 for statement in statements {
-                    steps(&statement.steps, &mut found);
-                    op(&statement.op, statement.pos, &mut found);
+                    collect_steps(&statement.steps, &mut found);
+                    collect_op(&statement.op, statement.pos, &mut found);
                     if let Some(value) = &statement.value {
-                        values(value, &mut found);
+                        collect_values(value, &mut found);
                     }
                 }
             }
-            Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => values(val, &mut found),
+            Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => collect_values(val, &mut found),
         }
     }
     found
 }
 
-fn values<'p>(val: &'p Val, found: &mut Vec<(&'p ParamPath, Pos)>) {
-    val.templates(&mut |template, pos| found.extend(template.references().map(|path| (path, pos))));
+fn collect_values<'p>(val: &'p Val, found: &mut Vec<(&'p ParamPath, Pos)>) {
+    val.visit_templates(&mut |template, pos| found.extend(template.references().map(|path| (path, pos))));
 }
 
-fn glob<'p>(glob: &'p Glob, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_glob<'p>(glob: &'p Glob, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
     for piece in &glob.0 {
         if let GlobPiece::Reference(path) = piece {
             found.push((path, pos));
@@ -131,26 +131,26 @@ fn glob<'p>(glob: &'p Glob, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
     }
 }
 
-fn terms<'p>(terms: &'p [Term], pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_terms<'p>(terms: &'p [Term], pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
     found.extend(terms.iter().flat_map(|term| term.value.references()).map(|path| (path, pos)));
 }
 
-fn steps<'p>(steps: &'p [Step], found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_steps<'p>(steps: &'p [Step], found: &mut Vec<(&'p ParamPath, Pos)>) {
     for step in steps {
         match &step.kind {
             StepKind::Key(key) => found.extend(key.references().map(|path| (path, step.pos))),
-            StepKind::Match(all) => terms(all, step.pos, found),
+            StepKind::Match(all) => collect_terms(all, step.pos, found),
             _ => {}
         }
     }
 }
 
-fn op<'p>(op: &'p Op, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_op<'p>(op: &'p Op, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
     match op {
         Op::Before(Anchor::Match(all))
         | Op::After(Anchor::Match(all))
         | Op::Delete(Some(Children::Anchor(Anchor::Match(all)))) => {
-            terms(all, pos, found);
+            collect_terms(all, pos, found);
         }
         Op::Delete(Some(Children::Named(name))) => found.extend(name.references().map(|path| (path, pos))),
         _ => {}

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{Form, Node, Value as Yaml};
 
-use crate::report::error;
+use crate::report::coded_error;
 use crate::template::Template;
 
 /// The place of a value: a line and column of the file or flag its layer was read from.
@@ -61,14 +61,14 @@ pub enum Forced {
 
 /// The three shapes a value can have, besides null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Null,
     Scalar,
     Map,
     List,
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for ValueShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Null => "null",
@@ -80,12 +80,12 @@ impl fmt::Display for Shape {
 }
 
 /// The shape of a JSON value.
-pub(crate) fn shape(value: &Json) -> Shape {
+pub(crate) fn json_shape(value: &Json) -> ValueShape {
     match value {
-        Json::Null => Shape::Null,
-        Json::Object(_) => Shape::Map,
-        Json::Array(_) => Shape::List,
-        _ => Shape::Scalar,
+        Json::Null => ValueShape::Null,
+        Json::Object(_) => ValueShape::Map,
+        Json::Array(_) => ValueShape::List,
+        _ => ValueShape::Scalar,
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn type_name(value: &Json) -> &'static str {
 }
 
 /// Reads a tree, given its place in its file and the treatment of references.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ValueReader<'a> {
     pub(crate) file: &'a str,
     /// Added to every line.
     pub(crate) lines: u32,
@@ -112,7 +112,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) layer: u16,
 }
 
-impl Reading<'_> {
+impl ValueReader<'_> {
     fn pos(&self, node: &Node) -> Pos {
         let column = if node.span.line == 1 { node.span.column + self.columns } else { node.span.column };
         Pos { line: node.span.line + self.lines, column, layer: self.layer }
@@ -128,13 +128,13 @@ impl Reading<'_> {
         let data = match &node.value {
             Yaml::Null => Data::Null,
             Yaml::Bool(value) => Data::Bool(*value),
-            Yaml::Int(value) => Data::Number(number(node.raw(), (*value).into())),
-            Yaml::Uint(value) => Data::Number(number(node.raw(), (*value).into())),
+            Yaml::Int(value) => Data::Number(written_number(node.raw(), (*value).into())),
+            Yaml::Uint(value) => Data::Number(written_number(node.raw(), (*value).into())),
             Yaml::Float(value) => match serde_json::Number::from_f64(*value) {
-                Some(json) => Data::Number(number(node.raw(), json)),
+                Some(json) => Data::Number(written_number(node.raw(), json)),
                 None => {
                     let message = format!("`{}` is no number Kubernetes can store", node.raw());
-                    problems.push(error("KR008", message).at(self.at(pos)));
+                    problems.push(coded_error("KR008", message).at(self.at(pos)));
                     Data::Null
                 }
             },
@@ -159,8 +159,9 @@ impl Reading<'_> {
             Some("tag:yaml.org,2002:float") => Some(Forced::Float),
             Some("tag:yaml.org,2002:bool") => Some(Forced::Bool),
             Some(other) if !other.starts_with("tag:yaml.org,2002:") => {
-                problems
-                    .push(error("KP020", format!("the tag `{other}` means nothing here")).at(self.at(pos)));
+                problems.push(
+                    coded_error("KP020", format!("the tag `{other}` means nothing here")).at(self.at(pos)),
+                );
                 None
             }
             _ => None,
@@ -171,7 +172,9 @@ impl Reading<'_> {
     pub(crate) fn template(&self, text: &str, pos: Pos, problems: &mut Problems) -> Template {
         Template::parse(text).unwrap_or_else(|wrong| {
             problems.push(
-                error(wrong.code, wrong.message).at(self.at(pos)).hint("write `$${` for a literal `${`"),
+                coded_error(wrong.code, wrong.message)
+                    .at(self.at(pos))
+                    .hint("write `$${` for a literal `${`"),
             );
             Template::Literal(text.to_owned())
         })
@@ -185,7 +188,7 @@ fn key_text(key: &Node) -> String {
 }
 
 /// A number whose text is `raw`.
-pub(crate) fn number(raw: &str, json: serde_json::Number) -> Number {
+pub(crate) fn written_number(raw: &str, json: serde_json::Number) -> Number {
     let float = json.is_f64() && raw.contains(['.', 'e', 'E']);
     // `3.0` is the integer 3 to Kubernetes, but its text is kept.
     let json = match json.as_f64() {
@@ -197,21 +200,21 @@ pub(crate) fn number(raw: &str, json: serde_json::Number) -> Number {
 
 impl Val {
     /// Its shape.
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> ValueShape {
         match self.data {
-            Data::Null => Shape::Null,
-            Data::Map(_) => Shape::Map,
-            Data::List(_) => Shape::List,
-            _ => Shape::Scalar,
+            Data::Null => ValueShape::Null,
+            Data::Map(_) => ValueShape::Map,
+            Data::List(_) => ValueShape::List,
+            _ => ValueShape::Scalar,
         }
     }
 
     /// Calls `visit` with every text in it and its place.
-    pub(crate) fn templates<'v>(&'v self, visit: &mut dyn FnMut(&'v Template, Pos)) {
+    pub(crate) fn visit_templates<'v>(&'v self, visit: &mut dyn FnMut(&'v Template, Pos)) {
         match &self.data {
             Data::Text(template) => visit(template, self.pos),
-            Data::List(items) => items.iter().for_each(|item| item.templates(visit)),
-            Data::Map(map) => map.values().for_each(|value| value.templates(visit)),
+            Data::List(items) => items.iter().for_each(|item| item.visit_templates(visit)),
+            Data::Map(map) => map.values().for_each(|value| value.visit_templates(visit)),
             _ => {}
         }
     }
@@ -233,7 +236,7 @@ impl Val {
         let data = match value {
             Json::Null => Data::Null,
             Json::Bool(value) => Data::Bool(*value),
-            Json::Number(json) => Data::Number(number(&json.to_string(), json.clone())),
+            Json::Number(json) => Data::Number(written_number(&json.to_string(), json.clone())),
             Json::String(text) => {
                 Data::Text(Template::parse(text).unwrap_or_else(|_| Template::Literal(text.clone())))
             }

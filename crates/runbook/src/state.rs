@@ -236,7 +236,7 @@ impl Store {
     /// Writes the record. Whoever wrote in between loses, unless the Secret is somebody else's now.
     pub async fn write(&self, record: &Record) -> Result<(), StateError> {
         let mut version = self.version.lock().await;
-        let options = WriteOptions::manager(MANAGER);
+        let options = WriteOptions::for_manager(MANAGER);
         let mut tries = 0;
         loop {
             let body = self.secret(record, version.as_deref());
@@ -293,7 +293,7 @@ impl Store {
         let live = self.cluster.get(&self.at).await.map_err(|error| self.api("read", error))?;
         let Some(live) = live else { return Ok(()) };
         self.check_owner(&live)?;
-        let deleted = self.cluster.delete(&self.at, &slipway_cluster::Delete::default()).await;
+        let deleted = self.cluster.delete(&self.at, &slipway_cluster::DeleteOptions::default()).await;
         deleted.map(drop).map_err(|error| self.api("delete", error))
     }
 }

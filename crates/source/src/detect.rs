@@ -48,7 +48,7 @@ const MARKS: [(&str, Kind); 5] = [
 const MOST_HINTS: usize = 5;
 
 impl SourcePath {
-    /// Where it is.
+    /// The path of the source.
     pub fn path(&self) -> &Path {
         match self {
             Self::Chart(path) | Self::Package(path) | Self::Kustomization(path) | Self::Manifests(path) => {
@@ -155,7 +155,7 @@ fn says_kurel(path: &Path) -> bool {
     })
 }
 
-/// Whether a file begins as gzip does, or is named as if it did.
+/// Returns true if a file begins as gzip does, or is named as if it did.
 fn is_archive(path: &Path) -> bool {
     use std::io::Read;
     let mut start = [0; 2];

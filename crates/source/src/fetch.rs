@@ -47,7 +47,7 @@ impl From<slipway_chart::Error> for FetchError {
 pub struct FetchedChart {
     /// The archive.
     pub path: PathBuf,
-    /// What is worth knowing of the download.
+    /// Notes on the download for the user.
     pub notes: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Fetcher for Offline {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedSource {
     pub path: SourcePath,
-    /// What is worth knowing of a download.
+    /// Notes on the download for the user.
     pub notes: Vec<String>,
 }
 

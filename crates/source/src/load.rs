@@ -26,7 +26,7 @@ use crate::origin::Origin;
 use crate::render::PostRenderer;
 use crate::values::{SecretResolver, SourceValues};
 
-/// What every source of a command is loaded with.
+/// The context every source of a command is loaded with.
 #[derive(Clone)]
 pub struct LoadContext {
     /// Brings charts and values files from elsewhere.
@@ -64,7 +64,7 @@ pub enum DefaultValues {
     LeaveOut,
 }
 
-/// What the user wants of one source.
+/// The user's request for one source.
 #[derive(Clone, Debug, Default)]
 pub struct SourceRequest {
     pub values: UserValues,
@@ -104,11 +104,11 @@ pub struct LoadedSource {
     pub(crate) content: SourceContent,
     pub(crate) values: SourceValues,
     pub(crate) settings: RenderSettings,
-    /// What reading it found worth knowing.
+    /// Notices found while reading it.
     pub(crate) notices: Notices,
 }
 
-/// What was read, by kind.
+/// The content of a source, by kind.
 #[derive(Debug)]
 pub enum SourceContent {
     Chart(Box<LoadedChart>),
@@ -171,7 +171,7 @@ impl LoadedSource {
         Ok(Self { path: path.path().to_owned(), content, values, settings, notices })
     }
 
-    /// What was read.
+    /// The content that was read.
     pub fn content(&self) -> &SourceContent {
         &self.content
     }

@@ -21,7 +21,7 @@ pub struct Origin {
     pub text: Option<Arc<str>>,
     /// Files it may take parts from: the named templates of its chart.
     pub parts: Option<Arc<[TemplateFile]>>,
-    /// Which of the documents of its kind in the file it is.
+    /// The position of the document among those of its kind in the file.
     pub turn: Option<Turn>,
 }
 
@@ -49,7 +49,7 @@ impl Origin {
         self.find(object, word).0
     }
 
-    /// Where the object stands for the `nth` time, of objects that are there more than once.
+    /// The location of the `nth` occurrence of an object that is written more than once.
     pub fn occurrence(&self, object: &Value, nth: usize) -> Location {
         let Some(text) = self.text.as_deref() else { return Location::file(Arc::clone(&self.path)) };
         let found = likenesses(text, object, "");
@@ -133,7 +133,7 @@ fn point(path: &Arc<str>, text: &str, line: u32, word: &str) -> Location {
     Location::new(Arc::clone(path), line, column)
 }
 
-/// Whether a document can be the one of an object of some name.
+/// The likelihood that a document is that of an object of some name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Named {
     /// It has other names.
@@ -144,7 +144,7 @@ enum Named {
     Exactly,
 }
 
-/// How much a document looks like an object's. What comes first counts most.
+/// The likeness of a document and an object. Earlier fields count more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Likeness {
     kind: bool,
@@ -153,11 +153,11 @@ struct Likeness {
     named: Named,
     /// Both are hooks, or neither is.
     same_role: bool,
-    /// How many lines without anything to fill in came out as they are, less those that did not.
+    /// The number of lines without templating that came out unchanged, less those that did not.
     lines: i64,
 }
 
-/// How much the documents of a text look like an object's, with the line to point at in each.
+/// The likeness of each document of a text and an object, with the line to point at.
 fn likenesses(text: &str, object: &Value, word: &str) -> Vec<(Likeness, u32)> {
     #[derive(Default)]
     struct Document {
@@ -212,7 +212,7 @@ fn plain(line: &str) -> String {
     line.trim().trim_start_matches("- ").replace(['"', '\''], "")
 }
 
-/// Whether what a template says may come out as a name.
+/// Compares a name as a template writes it with a rendered name.
 fn names(said: &str, name: &str) -> Named {
     match (said.find("{{"), said.rfind("}}")) {
         (Some(start), Some(end)) if start < end => {

@@ -46,7 +46,7 @@ pub struct RenderContext<'a> {
 pub struct RenderedSource {
     pub documents: Vec<Document>,
     pub notes: String,
-    /// What the source says of itself, in the form of `Chart.yaml`.
+    /// The metadata of the source, in the form of `Chart.yaml`.
     pub metadata: Map<String, Value>,
     /// The values the source brings.
     pub default_values: Map<String, Value>,
@@ -245,7 +245,7 @@ impl TemplateFiles {
     }
 }
 
-/// What Helm needs to show a release that was never a chart.
+/// The metadata Helm needs to show a release that was never a chart.
 fn plain_metadata(name: &str, version: &str) -> Map<String, Value> {
     let version = if version.is_empty() { "0.0.0" } else { version };
     let metadata = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});

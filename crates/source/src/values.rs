@@ -34,7 +34,7 @@ pub(crate) struct SourceValues {
     /// The same with encrypted values made readable.
     decrypted: Option<UserValues>,
     recorded: Map<String, Value>,
-    /// What templates get, where that is not what is recorded.
+    /// The values templates get, if they differ from the recorded ones.
     used: Option<Map<String, Value>>,
 }
 

@@ -1,6 +1,6 @@
 //! Paths and operations with their references put in, once for all objects.
 
-use super::realize::{NoValue, Realize};
+use super::realize::{NoValue, ValueRealizer};
 use crate::kpatch::{Anchor, Children, Op, Step, StepKind, Term};
 use crate::val::Pos;
 
@@ -42,29 +42,29 @@ pub(super) enum ReadyOp {
 
 /// A path and an operation with their references put in.
 #[derive(Clone, Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyStatement {
     pub(crate) steps: Vec<ReadyStep>,
     pub(super) op: ReadyOp,
 }
 
-fn ready_terms(terms: &[Term], realize: &Realize<'_>, pos: Pos) -> Result<Vec<ReadyTerm>, NoValue> {
+fn ready_terms(terms: &[Term], realize: &ValueRealizer<'_>, pos: Pos) -> Result<Vec<ReadyTerm>, NoValue> {
     terms.iter().map(|term| Ok((term.field.clone(), realize.name(&term.value, pos)?))).collect()
 }
 
-fn ready_anchor(anchor: &Anchor, realize: &Realize<'_>, pos: Pos) -> Result<ReadyAnchor, NoValue> {
+fn ready_anchor(anchor: &Anchor, realize: &ValueRealizer<'_>, pos: Pos) -> Result<ReadyAnchor, NoValue> {
     Ok(match anchor {
         Anchor::Index(index) => ReadyAnchor::Index(*index),
         Anchor::Match(terms) => ReadyAnchor::Match(ready_terms(terms, realize, pos)?),
     })
 }
 
-impl Ready {
+impl ReadyStatement {
     /// Puts the references of a path in, once for all objects.
     pub(crate) fn new<'s>(
         steps: impl IntoIterator<Item = &'s Step>,
         op: &Op,
         pos: Pos,
-        realize: &Realize<'_>,
+        realize: &ValueRealizer<'_>,
     ) -> Result<Self, NoValue> {
         let mut ready = Vec::new();
         for step in steps {

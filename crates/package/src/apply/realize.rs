@@ -3,15 +3,15 @@
 use serde_json::Value as Json;
 use slipway_problem::{Location, Problem, Problems};
 
-use super::cast::{self, Misfit};
-use crate::params::{Found, Param, ParamData, Params};
-use crate::report::{error, warning};
-use crate::schema::{FieldType, Next};
+use super::cast::{self, TypeMismatch};
+use crate::params::{Param, ParamData, ParamLookup, Params};
+use crate::report::{coded_error, coded_warning};
+use crate::schema::{ChildType, FieldType};
 use crate::template::{ParamPath, Template};
 use crate::val::{Data, Pos, Val};
 
 /// Realises the values of one file.
-pub(crate) struct Realize<'a> {
+pub(crate) struct ValueRealizer<'a> {
     pub(crate) params: &'a Params,
     pub(crate) file: &'a str,
     /// Warnings go here, each once however many objects a value goes to.
@@ -31,7 +31,7 @@ impl From<Problem> for NoValue {
     }
 }
 
-impl Realize<'_> {
+impl ValueRealizer<'_> {
     fn at(&self, pos: Pos) -> Location {
         Location::new(self.file, pos.line, pos.column)
     }
@@ -45,16 +45,16 @@ impl Realize<'_> {
     ) -> Result<Json, NoValue> {
         match &val.data {
             Data::Null => Ok(Json::Null),
-            Data::Bool(value) => self.literal(&Json::Bool(*value), val, ty, field),
+            Data::Bool(value) => self.realize_literal(&Json::Bool(*value), val, ty, field),
             Data::Number(number) => {
                 if val.tag.is_none()
-                    && ty.form() == crate::schema::Form::Scalar(crate::schema::ScalarType::String)
+                    && ty.form() == crate::schema::ValueForm::Scalar(crate::schema::FieldScalar::String)
                 {
                     return Ok(Json::String(number.text.to_string()));
                 }
-                self.literal(&Json::Number(number.json.clone()), val, ty, field)
+                self.realize_literal(&Json::Number(number.json.clone()), val, ty, field)
             }
-            Data::Text(template) => self.text(template, val, ty, field),
+            Data::Text(template) => self.realize_text(template, val, ty, field),
             Data::List(items) => {
                 let ty = ty.item();
                 items
@@ -67,7 +67,7 @@ impl Realize<'_> {
                 let mut out = serde_json::Map::with_capacity(map.len());
                 for (key, value) in map {
                     let ty = match ty.child(key) {
-                        Next::Known(ty) => ty,
+                        ChildType::Known(ty) => ty,
                         _ => FieldType::unknown(),
                     };
                     let below = || format!("{}.{key}", field());
@@ -78,7 +78,7 @@ impl Realize<'_> {
         }
     }
 
-    fn literal(
+    fn realize_literal(
         &self,
         json: &Json,
         val: &Val,
@@ -88,18 +88,18 @@ impl Realize<'_> {
         if val.tag.is_some() {
             return Ok(json.clone());
         }
-        cast::json(json, ty).map_err(|wrong| self.misfit(wrong, val.pos, None, field).into())
+        cast::cast_json(json, ty).map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into())
     }
 
-    fn misfit(
+    fn mismatch_problem(
         &self,
-        wrong: Misfit,
+        wrong: TypeMismatch,
         pos: Pos,
         from: Option<(&ParamPath, &Param)>,
         field: &dyn Fn() -> String,
     ) -> Problem {
-        let Misfit { below, expected, found } = wrong;
-        let problem = error(
+        let TypeMismatch { below, expected, found } = wrong;
+        let problem = coded_error(
             "KX033",
             match from {
                 Some((path, param)) => {
@@ -118,7 +118,7 @@ impl Realize<'_> {
         problem.at(self.at(pos))
     }
 
-    fn text(
+    fn realize_text(
         &mut self,
         template: &Template,
         val: &Val,
@@ -129,35 +129,35 @@ impl Realize<'_> {
             Template::Literal(text) => {
                 if let Some(tag) = val.tag {
                     let param = Param { data: ParamData::Text(text.as_str().into()), pos: val.pos };
-                    return cast::force(tag, &param).map_err(|why| {
-                        error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
+                    return cast::apply_tag(tag, &param).map_err(|why| {
+                        coded_error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
                     });
                 }
                 if val.quoted {
-                    return cast::quoted(text, ty)
-                        .map_err(|wrong| self.misfit(wrong, val.pos, None, field).into());
+                    return cast::check_quoted(text, ty)
+                        .map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into());
                 }
-                cast::json(&Json::String(text.clone()), ty)
-                    .map_err(|wrong| self.misfit(wrong, val.pos, None, field).into())
+                cast::cast_json(&Json::String(text.clone()), ty)
+                    .map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into())
             }
             Template::Whole(path) => {
-                let Found::Value(param) = self.params.find(path) else {
+                let ParamLookup::Value(param) = self.params.find(path) else {
                     return Err(self.params.undefined(path, self.at(val.pos)).into());
                 };
                 if is_broken(param) {
                     return Err(NoValue::Broken);
                 }
                 if let Some(tag) = val.tag {
-                    return cast::force(tag, param).map_err(|why| {
-                        error("KX033", format!("parameter `{path}`: {why}")).at(self.at(val.pos)).into()
+                    return cast::apply_tag(tag, param).map_err(|why| {
+                        coded_error("KX033", format!("parameter `{path}`: {why}")).at(self.at(val.pos)).into()
                     });
                 }
-                cast::param(param, ty)
-                    .map_err(|wrong| self.misfit(wrong, val.pos, Some((path, param)), field).into())
+                cast::cast_param(param, ty)
+                    .map_err(|wrong| self.mismatch_problem(wrong, val.pos, Some((path, param)), field).into())
             }
             Template::Mixed(pieces) => {
                 let found =
-                    self.params.interpolate(pieces).map_err(|problem| problem.at(self.at(val.pos)))?;
+                    self.params.interpolate_text(pieces).map_err(|problem| problem.at(self.at(val.pos)))?;
                 let Some((text, floats)) = found else { return Err(NoValue::Broken) };
                 for path in floats {
                     let at = self.at(val.pos);
@@ -165,17 +165,20 @@ impl Realize<'_> {
                     if !known {
                         let message = format!("`{path}` is an unquoted number used as text");
                         self.warnings.push(
-                            warning("KV030", message).at(at).hint(format!("quote it where `{path}` is set")),
+                            coded_warning("KV030", message)
+                                .at(at)
+                                .hint(format!("quote it where `{path}` is set")),
                         );
                     }
                 }
                 if let Some(tag) = val.tag {
                     let param = Param { data: ParamData::Text(text.into()), pos: val.pos };
-                    return cast::force(tag, &param).map_err(|why| {
-                        error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
+                    return cast::apply_tag(tag, &param).map_err(|why| {
+                        coded_error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
                     });
                 }
-                cast::quoted(&text, ty).map_err(|wrong| self.misfit(wrong, val.pos, None, field).into())
+                cast::check_quoted(&text, ty)
+                    .map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into())
             }
         }
     }
@@ -183,7 +186,7 @@ impl Realize<'_> {
     /// The text of a name, key or match value: references in it must be single values.
     pub(crate) fn name(&self, template: &Template, pos: Pos) -> Result<String, NoValue> {
         let single = |path: &ParamPath| -> Result<String, NoValue> {
-            let Found::Value(param) = self.params.find(path) else {
+            let ParamLookup::Value(param) = self.params.find(path) else {
                 return Err(self.params.undefined(path, self.at(pos)).into());
             };
             match &param.data {
@@ -211,7 +214,7 @@ impl Realize<'_> {
     }
 
     fn not_a_name(&self, path: &ParamPath, what: &str, pos: Pos) -> NoValue {
-        error("KV021", format!("`{path}` is {what}; a name must be a string, an integer or a boolean"))
+        coded_error("KV021", format!("`{path}` is {what}; a name must be a string, an integer or a boolean"))
             .at(self.at(pos))
             .into()
     }

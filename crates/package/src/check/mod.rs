@@ -11,9 +11,9 @@ use slipway_problem::Problems;
 use crate::build::{Build, Inputs};
 
 /// Runs every check.
-pub(crate) fn check(build: &Build, inputs: &Inputs, problems: &mut Problems) {
-    names::check(build, problems);
-    objects::check(build, inputs, problems);
-    pods::check(build, problems);
-    references::check(build, problems);
+pub(crate) fn check_build(build: &Build, inputs: &Inputs, problems: &mut Problems) {
+    names::check_names(build, problems);
+    objects::check_objects(build, inputs, problems);
+    pods::check_pods(build, problems);
+    references::check_references(build, problems);
 }

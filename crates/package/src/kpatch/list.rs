@@ -6,18 +6,18 @@ use slipway_yaml::{Node, Reader};
 use super::MOST_STATEMENTS;
 use super::ast::{Body, Group, Header, Op, PatchFile, Statement, StepKind};
 use super::{flow, line, path};
-use crate::report::{coded, error, strictly};
+use crate::report::{coded_error, read_strictly, with_codes};
 use crate::template::Template;
-use crate::val::{Pos, Reading};
+use crate::val::{Pos, ValueReader};
 
 /// Reads a patch of the list form.
-pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
+pub(crate) fn parse_list(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
     let mut patch = PatchFile::default();
     let documents = match Reader::new().anchors(false).max_depth(64).read(text, file) {
         Ok(documents) => documents,
         Err(found) => {
-            let found = found.into_iter().map(|problem| flow::relocated(problem, text)).collect();
-            problems.extend(coded(found, "KP020", "KP020", "KP020"));
+            let found = found.into_iter().map(|problem| flow::relocate_problem(problem, text)).collect();
+            problems.extend(with_codes(found, "KP020", "KP020", "KP020"));
             return patch;
         }
     };
@@ -27,7 +27,7 @@ pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFil
             continue;
         };
         for node in entries {
-            patch.groups.extend(entry(file, node, problems));
+            patch.groups.extend(read_entry(file, node, problems));
             if patch.statements() > MOST_STATEMENTS {
                 problems.push(node.problem(format!("more than {MOST_STATEMENTS} statements")).code("KP001"));
                 return patch;
@@ -37,32 +37,32 @@ pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFil
     patch
 }
 
-fn pos(node: &Node) -> Pos {
+fn node_pos(node: &Node) -> Pos {
     Pos { line: node.span.line, column: node.span.column, layer: 0 }
 }
 
-fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
+fn read_entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
     if node.as_map().is_none() {
         problems.push(node.problem(format!("an entry must be a map, not {}", node.kind())).code("KP050"));
         return None;
     }
-    let (target, patch, kind, optional) = strictly(node, ("KP050", "KP050"), problems, |fields| {
+    let (target, patch, kind, optional) = read_strictly(node, ("KP050", "KP050"), problems, |fields| {
         let kinds = [("", ""), ("strategic", "strategic"), ("merge", "merge"), ("json6902", "json6902")];
         let kind = if fields.optional("type").is_some() { fields.one_of("type", &kinds) } else { Some("") };
         let optional = fields.bool("optional").unwrap_or(false);
         (fields.required("target"), fields.required("patch"), kind, optional)
     });
     let (target, patch, kind) = (target?, patch?, kind?);
-    let (mut scope, steps) = match path::target(target.as_str().unwrap_or_default()) {
+    let (mut scope, steps) = match path::parse_target(target.as_str().unwrap_or_default()) {
         Ok(found) => found,
         Err(wrong) => {
             problems.push(target.problem(wrong.message).code(wrong.code));
             return None;
         }
     };
-    scope.pos = pos(target);
-    let header = Header { scope, steps, builder: None, optional, implicit: false, pos: pos(target) };
-    let reading = Reading { file, lines: 0, columns: 0, layer: 0 };
+    scope.pos = node_pos(target);
+    let header = Header { scope, steps, builder: None, optional, implicit: false, pos: node_pos(target) };
+    let reading = ValueReader { file, lines: 0, columns: 0, layer: 0 };
     let val = reading.value(patch, problems);
     line::check_keys(&val, file, problems);
     let body = match kind {
@@ -74,7 +74,7 @@ fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
             Body::Statements(
                 fields
                     .iter()
-                    .filter_map(|(key, value)| statement(file, &header, key, value, problems))
+                    .filter_map(|(key, value)| read_statement(file, &header, key, value, problems))
                     .collect(),
             )
         }
@@ -102,7 +102,7 @@ fn entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
     Some(Group { header, body })
 }
 
-fn statement(
+fn read_statement(
     file: &str,
     header: &Header,
     key: &Node,
@@ -114,14 +114,14 @@ fn statement(
         Some(text) => (text, true),
         None => (&*text, false),
     };
-    let (steps, op) = match path::keypath_alone(text) {
+    let (steps, op) = match path::parse_whole_keypath(text) {
         Ok(found) => found,
         Err(wrong) => {
             problems.push(key.problem(wrong.message).code(wrong.code));
             return None;
         }
     };
-    let at = pos(key);
+    let at = node_pos(key);
     let steps: Vec<_> = steps
         .into_iter()
         .map(|mut step| {
@@ -132,9 +132,11 @@ fn statement(
     let switches = header.steps.is_empty()
         && op == Op::Set
         && matches!(steps.as_slice(), [step] if step.kind == StepKind::Key(Template::Literal("enabled".to_owned())));
-    let reading = Reading { file, lines: 0, columns: 0, layer: 0 };
+    let reading = ValueReader { file, lines: 0, columns: 0, layer: 0 };
     if matches!(op, Op::Delete(_)) && !value.is_null() && value.as_str() != Some("") {
-        problems.push(error("KP033", "a deletion has no value").at(Location::new(file, at.line, at.column)));
+        problems.push(
+            coded_error("KP033", "a deletion has no value").at(Location::new(file, at.line, at.column)),
+        );
     }
     Some(Statement { steps, op, optional, value: Some(reading.value(value, problems)), switches, pos: at })
 }

@@ -1,14 +1,14 @@
 //! The grammar of scopes, steps, selectors and operations.
 
 use super::ast::{Anchor, Children, Glob, GlobPiece, Op, Scope, Step, StepKind, Term};
-use super::cursor::{Cursor, Wrong};
+use super::cursor::{LineCursor, LineError};
 use crate::template::{Piece, Template};
 use crate::val::Pos;
 
 const LONGEST_PATH: usize = 64;
 
 /// Turns a byte of the line into a place in the file.
-pub(crate) type At<'a> = &'a dyn Fn(usize) -> Pos;
+pub(crate) type PosOf<'a> = &'a dyn Fn(usize) -> Pos;
 
 fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
@@ -19,7 +19,7 @@ fn is_bare(c: char) -> bool {
 }
 
 /// Text up to a character `stop` refuses, with references.
-fn text(cursor: &mut Cursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Template, Wrong> {
+fn parse_text(cursor: &mut LineCursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Template, LineError> {
     let mut pieces: Vec<Piece> = Vec::new();
     loop {
         if cursor.rest().starts_with("${") {
@@ -44,7 +44,7 @@ fn text(cursor: &mut Cursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Templa
     })
 }
 
-fn glob(cursor: &mut Cursor<'_>) -> Result<Glob, Wrong> {
+fn parse_glob(cursor: &mut LineCursor<'_>) -> Result<Glob, LineError> {
     let mut pieces = Vec::new();
     loop {
         if cursor.rest().starts_with("${") {
@@ -64,19 +64,19 @@ fn glob(cursor: &mut Cursor<'_>) -> Result<Glob, Wrong> {
 }
 
 /// Takes the scope of a header. A lone `*` is every object.
-pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong> {
+pub(crate) fn parse_scope(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<Scope, LineError> {
     let pos = at(cursor.at);
     let start = *cursor;
-    let mut first = glob(cursor)?;
+    let mut first = parse_glob(cursor)?;
     let mut namespace = None;
     if cursor.eat('/') {
         if first.0.is_empty() {
             return Err(start
-                .wrong("KP010", "the namespace before `/` is empty")
+                .error_here("KP010", "the namespace before `/` is empty")
                 .hint("`_/` means objects without a namespace"));
         }
         namespace = Some(first);
-        first = glob(cursor)?;
+        first = parse_glob(cursor)?;
     }
     let kind_place = *cursor;
     let kind = match first.0.as_slice() {
@@ -86,10 +86,10 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
         {
             Some(text.to_ascii_lowercase())
         }
-        [] => return Err(start.wrong("KP010", format!("expected a kind, found {}", cursor.here()))),
+        [] => return Err(start.error_here("KP010", format!("expected a kind, found {}", cursor.text_here()))),
         _ => {
             return Err(start
-                .wrong("KP010", format!("`{first}` is no kind"))
+                .error_here("KP010", format!("`{first}` is no kind"))
                 .hint("kinds are words, or `*` for any"));
         }
     };
@@ -117,15 +117,15 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
             Some(name) => quoted_name(&name, cursor)?,
             None => {
                 let place = *cursor;
-                let name = glob(cursor)?;
+                let name = parse_glob(cursor)?;
                 if name.0.is_empty() {
                     let regex = matches!(place.peek(), Some('^' | '~' | '/' | '(' | '$'));
                     return Err(if regex {
                         place
-                            .wrong("KP063", "names are no regular expressions")
+                            .error_here("KP063", "names are no regular expressions")
                             .hint("use `*` as a placeholder")
                     } else {
-                        place.wrong("KP010", format!("expected a name, found {}", place.here()))
+                        place.error_here("KP010", format!("expected a name, found {}", place.text_here()))
                     });
                 }
                 name
@@ -136,22 +136,23 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
     } else {
         let word = kind.as_deref().unwrap_or_default();
         return Err(match word {
-            "variables" => {
-                start.wrong("KP060", "patches do not define variables").hint("put them in parameters.yaml")
-            }
-            _ => {
-                kind_place.wrong("KP010", format!("expected `.name` after the kind, found {}", cursor.here()))
-            }
+            "variables" => start
+                .error_here("KP060", "patches do not define variables")
+                .hint("put them in parameters.yaml"),
+            _ => kind_place.error_here(
+                "KP010",
+                format!("expected `.name` after the kind, found {}", cursor.text_here()),
+            ),
         });
     };
     if cursor.peek() == Some(':') {
         return Err(cursor
-            .wrong("KP010", "a name with `:` must be quoted")
+            .error_here("KP010", "a name with `:` must be quoted")
             .hint(format!("quote the name: {first}.\"{name}:…\"")));
     }
     if matches!(cursor.peek(), Some('^' | '~' | '(' | '$' | '\\' | '+' | '|')) {
         return Err(cursor
-            .wrong("KP063", "names are no regular expressions")
+            .error_here("KP063", "names are no regular expressions")
             .hint("use `*` as a placeholder"));
     }
     let all = kind.is_none()
@@ -163,8 +164,8 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
 }
 
 /// A quoted name may hold references but no placeholders.
-fn quoted_name(name: &str, cursor: &Cursor<'_>) -> Result<Glob, Wrong> {
-    let template = Template::parse(name).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+fn quoted_name(name: &str, cursor: &LineCursor<'_>) -> Result<Glob, LineError> {
+    let template = Template::parse(name).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
     Ok(Glob(match template {
         Template::Literal(text) => vec![GlobPiece::Text(text)],
         Template::Whole(path) => vec![GlobPiece::Reference(path)],
@@ -179,20 +180,24 @@ fn quoted_name(name: &str, cursor: &Cursor<'_>) -> Result<Glob, Wrong> {
 }
 
 /// Takes the steps that follow a scope or a first key, and the operation at their end.
-pub(crate) fn steps(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>, at: At<'_>) -> Result<Op, Wrong> {
+pub(crate) fn parse_steps(
+    cursor: &mut LineCursor<'_>,
+    steps: &mut Vec<Step>,
+    at: PosOf<'_>,
+) -> Result<Op, LineError> {
     loop {
         if steps.len() > LONGEST_PATH {
-            return Err(cursor.wrong("KP001", format!("the path has more than {LONGEST_PATH} steps")));
+            return Err(cursor.error_here("KP001", format!("the path has more than {LONGEST_PATH} steps")));
         }
         let place = *cursor;
         if cursor.eat('.') {
-            steps.push(segment(cursor, at)?);
+            steps.push(parse_segment(cursor, at)?);
         } else if cursor.peek() == Some('[') {
-            match selector(cursor, at)? {
-                Selected::Step(step) => steps.push(step),
-                Selected::Op(op) => {
+            match parse_selector(cursor, at)? {
+                SelectorResult::Step(step) => steps.push(step),
+                SelectorResult::Op(op) => {
                     if matches!(cursor.peek(), Some('.' | '[')) {
-                        return Err(place.wrong("KP011", "an operation ends the path"));
+                        return Err(place.error_here("KP011", "an operation ends the path"));
                     }
                     return Ok(op);
                 }
@@ -204,19 +209,19 @@ pub(crate) fn steps(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>, at: At<'_>) 
 }
 
 /// Takes a key, an index, `*` or `k=v`.
-pub(crate) fn segment(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Step, Wrong> {
+pub(crate) fn parse_segment(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<Step, LineError> {
     let pos = at(cursor.at);
     if let Some(key) = cursor.quoted()? {
-        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+        let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
         return Ok(Step { kind: StepKind::Key(key), pos });
     }
     if cursor.eat('*') {
         return Ok(Step { kind: StepKind::All, pos });
     }
-    let key = text(cursor, is_bare)?;
+    let key = parse_text(cursor, is_bare)?;
     if key == Template::Literal(String::new()) {
         return Err(cursor
-            .wrong("KP003", format!("expected a key, found {}", cursor.here()))
+            .error_here("KP003", format!("expected a key, found {}", cursor.text_here()))
             .hint("quote keys with other characters"));
     }
     // `key = value` has spaces and is no selector.
@@ -226,7 +231,7 @@ pub(crate) fn segment(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Step, Wrong
     {
         let field = field.to_owned();
         cursor.at += 1;
-        let value = text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
+        let value = parse_text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
         return Ok(Step { kind: StepKind::Match(vec![Term { field: vec![field], value }]), pos });
     }
     let index = key
@@ -236,38 +241,42 @@ pub(crate) fn segment(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Step, Wrong
     Ok(Step { kind: index.map_or(StepKind::Key(key), StepKind::Index), pos })
 }
 
-enum Selected {
+enum SelectorResult {
     Step(Step),
     Op(Op),
 }
 
-fn selector(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Selected, Wrong> {
+fn parse_selector(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<SelectorResult, LineError> {
     let pos = at(cursor.at);
     cursor.expect('[')?;
     if cursor.peek() == Some('[') {
-        return Err(cursor.wrong("KP062", "`[[…]]` is not part of the language"));
+        return Err(cursor.error_here("KP062", "`[[…]]` is not part of the language"));
     }
-    let step = |kind| Selected::Step(Step { kind, pos });
+    let step = |kind| SelectorResult::Step(Step { kind, pos });
     let selected = if let Some(key) = cursor.quoted()? {
-        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+        let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
         step(StepKind::Key(key))
     } else if cursor.rest().starts_with("*]") {
         cursor.at += 1;
         step(StepKind::All)
     } else if cursor.eat('-') {
-        Selected::Op(if cursor.peek() == Some(']') { Op::Append } else { Op::Before(anchor(cursor)?) })
+        SelectorResult::Op(if cursor.peek() == Some(']') {
+            Op::Append
+        } else {
+            Op::Before(parse_anchor(cursor)?)
+        })
     } else if cursor.eat('+') {
-        Selected::Op(Op::After(anchor(cursor)?))
+        SelectorResult::Op(Op::After(parse_anchor(cursor)?))
     } else if cursor.eat_text("replace]") {
         cursor.at -= 1;
-        Selected::Op(Op::Replace)
+        SelectorResult::Op(Op::Replace)
     } else if cursor.eat_text("delete]") {
         cursor.at -= 1;
-        Selected::Op(Op::Delete(None))
+        SelectorResult::Op(Op::Delete(None))
     } else if cursor.eat_text("delete=") {
-        Selected::Op(Op::Delete(Some(children(cursor)?)))
+        SelectorResult::Op(Op::Delete(Some(parse_children(cursor)?)))
     } else {
-        step(match anchor(cursor)? {
+        step(match parse_anchor(cursor)? {
             Anchor::Index(index) => StepKind::Index(index),
             Anchor::Match(terms) => StepKind::Match(terms),
         })
@@ -276,7 +285,7 @@ fn selector(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Selected, Wrong> {
     Ok(selected)
 }
 
-fn uint(cursor: &mut Cursor<'_>) -> Option<usize> {
+fn parse_index(cursor: &mut LineCursor<'_>) -> Option<usize> {
     let rest = cursor.rest();
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let ends = rest[end..].starts_with(']');
@@ -285,31 +294,31 @@ fn uint(cursor: &mut Cursor<'_>) -> Option<usize> {
     Some(number)
 }
 
-fn anchor(cursor: &mut Cursor<'_>) -> Result<Anchor, Wrong> {
-    match uint(cursor) {
+fn parse_anchor(cursor: &mut LineCursor<'_>) -> Result<Anchor, LineError> {
+    match parse_index(cursor) {
         Some(index) => Ok(Anchor::Index(index)),
-        None => terms(cursor).map(Anchor::Match),
+        None => parse_terms(cursor).map(Anchor::Match),
     }
 }
 
-fn children(cursor: &mut Cursor<'_>) -> Result<Children, Wrong> {
-    if let Some(index) = uint(cursor) {
+fn parse_children(cursor: &mut LineCursor<'_>) -> Result<Children, LineError> {
+    if let Some(index) = parse_index(cursor) {
         return Ok(Children::Anchor(Anchor::Index(index)));
     }
     if let Some(key) = cursor.quoted()? {
-        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+        let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
         return Ok(Children::Named(key));
     }
     let mut ahead = *cursor;
-    let name = text(&mut ahead, |c| is_bare(c) || c == '.')?;
+    let name = parse_text(&mut ahead, |c| is_bare(c) || c == '.')?;
     if ahead.peek() == Some(']') {
         *cursor = ahead;
         return Ok(Children::Named(name));
     }
-    terms(cursor).map(|terms| Children::Anchor(Anchor::Match(terms)))
+    parse_terms(cursor).map(|terms| Children::Anchor(Anchor::Match(terms)))
 }
 
-fn terms(cursor: &mut Cursor<'_>) -> Result<Vec<Term>, Wrong> {
+fn parse_terms(cursor: &mut LineCursor<'_>) -> Result<Vec<Term>, LineError> {
     let mut terms = Vec::new();
     loop {
         let place = *cursor;
@@ -322,12 +331,14 @@ fn terms(cursor: &mut Cursor<'_>) -> Result<Vec<Term>, Wrong> {
                 "write an index, [name=value], [\"key\"], [*], [-], [delete] or [replace]"
             };
             return Err(place
-                .wrong("KP003", format!("the selector cannot be read from {}", place.here()))
+                .error_here("KP003", format!("the selector cannot be read from {}", place.text_here()))
                 .hint(hint));
         }
         let value = match cursor.quoted()? {
-            Some(text) => Template::parse(&text).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?,
-            None => text(cursor, |c| !matches!(c, ',' | ']' | ':' | ' ' | '\t'))?,
+            Some(text) => {
+                Template::parse(&text).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?
+            }
+            None => parse_text(cursor, |c| !matches!(c, ',' | ']' | ':' | ' ' | '\t'))?,
         };
         terms.push(Term { field: field.split('.').map(str::to_owned).collect(), value });
         if !cursor.eat(',') {
@@ -338,33 +349,36 @@ fn terms(cursor: &mut Cursor<'_>) -> Result<Vec<Term>, Wrong> {
 }
 
 /// Reads a scope without brackets, and the path after it.
-pub(crate) fn target(text: &str) -> Result<(Scope, Vec<Step>), Wrong> {
-    let mut cursor = Cursor::new(text.trim());
+pub(crate) fn parse_target(text: &str) -> Result<(Scope, Vec<Step>), LineError> {
+    let mut cursor = LineCursor::new(text.trim());
     let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
-    let scope = scope(&mut cursor, &at)?;
+    let scope = parse_scope(&mut cursor, &at)?;
     let mut path = Vec::new();
-    let op = steps(&mut cursor, &mut path, &at)?;
+    let op = parse_steps(&mut cursor, &mut path, &at)?;
     if op != Op::Set || !cursor.rest().is_empty() {
-        return Err(cursor.wrong("KP003", format!("unexpected {} in the target", cursor.here())));
+        return Err(cursor.error_here("KP003", format!("unexpected {} in the target", cursor.text_here())));
     }
     Ok((scope, path))
 }
 
 /// Reads the path of a statement that stands alone.
-pub(crate) fn keypath_alone(text: &str) -> Result<(Vec<Step>, Op), Wrong> {
-    let mut cursor = Cursor::new(text.trim());
+pub(crate) fn parse_whole_keypath(text: &str) -> Result<(Vec<Step>, Op), LineError> {
+    let mut cursor = LineCursor::new(text.trim());
     let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
-    let (path, op) = keypath(&mut cursor, &at)?;
+    let (path, op) = parse_keypath(&mut cursor, &at)?;
     if cursor.rest().is_empty() {
         Ok((path, op))
     } else {
-        Err(cursor.wrong("KP003", format!("unexpected {} in the path", cursor.here())))
+        Err(cursor.error_here("KP003", format!("unexpected {} in the path", cursor.text_here())))
     }
 }
 
 /// Takes the path of a statement.
-pub(crate) fn keypath(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<(Vec<Step>, Op), Wrong> {
-    let mut path = vec![segment(cursor, at)?];
-    let op = steps(cursor, &mut path, at)?;
+pub(crate) fn parse_keypath(
+    cursor: &mut LineCursor<'_>,
+    at: PosOf<'_>,
+) -> Result<(Vec<Step>, Op), LineError> {
+    let mut path = vec![parse_segment(cursor, at)?];
+    let op = parse_steps(cursor, &mut path, at)?;
     Ok((path, op))
 }

@@ -8,7 +8,7 @@ use slipway_problem::Problems;
 
 use super::{Emit, OutFile};
 use crate::build::{Build, Phase};
-use crate::report::warning;
+use crate::report::coded_warning;
 use crate::resources::show_id;
 
 const WAVE: &str = "argocd.argoproj.io/sync-wave";
@@ -60,7 +60,7 @@ impl Build {
                             show_id(&object.id),
                             object.phase
                         );
-                        problems.push(warning("KO011", message).at(object.at.clone()));
+                        problems.push(coded_warning("KO011", message).at(object.at.clone()));
                     }
                 }
                 (None, Some(wave)) => set_annotation(Arc::make_mut(&mut object.value), WAVE, wave),

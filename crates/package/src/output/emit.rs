@@ -16,7 +16,7 @@ pub struct Emit {
 }
 
 /// The object with its top-level keys and its metadata in the usual order.
-pub(crate) fn ordered(object: &Json) -> Json {
+pub(crate) fn order_keys(object: &Json) -> Json {
     let Json::Object(map) = object else { return object.clone() };
     let mut out = Map::with_capacity(map.len());
     for key in TOP {
@@ -54,7 +54,7 @@ impl Emit {
         let emitter = Emitter::manifest();
         let emitter = if self.sort_keys { emitter.order(KeyOrder::Bytes) } else { emitter };
         // Only a value nested beyond all limits of the readers could fail.
-        let _ = emitter.emit_into(&ordered(object), out);
+        let _ = emitter.emit_into(&order_keys(object), out);
     }
 
     /// Several documents with `---` between them.
@@ -78,7 +78,7 @@ impl Build {
 
     /// All objects as a JSON `List`.
     pub fn json_list(&self) -> String {
-        let items: Vec<Json> = self.objects.iter().map(|object| ordered(&object.value)).collect();
+        let items: Vec<Json> = self.objects.iter().map(|object| order_keys(&object.value)).collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let mut text = serde_json::to_string_pretty(&list).unwrap_or_default();
         text.push('\n');

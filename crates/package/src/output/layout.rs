@@ -42,8 +42,8 @@ impl Build {
         let objects: Vec<&BuiltObject> = self.objects.iter().collect();
         match layout {
             Layout::Flat => vec![OutFile { path: format!("{}.yaml", self.package), text: self.stream(emit) }],
-            Layout::ByKind => self.by_kind(&objects, "", emit),
-            Layout::ByResource => by_resource(&objects, emit),
+            Layout::ByKind => self.kind_files(&objects, "", emit),
+            Layout::ByResource => resource_files(&objects, emit),
             Layout::Phases => self.phases(emit),
         }
     }
@@ -63,7 +63,7 @@ impl Build {
         for phase in self.used_phases() {
             let objects: Vec<&BuiltObject> =
                 self.objects.iter().filter(|object| object.phase == phase).collect();
-            let inside = self.by_kind(&objects, &format!("{phase}/"), emit);
+            let inside = self.kind_files(&objects, &format!("{phase}/"), emit);
             let names: Vec<&str> = inside.iter().map(|file| &file.path[phase.name().len() + 1..]).collect();
             let comment = match before {
                 Some(before) => format!("# comes after {before}\n"),
@@ -71,7 +71,7 @@ impl Build {
             };
             files.push(OutFile {
                 path: format!("{phase}/kustomization.yaml"),
-                text: format!("{comment}{}", kustomization(&names)),
+                text: format!("{comment}{}", list_kustomization(&names)),
             });
             files.extend(inside);
             before = Some(phase);
@@ -80,10 +80,10 @@ impl Build {
         files
     }
 
-    fn by_kind(&self, objects: &[&BuiltObject], prefix: &str, emit: Emit) -> Vec<OutFile> {
+    fn kind_files(&self, objects: &[&BuiltObject], prefix: &str, emit: Emit) -> Vec<OutFile> {
         let mut files: BTreeMap<String, Vec<&Json>> = BTreeMap::new();
         for object in objects {
-            files.entry(self.kind_file(object)).or_default().push(&*object.value);
+            files.entry(self.kind_file_name(object)).or_default().push(&*object.value);
         }
         files
             .into_iter()
@@ -91,7 +91,7 @@ impl Build {
             .collect()
     }
 
-    fn kind_file(&self, object: &BuiltObject) -> String {
+    fn kind_file_name(&self, object: &BuiltObject) -> String {
         let id = &object.id;
         if RBAC.contains(&id.kind.as_str())
             && (id.group.is_empty() || id.group == "rbac.authorization.k8s.io")
@@ -113,7 +113,7 @@ impl Build {
 }
 
 /// A kustomization that only lists files.
-pub(super) fn kustomization(names: &[&str]) -> String {
+pub(super) fn list_kustomization(names: &[&str]) -> String {
     let object = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -124,7 +124,7 @@ pub(super) fn kustomization(names: &[&str]) -> String {
     text
 }
 
-fn by_resource(objects: &[&BuiltObject], emit: Emit) -> Vec<OutFile> {
+fn resource_files(objects: &[&BuiltObject], emit: Emit) -> Vec<OutFile> {
     let mut used: HashMap<String, usize> = HashMap::new();
     let plain = |text: &str| {
         text.chars()

@@ -8,7 +8,7 @@ use slipway_problem::Problem;
 
 use super::OutFile;
 use crate::build::Build;
-use crate::report::error;
+use crate::report::coded_error;
 
 /// The file that says which files of a directory are ours.
 pub const MARKER: &str = ".kurel-manifest.json";
@@ -50,12 +50,12 @@ pub fn plan_directory(
         }
         None if existing.is_empty() || foreign == ForeignFiles::Kept => Vec::new(),
         None => {
-            return Err(error("KO001", "the output directory has files that are not ours")
+            return Err(coded_error("KO001", "the output directory has files that are not ours")
                 .hint("choose an empty directory, or use --force"));
         }
     };
     let mut all: Vec<OutFile> = files.to_vec();
-    all.push(OutFile { path: MARKER.to_owned(), text: marker(build, files) });
+    all.push(OutFile { path: MARKER.to_owned(), text: marker_text(build, files) });
     let write = all
         .iter()
         .filter(|file| existing.get(&file.path).map(Vec::as_slice) != Some(file.text.as_bytes()))
@@ -75,10 +75,10 @@ fn is_inside(path: &str) -> bool {
         && path.split('/').all(|part| !part.is_empty() && part != ".." && part != ".")
 }
 
-fn marker(build: &Build, files: &[OutFile]) -> String {
+fn marker_text(build: &Build, files: &[OutFile]) -> String {
     let files: Vec<Json> = files
         .iter()
-        .map(|file| json!({"path": file.path, "sha256": crate::package::hex(&Sha256::digest(file.text.as_bytes()))}))
+        .map(|file| json!({"path": file.path, "sha256": crate::package::hex_text(&Sha256::digest(file.text.as_bytes()))}))
         .collect();
     let marker =
         json!({"package": build.package, "version": build.version, "inputs": build.digest, "files": files});

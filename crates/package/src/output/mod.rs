@@ -19,4 +19,4 @@ pub struct OutFile {
     pub text: String,
 }
 
-pub(crate) use emit::ordered;
+pub(crate) use emit::order_keys;

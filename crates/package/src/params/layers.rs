@@ -7,9 +7,9 @@ use indexmap::IndexMap;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{Node, Reader, Value as Yaml};
 
-use crate::report::{coded, error, warning};
+use crate::report::{coded_error, coded_warning, with_codes};
 use crate::template::{ParamPath, ParamStep, Template};
-use crate::val::{Data, Pos, Reading, Shape, Val};
+use crate::val::{Data, Pos, Val, ValueReader, ValueShape};
 
 const MOST_NODES: usize = 10_000;
 const DEEPEST: usize = 100;
@@ -44,7 +44,7 @@ pub struct Layer {
 
 /// A key that no lower layer has.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownKey {
     pub(crate) path: ParamPath,
     pub(crate) pos: Pos,
     /// The other keys of its map.
@@ -53,12 +53,12 @@ pub(crate) struct Unknown {
 
 /// All layers merged into one tree, nothing resolved.
 #[derive(Clone, Debug)]
-pub(crate) struct Layers {
+pub(crate) struct ParamLayers {
     pub(crate) layers: Vec<Layer>,
     pub(crate) tree: Val,
     /// The package's own values, before any override.
     pub(crate) package: Val,
-    pub(crate) unknown: Vec<Unknown>,
+    pub(crate) unknown: Vec<UnknownKey>,
     /// The number of values the upper layers gave, and the files they are in.
     pub(crate) overridden: usize,
     pub(crate) overriders: Vec<Arc<str>>,
@@ -70,7 +70,7 @@ pub(crate) fn read_tree(file: &str, text: &str, layer: u16, problems: &mut Probl
     let node = match reader.read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
-            problems.extend(coded(found, "KV003", "KV005", "KV006"));
+            problems.extend(with_codes(found, "KV003", "KV005", "KV006"));
             return None;
         }
     };
@@ -79,7 +79,7 @@ pub(crate) fn read_tree(file: &str, text: &str, layer: u16, problems: &mut Probl
         return None;
     }
     check_keys(&node, problems);
-    let reading = Reading { file, lines: 0, columns: 0, layer };
+    let reading = ValueReader { file, lines: 0, columns: 0, layer };
     let mut val = reading.value(&node, problems);
     if matches!(val.data, Data::Null) {
         val.data = Data::Map(IndexMap::new());
@@ -103,7 +103,7 @@ fn check_keys(node: &Node, problems: &mut Problems) {
     }
 }
 
-impl Layers {
+impl ParamLayers {
     /// Starts with the package's own parameters.
     pub(crate) fn new(file: &str, package: Val) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Layers {
             if key == "kurel" {
                 let at = self.location(value.pos);
                 problems.push(
-                    error("KV014", "`kurel` is the identity of the package and cannot be overridden")
+                    coded_error("KV014", "`kurel` is the identity of the package and cannot be overridden")
                         .at(at)
                         .hint("use a parameter of your own, or change the package"),
                 );
@@ -169,7 +169,7 @@ impl Layers {
         path.push(ParamStep::Key(key.clone()));
         match base.get_mut(&key) {
             None => {
-                self.overridden += leaves(&value);
+                self.overridden += count_leaves(&value);
                 // A map the package leaves empty is there to be filled.
                 if !base.is_empty() {
                     self.note_unknown(path, value.pos, base.keys().cloned().collect());
@@ -182,7 +182,7 @@ impl Layers {
     }
 
     pub(crate) fn note_unknown(&mut self, path: &[ParamStep], pos: Pos, siblings: Vec<String>) {
-        self.unknown.push(Unknown { path: ParamPath(path.to_vec()), pos, siblings });
+        self.unknown.push(UnknownKey { path: ParamPath(path.to_vec()), pos, siblings });
     }
 
     pub(crate) fn merge_value(
@@ -201,13 +201,13 @@ impl Layers {
         }
         let (was, is) = (old.shape(), value.shape());
         let free = |val: &Val| matches!(&val.data, Data::Null | Data::Text(Template::Whole(_)));
-        if was != is && was != Shape::Null && is != Shape::Null && !free(old) && !free(&value) {
+        if was != is && was != ValueShape::Null && is != ValueShape::Null && !free(old) && !free(&value) {
             let (lower, upper) = (self.location(old.pos), self.location(value.pos));
             let name = ParamPath(path.clone());
             let lower_kind =
                 self.layers.get(usize::from(old.pos.layer)).map_or(LayerKind::Package, |layer| layer.kind);
             problems.push(
-                error(
+                coded_error(
                     "KV013",
                     format!(
                         "parameter `{name}`: {lower_kind} defines {was} ({}:{}), this gives {is}",
@@ -219,7 +219,7 @@ impl Layers {
             );
             return;
         }
-        self.overridden += leaves(&value);
+        self.overridden += count_leaves(&value);
         *old = value;
     }
 
@@ -265,9 +265,9 @@ impl Layers {
                 });
             let message = format!("unknown parameter `{name}`; nothing uses it");
             let problem = if is_closed {
-                error("KV015", format!("unknown parameter `{name}`; the schema closes `{parent}`"))
+                coded_error("KV015", format!("unknown parameter `{name}`; the schema closes `{parent}`"))
             } else {
-                warning("KV015", message)
+                coded_warning("KV015", message)
             };
             let problem = problem.at(self.location(unknown.pos));
             problems.push(match near {
@@ -278,10 +278,10 @@ impl Layers {
     }
 }
 
-fn leaves(val: &Val) -> usize {
+fn count_leaves(val: &Val) -> usize {
     match &val.data {
-        Data::List(items) => items.iter().map(leaves).sum(),
-        Data::Map(map) => map.values().map(leaves).sum(),
+        Data::List(items) => items.iter().map(count_leaves).sum(),
+        Data::Map(map) => map.values().map(count_leaves).sum(),
         _ => 1,
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use slipway_problem::Problems;
 use slipway_yaml::Node;
 
-use crate::report::error;
+use crate::report::coded_error;
 
 /// A package's identity, as its author wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -162,7 +162,7 @@ impl Metadata {
             match value.as_bool() {
                 Some(on) => metadata.substitute_resources = on,
                 None => {
-                    let problem = error("KV008", "`kurel.substituteResources` must be true or false");
+                    let problem = coded_error("KV008", "`kurel.substituteResources` must be true or false");
                     problems.push(problem.at(value.location()));
                 }
             }

@@ -15,10 +15,10 @@ pub use layers::{Layer, LayerKind};
 pub use metadata::{Maintainer, Metadata};
 pub use set::{SetKind, SetValue};
 
-pub(crate) use layers::{Layers, read_tree};
-pub(crate) use resolve::resolve;
+pub(crate) use layers::{ParamLayers, read_tree};
+pub(crate) use resolve::resolve_params;
 
-use crate::report::error;
+use crate::report::coded_error;
 use crate::template::Template;
 use crate::template::{ParamPath, ParamStep, Piece};
 use crate::val::{Data, Number, Pos, Val};
@@ -92,11 +92,11 @@ impl Param {
 #[derive(Clone, Debug)]
 pub struct Params {
     pub(crate) root: Param,
-    pub(crate) layers: Layers,
+    pub(crate) layers: ParamLayers,
 }
 
 /// The result of looking a name up.
-pub(crate) enum Found<'p> {
+pub(crate) enum ParamLookup<'p> {
     Value(&'p Param),
     Missing,
 }
@@ -114,8 +114,8 @@ impl Params {
         Some(at)
     }
 
-    pub(crate) fn find(&self, path: &ParamPath) -> Found<'_> {
-        self.get(path).map_or(Found::Missing, Found::Value)
+    pub(crate) fn find(&self, path: &ParamPath) -> ParamLookup<'_> {
+        self.get(path).map_or(ParamLookup::Missing, ParamLookup::Value)
     }
 
     /// Every parameter.
@@ -136,7 +136,7 @@ impl Params {
     /// Says that `path` is no parameter, with the nearest that is.
     pub(crate) fn undefined(&self, path: &ParamPath, at: Location) -> Problem {
         let known = self.names();
-        undefined(path, known.iter().map(String::as_str)).at(at)
+        undefined_param(path, known.iter().map(String::as_str)).at(at)
     }
 
     /// The paths of all parameters.
@@ -158,7 +158,7 @@ impl Params {
 
     /// Puts the values of references into text. Gives the text and the floats in it, whose text may
     /// surprise; a problem without a place otherwise.
-    pub(crate) fn interpolate<'p>(
+    pub(crate) fn interpolate_text<'p>(
         &self,
         pieces: &'p [Piece],
     ) -> Result<Option<(String, Vec<&'p ParamPath>)>, Problem> {
@@ -168,16 +168,16 @@ impl Params {
             match piece {
                 Piece::Text(text) => out.push_str(text),
                 Piece::Reference(path) => {
-                    let Found::Value(param) = self.find(path) else {
+                    let ParamLookup::Value(param) = self.find(path) else {
                         let known = self.names();
-                        return Err(undefined(path, known.iter().map(String::as_str)));
+                        return Err(undefined_param(path, known.iter().map(String::as_str)));
                     };
                     if matches!(param.data, ParamData::Broken) {
                         return Ok(None);
                     }
                     let (text, float) = param.text().map_err(|(code, what)| {
                         let text = Template::Mixed(pieces.to_vec());
-                        error(code, format!("cannot place {what} inside text: `{text}`"))
+                        coded_error(code, format!("cannot place {what} inside text: `{text}`"))
                             .hint(format!("`{path}` must be a string, a number or a boolean"))
                     })?;
                     if float {
@@ -185,7 +185,7 @@ impl Params {
                     }
                     out.push_str(&text);
                     if out.len() > resolve::LONGEST_TEXT {
-                        return Err(error("KV025", "the text grows beyond 1 MiB"));
+                        return Err(coded_error("KV025", "the text grows beyond 1 MiB"));
                     }
                 }
             }
@@ -195,7 +195,7 @@ impl Params {
 
     /// The unresolved value of a parameter, after merging.
     pub(crate) fn raw(&self, path: &ParamPath) -> Option<&Val> {
-        raw(&self.layers.tree, path)
+        raw_at(&self.layers.tree, path)
     }
 
     /// The parameters a value is taken from, itself first: `a` and then what `a: "${b}"` names.
@@ -217,7 +217,7 @@ impl Params {
     }
 }
 
-pub(crate) fn raw<'v>(tree: &'v Val, path: &ParamPath) -> Option<&'v Val> {
+pub(crate) fn raw_at<'v>(tree: &'v Val, path: &ParamPath) -> Option<&'v Val> {
     path.0.iter().try_fold(tree, |val, step| match (&val.data, step) {
         (Data::Map(map), ParamStep::Key(key)) => map.get(key),
         (Data::List(items), ParamStep::Index(index)) => items.get(*index),
@@ -226,9 +226,9 @@ pub(crate) fn raw<'v>(tree: &'v Val, path: &ParamPath) -> Option<&'v Val> {
 }
 
 /// Says that `path` is no parameter; `known` are those that are.
-pub(crate) fn undefined<'k>(path: &ParamPath, known: impl Iterator<Item = &'k str> + Clone) -> Problem {
+pub(crate) fn undefined_param<'k>(path: &ParamPath, known: impl Iterator<Item = &'k str> + Clone) -> Problem {
     let name = path.to_string();
-    let problem = error("KV020", format!("undefined parameter `{name}`"));
+    let problem = coded_error("KV020", format!("undefined parameter `{name}`"));
     let last = name.rsplit('.').next().unwrap_or_default().to_owned();
     let near = nearest(&name, known.clone()).map(str::to_owned).or_else(|| {
         let same = |candidate: &&str| candidate.rsplit('.').next() == Some(last.as_str());

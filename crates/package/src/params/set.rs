@@ -3,10 +3,10 @@
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::Reader;
 
-use super::layers::{LayerKind, Layers};
-use crate::report::error;
+use super::layers::{LayerKind, ParamLayers};
+use crate::report::coded_error;
 use crate::template::{ParamPath, ParamStep, parse_path};
-use crate::val::{Data, Pos, Reading, Val};
+use crate::val::{Data, Pos, Val, ValueReader};
 
 /// The reading of the text after `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl SetValue {
         Self { kind: SetKind::Json, text: text.into() }
     }
 
-    fn flag(&self) -> &'static str {
+    fn flag_name(&self) -> &'static str {
         match self.kind {
             SetKind::Yaml => "--set",
             SetKind::Text => "--set-string",
@@ -52,7 +52,7 @@ impl SetValue {
     }
 
     /// The byte of the `=` that ends the path.
-    fn equals(&self) -> Option<usize> {
+    fn find_equals(&self) -> Option<usize> {
         let mut quote = None;
         self.text.char_indices().find_map(|(offset, c)| {
             match (quote, c) {
@@ -66,12 +66,12 @@ impl SetValue {
     }
 }
 
-impl Layers {
+impl ParamLayers {
     /// Lays one flag over what is there.
     pub(crate) fn set(&mut self, flag: &SetValue, problems: &mut Problems) {
-        let word = flag.flag();
-        let wrong = |message: String| error("KV017", message).at(Location::file(word));
-        let Some(equals) = flag.equals() else {
+        let word = flag.flag_name();
+        let wrong = |message: String| coded_error("KV017", message).at(Location::file(word));
+        let Some(equals) = flag.find_equals() else {
             problems.push(wrong("expected `path=value`".to_owned()));
             return;
         };
@@ -86,7 +86,7 @@ impl Layers {
         let file = format!("{word} {parsed}");
         let layer = self.add(LayerKind::Set, &file);
         let pos = Pos { line: 0, column: 0, layer };
-        let reading = Reading { file: &file, lines: 0, columns: 0, layer };
+        let reading = ValueReader { file: &file, lines: 0, columns: 0, layer };
         let mut val = match flag.kind {
             SetKind::Text => {
                 let data = Data::Text(reading.template(value, pos, problems));
@@ -112,10 +112,10 @@ impl Layers {
                 }
             }
         };
-        place(&mut val, pos);
+        place_at(&mut val, pos);
         if matches!(parsed.0.first(), Some(ParamStep::Key(key)) if key == "kurel") {
             problems.push(
-                error("KV014", "`kurel` is the identity of the package and cannot be overridden")
+                coded_error("KV014", "`kurel` is the identity of the package and cannot be overridden")
                     .at(self.location(pos)),
             );
             return;
@@ -162,9 +162,8 @@ impl Layers {
                     if *index > items.len() {
                         let message =
                             format!("`{here}` has {} elements: [{index}] would leave a gap", items.len());
-                        return Err(
-                            error("KV016", message).hint(format!("the next free index is [{}]", items.len()))
-                        );
+                        return Err(coded_error("KV016", message)
+                            .hint(format!("the next free index is [{}]", items.len())));
                     }
                     if *index == items.len() {
                         items.push(Val { data: Data::Null, pos, quoted: false, tag: None });
@@ -177,7 +176,7 @@ impl Layers {
                         "parameter `{here}` is {kind} ({}:{}), so `{path}` cannot be set",
                         lower.file, lower.line
                     );
-                    return Err(error("KV013", message));
+                    return Err(coded_error("KV013", message));
                 }
             };
         }
@@ -187,11 +186,11 @@ impl Layers {
 }
 
 /// A flag has no lines: every value in it stands at the flag.
-fn place(val: &mut Val, pos: Pos) {
+fn place_at(val: &mut Val, pos: Pos) {
     val.pos = pos;
     match &mut val.data {
-        Data::List(items) => items.iter_mut().for_each(|item| place(item, pos)),
-        Data::Map(map) => map.values_mut().for_each(|value| place(value, pos)),
+        Data::List(items) => items.iter_mut().for_each(|item| place_at(item, pos)),
+        Data::Map(map) => map.values_mut().for_each(|value| place_at(value, pos)),
         _ => {}
     }
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use slipway_problem::Problems;
 
-use super::kinds::{FieldType, Form, Kinds, Next, ScalarType};
-use crate::apply::{Realize, Targets};
+use super::kinds::{ChildType, FieldScalar, FieldType, KindTypes, ValueForm};
+use crate::apply::{ObjectTargets, ValueRealizer};
 use crate::kpatch::{Body, Glob, GlobPiece, Group, Step, StepKind};
 use crate::params::Params;
 use crate::patches::{Enabled, Patch};
@@ -30,7 +30,7 @@ pub(crate) enum UsageKind<'k> {
 
 /// One place a parameter is used.
 #[derive(Clone, Debug)]
-pub(crate) struct Usage<'k> {
+pub(crate) struct ParamUsage<'k> {
     pub(crate) param: ParamPath,
     pub(crate) kind: UsageKind<'k>,
     /// `patches/x.kpatch:7 Deployment/web spec.replicas`.
@@ -40,31 +40,31 @@ pub(crate) struct Usage<'k> {
 }
 
 /// Finds the usages in all patches, enabled or not.
-pub(crate) struct Tracer<'k, 'a> {
-    pub(crate) kinds: &'k Kinds,
+pub(crate) struct UsageTracer<'k, 'a> {
+    pub(crate) kinds: &'k KindTypes,
     pub(crate) resources: &'a [Resource],
     pub(crate) params: &'a Params,
 }
 
 /// One kind a header reaches, with an object of it.
 #[derive(Clone)]
-struct Reached {
+struct ReachedKind {
     api_version: String,
     kind: String,
     name: String,
 }
 
-impl<'k> Tracer<'k, '_> {
-    pub(crate) fn usages(&self, patches: &[Patch]) -> Vec<Usage<'k>> {
-        let targets = Targets::new(self.resources);
-        let mut everything: Vec<Reached> = Vec::new();
+impl<'k> UsageTracer<'k, '_> {
+    pub(crate) fn usages(&self, patches: &[Patch]) -> Vec<ParamUsage<'k>> {
+        let targets = ObjectTargets::new(self.resources);
+        let mut everything: Vec<ReachedKind> = Vec::new();
         self.add_kinds(0..self.resources.len(), &mut everything);
         let mut usages = Vec::new();
         for patch in patches {
             if let Enabled::When(path) = &patch.enabled {
                 let line = patch.enabled_at.as_ref().map_or(0, |at| at.line);
                 let file = patch.enabled_at.as_ref().map_or(&*patch.file, |at| &at.file);
-                usages.push(Usage {
+                usages.push(ParamUsage {
                     param: path.clone(),
                     kind: UsageKind::Switch,
                     shown: format!("{file}:{line} enabled"),
@@ -72,7 +72,7 @@ impl<'k> Tracer<'k, '_> {
                 });
             }
             let mut quiet = Problems::new();
-            let realize = Realize { params: self.params, file: &patch.file, warnings: &mut quiet };
+            let realize = ValueRealizer { params: self.params, file: &patch.file, warnings: &mut quiet };
             for group in &patch.content.groups {
                 let reached = if group.header.scope.all {
                     everything.clone()
@@ -83,18 +83,18 @@ impl<'k> Tracer<'k, '_> {
                     }
                     reached
                 };
-                self.group(patch, group, &reached, &mut usages);
+                self.trace_group(patch, group, &reached, &mut usages);
             }
         }
         usages
     }
 
-    fn add_kinds(&self, objects: impl Iterator<Item = usize>, reached: &mut Vec<Reached>) {
+    fn add_kinds(&self, objects: impl Iterator<Item = usize>, reached: &mut Vec<ReachedKind>) {
         let mut seen: HashMap<(&str, &str), ()> = HashMap::new();
         for object in objects {
             let resource = &self.resources[object];
             if seen.insert((&resource.api_version, &resource.id.kind), ()).is_none() {
-                reached.push(Reached {
+                reached.push(ReachedKind {
                     api_version: resource.api_version.clone(),
                     kind: resource.id.kind.clone(),
                     name: resource.id.name.clone(),
@@ -103,10 +103,16 @@ impl<'k> Tracer<'k, '_> {
         }
     }
 
-    fn group(&self, patch: &Patch, group: &Group, reached: &[Reached], usages: &mut Vec<Usage<'k>>) {
+    fn trace_group(
+        &self,
+        patch: &Patch,
+        group: &Group,
+        reached: &[ReachedKind],
+        usages: &mut Vec<ParamUsage<'k>>,
+    ) {
         let header = &group.header;
         let mut name = |path: &ParamPath, line: u32, what: &str| {
-            usages.push(Usage {
+            usages.push(ParamUsage {
                 param: path.clone(),
                 kind: UsageKind::Name,
                 shown: format!("{}:{line} {what}", patch.file),
@@ -154,9 +160,9 @@ impl<'k> Tracer<'k, '_> {
                         continue;
                     }
                     if statement.switches {
-                        value.templates(&mut |template, pos| {
+                        value.visit_templates(&mut |template, pos| {
                             for path in template.references() {
-                                usages.push(Usage {
+                                usages.push(ParamUsage {
                                     param: path.clone(),
                                     kind: UsageKind::Switch,
                                     shown: format!("{}:{} enabled", patch.file, pos.line),
@@ -169,11 +175,11 @@ impl<'k> Tracer<'k, '_> {
                     for kind in reached {
                         let mut ty = self.kinds.of(&kind.api_version, &kind.kind);
                         let mut path = String::new();
-                        walk(&mut ty, &mut path, &header.steps);
+                        walk_types(&mut ty, &mut path, &header.steps);
                         if header.builder.is_some() {
                             ty = ty.item();
                         }
-                        walk(&mut ty, &mut path, &statement.steps);
+                        walk_types(&mut ty, &mut path, &statement.steps);
                         if matches!(
                             statement.op,
                             crate::kpatch::Op::Append
@@ -182,34 +188,41 @@ impl<'k> Tracer<'k, '_> {
                         ) {
                             ty = ty.item();
                         }
-                        self.value(patch, kind, value, ty, &path, usages);
+                        self.trace_value(patch, kind, value, ty, &path, usages);
                     }
                 }
             }
             Body::Strategic(value) | Body::Merge(value) => {
                 for kind in reached {
-                    self.value(patch, kind, value, self.kinds.of(&kind.api_version, &kind.kind), "", usages);
+                    self.trace_value(
+                        patch,
+                        kind,
+                        value,
+                        self.kinds.of(&kind.api_version, &kind.kind),
+                        "",
+                        usages,
+                    );
                 }
             }
             Body::Json(value) => {
                 for kind in reached.iter().take(1) {
-                    self.value(patch, kind, value, FieldType::unknown(), "", usages);
+                    self.trace_value(patch, kind, value, FieldType::unknown(), "", usages);
                 }
             }
         }
     }
 
-    fn value(
+    fn trace_value(
         &self,
         patch: &Patch,
-        kind: &Reached,
+        kind: &ReachedKind,
         value: &Val,
         ty: FieldType<'k>,
         path: &str,
-        usages: &mut Vec<Usage<'k>>,
+        usages: &mut Vec<ParamUsage<'k>>,
     ) {
         let mut usage = |param: &ParamPath, how: UsageKind<'k>| {
-            usages.push(Usage {
+            usages.push(ParamUsage {
                 param: param.clone(),
                 kind: how,
                 shown: format!("{}:{} {}/{} {path}", patch.file, value.pos.line, kind.kind, kind.name),
@@ -223,8 +236,8 @@ impl<'k> Tracer<'k, '_> {
             }
             Data::Text(Template::Mixed(pieces)) => match pieces.as_slice() {
                 [Piece::Reference(param), Piece::Text(unit)]
-                    if ty.form() == Form::Scalar(ScalarType::Quantity)
-                        && super::Format::Quantity.check(&format!("1{unit}")).is_none() =>
+                    if ty.form() == ValueForm::Scalar(FieldScalar::Quantity)
+                        && super::TextFormat::Quantity.check(&format!("1{unit}")).is_none() =>
                 {
                     usage(param, UsageKind::Amount);
                 }
@@ -237,17 +250,17 @@ impl<'k> Tracer<'k, '_> {
                 }
             },
             Data::List(items) => {
-                items.iter().for_each(|item| self.value(patch, kind, item, ty.item(), path, usages));
+                items.iter().for_each(|item| self.trace_value(patch, kind, item, ty.item(), path, usages));
             }
             Data::Map(map) => {
                 for (key, value) in map {
                     let below = match ty.child(key) {
-                        Next::Known(ty) => ty,
+                        ChildType::Known(ty) => ty,
                         _ => FieldType::unknown(),
                     };
                     let mut path = path.to_owned();
-                    lengthen(&mut path, key);
-                    self.value(patch, kind, value, below, &path, usages);
+                    append_key(&mut path, key);
+                    self.trace_value(patch, kind, value, below, &path, usages);
                 }
             }
             _ => {}
@@ -257,17 +270,17 @@ impl<'k> Tracer<'k, '_> {
 
 fn has_reference(value: &Val) -> bool {
     let mut found = false;
-    value.templates(&mut |template, _| found |= template.references().next().is_some());
+    value.visit_templates(&mut |template, _| found |= template.references().next().is_some());
     found
 }
 
 /// Follows steps through types; list selectors leave no trace in the path.
-fn walk(ty: &mut FieldType<'_>, path: &mut String, steps: &[Step]) {
+fn walk_types(ty: &mut FieldType<'_>, path: &mut String, steps: &[Step]) {
     for step in steps {
         let key = match &step.kind {
             StepKind::Key(key) => key.to_string(),
-            StepKind::Index(index) if ty.form() == Form::Map => index.to_string(),
-            StepKind::All if ty.form() == Form::Map => {
+            StepKind::Index(index) if ty.form() == ValueForm::Map => index.to_string(),
+            StepKind::All if ty.form() == ValueForm::Map => {
                 *ty = match ty.values_of_map() {
                     Some(values) => values,
                     None => FieldType::unknown(),
@@ -280,16 +293,16 @@ fn walk(ty: &mut FieldType<'_>, path: &mut String, steps: &[Step]) {
             }
         };
         *ty = match ty.child(&key) {
-            Next::Known(below) => below,
+            ChildType::Known(below) => below,
             _ => FieldType::unknown(),
         };
-        lengthen(path, &key);
+        append_key(path, &key);
     }
 }
 
 /// Adds a step to a path that is shown; nobody reads beyond a few hundred characters, and every usage
 /// keeps a copy.
-fn lengthen(path: &mut String, key: &str) {
+fn append_key(path: &mut String, key: &str) {
     const LONGEST: usize = 400;
     if path.len() > LONGEST {
         return;

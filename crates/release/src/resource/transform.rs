@@ -32,7 +32,7 @@ impl ExtraMetadata {
 
 /// Expands lists, drops metadata that cannot be, removes nulls, encodes `stringData`, adds metadata. Gives
 /// the objects and what the user should know or mend.
-pub fn transform(
+pub fn transform_documents(
     documents: Vec<Document>,
     extra: &ExtraMetadata,
     normalise: bool,
@@ -76,7 +76,7 @@ pub fn transform(
             remove_nulls(&mut object);
             encode_string_data(&mut object);
             if normalise {
-                for field in super::doubles::keep_last(&mut object) {
+                for field in super::duplicates::keep_last(&mut object) {
                     let what = super::human(&slipway_manifest::ObjectId::of(&object));
                     let problem =
                         Problem::warning(format!("{what}: {field} is there twice; the last counts"));
@@ -175,7 +175,7 @@ mod tests {
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b",
              "annotations": {"helm.sh/hook": "pre-install"}}}]});
         let extra = ExtraMetadata { annotations: vec![("team".into(), "x".into())], labels: vec![] };
-        let (done, problems) = transform(vec![document(list)], &extra, false);
+        let (done, problems) = transform_documents(vec![document(list)], &extra, false);
         assert_eq!(problems.len(), 1);
         assert!(problems.iter().any(|p| p.to_string().contains("labels `bad` is not text")), "{problems}");
         assert_eq!(done[0].object["data"], json!({"k": "dg==", "other": "bw=="}));
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_object_without_a_name_is_a_problem() {
-        let (_, problems) = transform(
+        let (_, problems) = transform_documents(
             vec![
                 document(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x-"}})),
                 document(json!({"kind": "Pod"})),

@@ -287,7 +287,7 @@ pub async fn plan(
 ) -> Result<Plan, RunError> {
     let mut plan = outline(document)?;
     let version: ServerVersion =
-        place.cluster.version().await.map_err(|error| RunError::Internal(error.to_string()))?;
+        place.cluster.server_version().await.map_err(|error| RunError::Internal(error.to_string()))?;
     plan.offline = false;
     plan.cluster = Some(ClusterSeen { version: version.to_string(), context: context.map(str::to_owned) });
     let record = match &document.state {

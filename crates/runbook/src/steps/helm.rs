@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
 use slipway_cluster::Deadline;
-use slipway_cluster::helm::{Driver, History, Release, Status, Storage};
+use slipway_cluster::helm::{Release, ReleaseHistory, ReleaseStorage, RevisionStatus, StorageDriver};
 use slipway_event::Scope;
 use slipway_release::{
-    Content, ExecuteOptions, Failure, MOST_PLANS, MissingNamespace, PlanOptions, PlanPurpose, ReleaseRequest,
-    Report, RunTimeout,
+    ExecuteOptions, Failure, MOST_PLANS, MissingNamespace, PlanOptions, PlanPurpose, ReleaseContent,
+    ReleaseReport, ReleaseRequest, RunTimeout,
 };
 use slipway_source::{LoadError, LoadedSource, SourcePath, SourceReference, SourceRequest, shown_address};
 use tokio::time::Instant;
@@ -44,38 +44,40 @@ pub(crate) enum Decision {
     Install,
     Upgrade,
     /// Somebody's operation is under way, or was left that way.
-    Pending(Status, Option<jiff::Timestamp>),
+    Pending(RevisionStatus, Option<jiff::Timestamp>),
 }
 
-pub(crate) fn decide(history: &History, helm: &Helm) -> Decision {
-    let Some(last) = history.last() else { return Decision::Install };
+pub(crate) fn decide(history: &ReleaseHistory, helm: &Helm) -> Decision {
+    let Some(last) = history.last_release() else { return Decision::Install };
     let status = last.info.status;
-    if status.is_pending() || status == Status::Uninstalling {
+    if status.is_pending() || status == RevisionStatus::Uninstalling {
         return Decision::Pending(status, last.info.last_deployed.timestamp());
     }
     if helm.skip_if_installed && is_installed(history) {
         return Decision::Skip;
     }
-    if status == Status::Uninstalled { Decision::Install } else { Decision::Upgrade }
+    if status == RevisionStatus::Uninstalled { Decision::Install } else { Decision::Upgrade }
 }
 
 /// Only a revision that went well counts; a failed first install does not.
-fn is_installed(history: &History) -> bool {
-    let since = history.releases.iter().rposition(|release| release.info.status == Status::Uninstalled);
+fn is_installed(history: &ReleaseHistory) -> bool {
+    let since =
+        history.releases.iter().rposition(|release| release.info.status == RevisionStatus::Uninstalled);
     let since = since.map_or(0, |position| position + 1);
-    history.releases[since..].iter().any(|release| release.info.status == Status::Deployed)
+    history.releases[since..].iter().any(|release| release.info.status == RevisionStatus::Deployed)
 }
 
 fn is_good(release: &Release) -> bool {
-    matches!(release.info.status, Status::Deployed | Status::Superseded)
+    matches!(release.info.status, RevisionStatus::Deployed | RevisionStatus::Superseded)
 }
 
 async fn install(attempt: &StepContext<'_>, helm: &Helm) -> Result<StepOutcome, StepError> {
-    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
-    let history = within(attempt, async { Ok(storage.history(&helm.release).await?) }).await?;
+    let storage =
+        ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
+    let history = within(attempt, async { Ok(storage.read_history(&helm.release).await?) }).await?;
     match decide(&history, helm) {
         Decision::Skip => {
-            let revision = history.deployed().map_or(0, |release| release.version);
+            let revision = history.last_deployed().map_or(0, |release| release.version);
             return Ok(StepOutcome::noted(format!(
                 "revision {revision} is deployed already (skipIf: installed)"
             )));
@@ -136,7 +138,7 @@ pub(super) fn given(attempt: &StepContext<'_>, left: Duration) -> RunTimeout {
 fn abandoned(
     attempt: &StepContext<'_>,
     helm: &Helm,
-    status: Status,
+    status: RevisionStatus,
     since: Option<jiff::Timestamp>,
 ) -> Result<(), StepError> {
     let now = attempt.world.place.events.clock().now();
@@ -163,21 +165,25 @@ fn abandoned(
         .hint("wait for it; if it died, run again once it is older than the step's timeout"))
 }
 
-async fn undo_install(attempt: &StepContext<'_>, helm: &Helm, storage: &Storage) -> Result<(), StepError> {
-    if storage.revisions(&helm.release).await?.is_empty() {
+async fn undo_install(
+    attempt: &StepContext<'_>,
+    helm: &Helm,
+    storage: &ReleaseStorage,
+) -> Result<(), StepError> {
+    if storage.list_revisions(&helm.release).await?.is_empty() {
         return Ok(());
     }
     // What stopped the attempt must not stop the repair, which has time of its own.
     let repair = StepContext::new(attempt.world, attempt.step, CancellationToken::new(), None);
     delete::remove(&repair, &helm.release, &helm.namespace, attempt.step.timeout).await?;
-    for revision in storage.revisions(&helm.release).await? {
+    for revision in storage.list_revisions(&helm.release).await? {
         storage.delete(&helm.release, revision.revision).await?;
     }
     Ok(())
 }
 
 /// What the release engine is asked for. Definitions beside the templates are for the first install.
-pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> ReleaseRequest {
+pub(crate) fn request(helm: &Helm, content: ReleaseContent, history: &ReleaseHistory) -> ReleaseRequest {
     let missing_namespace =
         if helm.create_namespace { MissingNamespace::Create } else { MissingNamespace::Refuse };
     ReleaseRequest {
@@ -196,7 +202,7 @@ pub(crate) fn request(helm: &Helm, content: Content, history: &History) -> Relea
 }
 
 /// Reads the chart, brought here if need be, and its values: files in order, then what the step says itself.
-pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Content, StepError> {
+pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<ReleaseContent, StepError> {
     let fetch = |message: String| StepError::new(ErrorKind::Fetch, message);
     let fetcher = &*place.sources.fetcher;
     let path = match helm.chart.reference() {
@@ -240,7 +246,7 @@ pub(crate) async fn content(place: &RunContext<'_>, helm: &Helm) -> Result<Conte
     let context = place.sources.clone();
     let load = move || LoadedSource::load(&SourcePath::Chart(path), request, &context, &mut Vec::new());
     match tokio::task::spawn_blocking(load).await {
-        Ok(loaded) => Ok(Content::Source(Arc::new(loaded.map_err(unloaded)?))),
+        Ok(loaded) => Ok(ReleaseContent::Source(Arc::new(loaded.map_err(unloaded)?))),
         Err(error) => Err(StepError::new(ErrorKind::Render, format!("loading broke off: {error}"))),
     }
 }
@@ -275,7 +281,7 @@ async fn within<T>(
 ) -> Result<T, StepError> {
     tokio::select! {
         biased;
-        done = attempt.trouble.watch(work) => done,
+        done = attempt.trouble.record_during(work) => done,
         () = attempt.cancel.cancelled() => Err(attempt.stopped().await),
         () = tokio::time::sleep_until(attempt.deadline) => Err(attempt.stopped().await),
     }
@@ -288,7 +294,7 @@ pub(super) async fn apply_release(
     attempt: &StepContext<'_>,
     request: &ReleaseRequest,
     options: &ExecuteOptions,
-) -> Result<Result<Report, Failure>, StepError> {
+) -> Result<Result<ReleaseReport, Failure>, StepError> {
     let timeout = options.timeout.as_ref();
     let limit = timeout.map_or(attempt.step.timeout, RunTimeout::duration);
     let stop = stop_at(attempt, limit);
@@ -308,7 +314,7 @@ pub(super) async fn apply_release(
         };
         let plan = match planned {
             Ok(plan) => plan,
-            Err(failure) => return Ok(Err(failure.within(timeout, "it was planned"))),
+            Err(failure) => return Ok(Err(failure.with_timeout(timeout, "it was planned"))),
         };
         match slipway_release::execute(&cluster, plan, options, &events, stop.token.clone()).await {
             // Another run had the lock first.
@@ -358,8 +364,9 @@ impl StepAction for Helm {
 
     fn plan_undo<'a>(&'a self, cx: &'a StepContext<'a>) -> StepFuture<'a, Vec<String>> {
         Box::pin(async {
-            let storage = Storage::new(cx.cluster().clone(), Driver::Secret, self.namespace.as_str());
-            let known = !storage.revisions(&self.release).await?.is_empty();
+            let storage =
+                ReleaseStorage::new(cx.cluster().clone(), StorageDriver::Secret, self.namespace.as_str());
+            let known = !storage.list_revisions(&self.release).await?.is_empty();
             Ok(known.then(|| format!("release {}@{}", self.release, self.namespace)).into_iter().collect())
         })
     }
@@ -374,10 +381,11 @@ impl StepAction for Helm {
 }
 
 async fn plan(attempt: &StepContext<'_>, helm: &Helm, request: &PlanRequest<'_>) -> Result<Seen, StepError> {
-    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, helm.namespace.as_str());
-    let history = storage.history(&helm.release).await?;
+    let storage =
+        ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, helm.namespace.as_str());
+    let history = storage.read_history(&helm.release).await?;
     let namespace = namespace_note(attempt, &helm.namespace, helm.create_namespace, request.earlier).await;
-    let last = history.last().map(|last| {
+    let last = history.last_release().map(|last| {
         let (chart, version) = (last.chart.name().to_owned(), last.chart.version().to_owned());
         format!("revision {} {chart}-{version} {}", last.version, last.info.status)
     });

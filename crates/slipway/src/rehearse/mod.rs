@@ -13,11 +13,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context;
-use slipway_cluster::helm::Driver;
+use slipway_cluster::helm::StorageDriver;
 use slipway_cluster::{At, Cluster, ListOptions};
 use slipway_event::Events;
 use slipway_problem::{Location, Problem, Problems};
-use slipway_release::{Content, ExecuteOptions, Failure, ReleasePlan, ReleaseRequest, Report, apply, plan};
+use slipway_release::{
+    ExecuteOptions, Failure, ReleaseContent, ReleasePlan, ReleaseReport, ReleaseRequest, apply, plan,
+};
 use slipway_sandbox::Sandbox;
 use slipway_sandbox::clone::{self, Reference, Secrets, Selection};
 use tokio_util::sync::CancellationToken;
@@ -67,8 +69,8 @@ impl Scope {
             Reference::new(&external.gvk.api_version(), &external.gvk.kind, namespace, &external.name)
         }));
         let kind = match plan.options.driver {
-            Driver::Secret => "Secret",
-            Driver::ConfigMap => "ConfigMap",
+            StorageDriver::Secret => "Secret",
+            StorageDriver::ConfigMap => "ConfigMap",
         };
         objects.extend(plan.history.releases.iter().map(|release| {
             let name = format!("sh.helm.release.v1.{}.v{}", release.name, release.version);
@@ -94,7 +96,7 @@ pub struct Rehearsal {
 impl Rehearsal {
     /// Copies what `scope` says from a cluster.
     pub async fn of(cluster: &Cluster, scope: &Scope) -> anyhow::Result<Self> {
-        let version = cluster.version().await.context("ask the cluster for its version")?;
+        let version = cluster.server_version().await.context("ask the cluster for its version")?;
         let sandbox = Sandbox::builder()
             .version(version.git_version.trim_start_matches('v'))
             .build()
@@ -130,7 +132,7 @@ impl Rehearsal {
 
 /// The groups of all definitions there.
 pub async fn unattended(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
-    let kinds = cluster.kinds().await.context("ask the stage what it serves")?;
+    let kinds = cluster.served_kinds().await.context("ask the stage what it serves")?;
     let Some(kind) = kinds.by_name("customresourcedefinitions.apiextensions.k8s.io") else {
         return Ok(Vec::new());
     };
@@ -146,7 +148,7 @@ pub struct Rehearsed {
     pub request: ReleaseRequest,
     /// The order of operations that was rehearsed.
     graph: String,
-    pub report: Report,
+    pub report: ReleaseReport,
     pub copied: usize,
     /// Questions it leaves open.
     pub questions: Vec<String>,
@@ -178,8 +180,8 @@ pub async fn release(
     }
     // A source is rendered once: what is rehearsed is what is carried out.
     let content = match &request.content {
-        Content::Source(_) | Content::Rendered(_) => {
-            Content::Record(Box::new(plan.release.clone()), plan.deploy_type, plan.aside.clone())
+        ReleaseContent::Source(_) | ReleaseContent::Rendered(_) => {
+            ReleaseContent::Record(Box::new(plan.release.clone()), plan.deploy_type, plan.aside.clone())
         }
         other => other.clone(),
     };
