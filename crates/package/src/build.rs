@@ -9,18 +9,18 @@ use slipway_manifest::ObjectId;
 use slipway_manifest::object::{annotation, split_api_version};
 use slipway_problem::{Location, Problem, Problems, Severity};
 
-use crate::apply::{self, ValueRealizer, Write, WriteKind, show_segs};
+use crate::apply::{self, PatchWrite, ValueRealizer, WriteKind, show_segs};
 use crate::check;
-use crate::enable::{Decision, State, decide_patches};
+use crate::enable::{PatchDecision, PatchState, decide_patches};
 use crate::located::key_path;
 use crate::package::Package;
-use crate::params::{LayerKind, ParamData, ParamLayers, Params, SetValue, read_tree, resolve_params};
-use crate::patches::Origin;
+use crate::params::{LayerKind, ParamData, ParamLayers, ResolvedParams, SetValue, read_tree, resolve_params};
+use crate::patches::PatchOrigin;
 use crate::report::{coded_error, coded_warning, warnings_to_errors};
 use crate::resources::{self, Resource, show_id};
 use crate::schema::{KindTypes, check_parameters};
 use crate::template::{ParamPath, ParamStep};
-use crate::val::{Data, Val, ValueReader};
+use crate::val::{ValueData, ValueReader, WrittenValue};
 
 /// The annotation that says when an object is installed.
 pub const PHASE: &str = "kurel.gokure.dev/install-phase";
@@ -37,7 +37,7 @@ pub struct ValuesFile {
 
 /// Everything that varies from build to build.
 #[derive(Clone, Debug, Default)]
-pub struct Inputs {
+pub struct BuildInputs {
     /// Laid over the package and the local extension, first to last.
     pub values: Vec<ValuesFile>,
     /// Laid over all files, first to last.
@@ -56,14 +56,14 @@ pub struct Inputs {
 
 /// The install phase of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum InstallPhase {
     PreInstall,
     #[default]
     Main,
     PostInstall,
 }
 
-impl Phase {
+impl InstallPhase {
     /// All of them, in order.
     pub const ALL: [Self; 3] = [Self::PreInstall, Self::Main, Self::PostInstall];
 
@@ -81,7 +81,7 @@ impl Phase {
     }
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for InstallPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -93,7 +93,7 @@ pub struct BuiltObject {
     /// As it is now, renames and all.
     pub id: ObjectId,
     pub value: Arc<Json>,
-    pub phase: Phase,
+    pub phase: InstallPhase,
     /// The beginning of its manifest; `generated:namespaces` for those we made.
     pub at: Location,
     /// Index into [`Build::resources`].
@@ -102,28 +102,28 @@ pub struct BuiltObject {
 
 /// An object that is not part of the result, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedObject {
     pub id: ObjectId,
     pub why: String,
 }
 
 /// A finished build.
 #[derive(Clone, Debug)]
-pub struct Build {
+pub struct PackageBuild {
     pub package: String,
     pub version: String,
     /// In the order they are written.
     pub objects: Vec<BuiltObject>,
     /// Warnings and notes; a build has no errors.
     pub problems: Problems,
-    pub params: Params,
-    pub decision: Decision,
+    pub params: ResolvedParams,
+    pub decision: PatchDecision,
     pub patches: Arc<Vec<crate::patches::Patch>>,
     /// All objects, also those left out, as patches left them.
     pub resources: Vec<Resource>,
     /// Every change every patch made.
-    pub writes: Vec<Write>,
-    pub dropped: Vec<Dropped>,
+    pub writes: Vec<PatchWrite>,
+    pub dropped: Vec<DroppedObject>,
     /// Names of Namespaces added because `global.namespaces.create` is true.
     pub synthesised: Vec<String>,
     pub(crate) kinds: KindTypes,
@@ -133,10 +133,10 @@ pub struct Build {
 
 /// The findings of a validation, with the build if there is one.
 #[derive(Clone, Debug)]
-pub struct Validation {
+pub struct PackageValidation {
     pub problems: Problems,
-    pub build: Option<Build>,
-    pub decision: Decision,
+    pub build: Option<PackageBuild>,
+    pub decision: PatchDecision,
     /// The number of objects of each kind.
     pub(crate) counts: Vec<(String, usize)>,
 }
@@ -151,14 +151,14 @@ enum CheckDepth {
 
 impl Package {
     /// Builds the objects. All problems come at once; with an error there is no build.
-    pub fn build(&self, inputs: &Inputs) -> Result<Build, Problems> {
+    pub fn build(&self, inputs: &BuildInputs) -> Result<PackageBuild, Problems> {
         let mut problems = Problems::new();
         let build = self.run_build(inputs, CheckDepth::Build, &mut problems).ok();
         self.finish_build(build, problems, inputs)
     }
 
     /// Does everything but write, and looks at disabled patches as well.
-    pub fn validate(&self, inputs: &Inputs) -> Validation {
+    pub fn validate(&self, inputs: &BuildInputs) -> PackageValidation {
         let mut problems = Problems::new();
         let run = self.run_build(inputs, CheckDepth::Validate, &mut problems);
         let (decision, counts) = match &run {
@@ -167,14 +167,14 @@ impl Package {
         };
         match self.finish_build(run.ok(), problems, inputs) {
             Ok(build) => {
-                Validation { problems: build.problems.clone(), build: Some(build), decision, counts }
+                PackageValidation { problems: build.problems.clone(), build: Some(build), decision, counts }
             }
-            Err(problems) => Validation { problems, build: None, decision, counts },
+            Err(problems) => PackageValidation { problems, build: None, decision, counts },
         }
     }
 
     /// The merged and resolved parameters.
-    pub fn params(&self, inputs: &Inputs) -> Result<Params, Problems> {
+    pub fn params(&self, inputs: &BuildInputs) -> Result<ResolvedParams, Problems> {
         let mut problems = Problems::new();
         problems.extend(
             self.problems
@@ -188,7 +188,7 @@ impl Package {
         }
     }
 
-    fn merge_layers(&self, inputs: &Inputs, problems: &mut Problems) -> Option<Params> {
+    fn merge_layers(&self, inputs: &BuildInputs, problems: &mut Problems) -> Option<ResolvedParams> {
         let mut layers = ParamLayers::new("parameters.yaml", self.tree.clone()?);
         let mut lay = |kind: LayerKind, name: &str, text: &str, layers: &mut ParamLayers| {
             let layer = layers.add(kind, name);
@@ -213,13 +213,13 @@ impl Package {
     /// parameters there is none.
     fn run_build(
         &self,
-        inputs: &Inputs,
+        inputs: &BuildInputs,
         thorough: CheckDepth,
         problems: &mut Problems,
-    ) -> Result<Build, Decision> {
+    ) -> Result<PackageBuild, PatchDecision> {
         problems.extend(self.problems.iter().cloned());
         let loaded = !problems.has_errors();
-        let Some(params) = self.merge_layers(inputs, problems) else { return Err(Decision::default()) };
+        let Some(params) = self.merge_layers(inputs, problems) else { return Err(PatchDecision::default()) };
         let of_parameters = summary(problems).0;
         let decision = decide_patches(&self.patches, &params, problems);
         if thorough == CheckDepth::Validate {
@@ -259,7 +259,7 @@ impl Package {
             problems,
         );
         contention_problems(&resources, &applied.writes, &self.patches, inputs.no_contention, problems);
-        let mut build = Build {
+        let mut build = PackageBuild {
             package: self.metadata.name.clone(),
             version: self.metadata.version.clone(),
             objects: Vec::new(),
@@ -289,7 +289,7 @@ impl Package {
 
     /// Reports undefined parameters in some patches, each once: those that do not apply today would fail
     /// on the day they do.
-    fn check_names(&self, chosen: impl Fn(usize) -> bool, params: &Params, problems: &mut Problems) {
+    fn check_names(&self, chosen: impl Fn(usize) -> bool, params: &ResolvedParams, problems: &mut Problems) {
         let known: HashSet<(Arc<str>, u32, String)> = problems
             .iter()
             .filter(|problem| problem.code.as_deref() == Some("KV020"))
@@ -316,10 +316,10 @@ impl Package {
     /// Sorts the problems, gives each the line it is about, and keeps the build if none is an error.
     fn finish_build(
         &self,
-        build: Option<Build>,
+        build: Option<PackageBuild>,
         mut problems: Problems,
-        inputs: &Inputs,
-    ) -> Result<Build, Problems> {
+        inputs: &BuildInputs,
+    ) -> Result<PackageBuild, Problems> {
         if inputs.strict {
             warnings_to_errors(&mut problems);
         }
@@ -349,7 +349,7 @@ impl Package {
         }
     }
 
-    fn input_digest(&self, inputs: &Inputs) -> String {
+    fn input_digest(&self, inputs: &BuildInputs) -> String {
         use sha2::{Digest, Sha256};
         let mut hash = Sha256::new();
         hash.update(self.schema_digest());
@@ -357,7 +357,7 @@ impl Package {
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text.as_bytes());
         };
-        for patch in self.patches.iter().filter(|patch| patch.origin == Origin::Local) {
+        for patch in self.patches.iter().filter(|patch| patch.origin == PatchOrigin::Local) {
             add(&patch.id);
             add(&patch.text);
         }
@@ -378,7 +378,7 @@ impl Package {
 /// Puts references in resources, value by value and never as text.
 fn substitute_references(
     resources: &mut [Resource],
-    params: &Params,
+    params: &ResolvedParams,
     kinds: &KindTypes,
     problems: &mut Problems,
 ) {
@@ -411,27 +411,27 @@ fn substitute_references(
 }
 
 /// Returns true if a tree holds references; literals in it keep the type they were written with.
-fn mark_references(val: &mut Val) -> bool {
+fn mark_references(val: &mut WrittenValue) -> bool {
     match &mut val.data {
-        Data::Text(template) => {
+        ValueData::Text(template) => {
             if !resources::has_references(template) {
-                val.tag = Some(crate::val::Forced::Str);
+                val.tag = Some(crate::val::ForcedType::Str);
                 return template.literal().is_some_and(|text| text.contains("${"));
             }
             true
         }
-        Data::List(items) => items.iter_mut().map(mark_references).fold(false, |any, one| any | one),
-        Data::Map(map) => map.values_mut().map(mark_references).fold(false, |any, one| any | one),
+        ValueData::List(items) => items.iter_mut().map(mark_references).fold(false, |any, one| any | one),
+        ValueData::Map(map) => map.values_mut().map(mark_references).fold(false, |any, one| any | one),
         _ => {
-            val.tag = Some(crate::val::Forced::Str);
+            val.tag = Some(crate::val::ForcedType::Str);
             false
         }
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// Decides which objects are part of the result, their phases and their order.
-    fn choose_objects(&mut self, inputs: &Inputs, problems: &mut Problems) {
+    fn choose_objects(&mut self, inputs: &BuildInputs, problems: &mut Problems) {
         let namespaces = |key: &str| {
             let path = ["global", "namespaces", key].map(|key| ParamStep::Key(key.to_owned()));
             self.params.get(&ParamPath(path.to_vec()))
@@ -483,7 +483,7 @@ impl Build {
                 None => None,
             };
             if let Some(why) = why {
-                dropped.push(Dropped { id, why });
+                dropped.push(DroppedObject { id, why });
                 continue;
             }
             if !id.namespace.is_empty() && self.kinds.is_namespaced(&id.group, &id.kind) == Some(false) {
@@ -537,15 +537,21 @@ impl Build {
         self.dropped = dropped;
     }
 
-    fn phase_of(&self, index: usize, resource: &Resource, inputs: &Inputs, problems: &mut Problems) -> Phase {
+    fn phase_of(
+        &self,
+        index: usize,
+        resource: &Resource,
+        inputs: &BuildInputs,
+        problems: &mut Problems,
+    ) -> InstallPhase {
         match annotation(&resource.value, PHASE) {
-            Some(text) => Phase::parse(text).unwrap_or_else(|| {
+            Some(text) => InstallPhase::parse(text).unwrap_or_else(|| {
                 let message = format!("`{text}` is no install phase of {}", resource.label());
                 let problem =
                     coded_error("KR036", message).hint("phases are pre-install, main and post-install");
                 let path = key_path(&["metadata", "annotations", PHASE]);
                 problems.push(self.locate_problem(problem, index, &[path]));
-                Phase::Main
+                InstallPhase::Main
             }),
             None => {
                 let id = &resource.id;
@@ -553,7 +559,7 @@ impl Build {
                     id.kind.as_str(),
                     "CustomResourceDefinition" | "Namespace" | "Secret" | "ServiceAccount"
                 ) || id.group == "rbac.authorization.k8s.io";
-                if inputs.auto_phase && early { Phase::PreInstall } else { Phase::Main }
+                if inputs.auto_phase && early { InstallPhase::PreInstall } else { InstallPhase::Main }
             }
         }
     }
@@ -594,7 +600,7 @@ impl Build {
             objects.push(BuiltObject {
                 id: resource.id.clone(),
                 value: Arc::clone(&resource.value),
-                phase: Phase::PreInstall,
+                phase: InstallPhase::PreInstall,
                 at: resource.at.clone(),
                 resource: self.resources.len(),
             });
@@ -616,7 +622,7 @@ impl Build {
     }
 
     /// Fields several patches wrote, with what each wrote.
-    pub fn contention(&self) -> Vec<Contention> {
+    pub fn contention(&self) -> Vec<FieldContention> {
         contended_fields(&self.resources, &self.writes)
     }
 
@@ -679,7 +685,7 @@ fn install_rank(object: &BuiltObject) -> usize {
     }
 }
 
-fn order_key((rank, object): &(usize, BuiltObject)) -> (Phase, usize, &str, &str, &str, &str) {
+fn order_key((rank, object): &(usize, BuiltObject)) -> (InstallPhase, usize, &str, &str, &str, &str) {
     let id = &object.id;
     (object.phase, *rank, &id.group, &id.kind, &id.namespace, &id.name)
 }
@@ -689,7 +695,7 @@ pub type LeafWrite = (usize, u32, Json);
 
 /// A field several patches wrote.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contention {
+pub struct FieldContention {
     /// Index into [`Build::resources`].
     pub resource: usize,
     pub path: String,
@@ -697,14 +703,14 @@ pub struct Contention {
     pub writes: Vec<LeafWrite>,
 }
 
-impl Contention {
+impl FieldContention {
     /// Returns true if the patches disagree.
     pub fn differs(&self) -> bool {
         self.writes.windows(2).any(|pair| pair[0].2 != pair[1].2)
     }
 }
 
-fn contended_fields(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
+fn contended_fields(resources: &[Resource], writes: &[PatchWrite]) -> Vec<FieldContention> {
     let mut leaves: BTreeMap<(usize, String), Vec<LeafWrite>> = BTreeMap::new();
     // Objects only one patch touched need no closer look.
     let mut touched: Vec<Option<usize>> = vec![None; resources.len()];
@@ -736,7 +742,7 @@ fn contended_fields(resources: &[Resource], writes: &[Write]) -> Vec<Contention>
     leaves
         .into_iter()
         .filter(|(_, writes)| writes.iter().any(|write| write.0 != writes[0].0))
-        .map(|((resource, path), writes)| Contention { resource, path, writes })
+        .map(|((resource, path), writes)| FieldContention { resource, path, writes })
         .collect()
 }
 
@@ -758,7 +764,7 @@ fn visit_leaves(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)
 
 fn contention_problems(
     resources: &[Resource],
-    writes: &[Write],
+    writes: &[PatchWrite],
     patches: &[crate::patches::Patch],
     refuse: bool,
     problems: &mut Problems,
@@ -766,7 +772,7 @@ fn contention_problems(
     if !refuse {
         return;
     }
-    for found in contended_fields(resources, writes).into_iter().filter(Contention::differs) {
+    for found in contended_fields(resources, writes).into_iter().filter(FieldContention::differs) {
         let who: Vec<String> = found
             .writes
             .iter()
@@ -792,6 +798,6 @@ pub fn summary(problems: &Problems) -> (usize, usize) {
 }
 
 /// The state of a patch in words, for tables.
-pub(crate) fn state_word(state: &State) -> &'static str {
+pub(crate) fn state_word(state: &PatchState) -> &'static str {
     state.mark().0
 }

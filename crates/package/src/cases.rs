@@ -5,19 +5,19 @@ use slipway_manifest::ObjectId;
 use slipway_problem::{Problem, Problems};
 use slipway_yaml::{Node, Reader};
 
-use crate::build::{Build, BuiltObject, Inputs, ValuesFile};
+use crate::build::{BuildInputs, BuiltObject, PackageBuild, ValuesFile};
 use crate::kpatch::{self, StepKind};
-use crate::output::{Emit, OutFile};
+use crate::output::{EmitOptions, OutFile};
 use crate::package::Package;
 use crate::params::SetValue;
 use crate::report::{join_words, read_strictly, with_codes};
 
 /// One test of a package.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct TestCase {
     pub file: String,
     pub name: String,
-    inputs: Inputs,
+    inputs: BuildInputs,
     expect: Option<Json>,
     /// The golden file, relative to the package.
     pub snapshot: Option<String>,
@@ -44,7 +44,7 @@ const EXPECT: [&str; 7] = ["resources", "count", "absent", "fields", "patches", 
 
 impl Package {
     /// Reads the tests of the package.
-    pub fn cases(&self) -> Result<Vec<Case>, Problems> {
+    pub fn cases(&self) -> Result<Vec<TestCase>, Problems> {
         let mut problems = Problems::new();
         let mut cases = Vec::new();
         for path in self.files.below("tests/") {
@@ -67,7 +67,7 @@ impl Package {
     }
 
     /// Runs one test.
-    pub fn run_case(&self, case: &Case) -> CaseResult {
+    pub fn run_case(&self, case: &TestCase) -> CaseResult {
         let validation = self.validate(&case.inputs);
         let mut failures = Vec::new();
         let expect = case.expect.clone().unwrap_or_default();
@@ -111,8 +111,13 @@ impl Package {
         Ok(self.cases()?.iter().map(|case| self.run_case(case)).collect())
     }
 
-    fn check_snapshot(&self, build: &Build, path: &str, failures: &mut Vec<String>) -> Option<OutFile> {
-        let text = build.stream(Emit::default());
+    fn check_snapshot(
+        &self,
+        build: &PackageBuild,
+        path: &str,
+        failures: &mut Vec<String>,
+    ) -> Option<OutFile> {
+        let text = build.stream(EmitOptions::default());
         let golden = self.files.get(path).map(|bytes| String::from_utf8_lossy(bytes).replace("\r\n", "\n"));
         if golden.as_deref() == Some(text.as_str()) {
             return None;
@@ -138,7 +143,7 @@ fn has_code(problems: &Problems, code: &str, error: bool) -> bool {
 }
 
 /// Differences between a golden file and a build, field by field where it can be read.
-fn golden_differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
+fn golden_differences(golden: &str, build: &PackageBuild, path: &str) -> Vec<String> {
     let Ok(documents) = Reader::new().max_depth(100).read(golden, path) else {
         return vec![format!("{path} is not YAML")];
     };
@@ -177,13 +182,13 @@ fn golden_differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
     found
 }
 
-fn read_case(path: &str, node: &Node, problems: &mut Problems) -> Option<Case> {
+fn read_case(path: &str, node: &Node, problems: &mut Problems) -> Option<TestCase> {
     node.as_map().or_else(|| {
         problems.push(node.problem("a test is a map").code("KT001"));
         None
     })?;
     read_strictly(node, ("KT001", "KT001"), problems, |fields| {
-        let mut inputs = Inputs::default();
+        let mut inputs = BuildInputs::default();
         if let Some(values) = fields.optional("values") {
             let text = serde_json::to_string(&values.to_json()).unwrap_or_default();
             inputs.values.push(ValuesFile { name: format!("{path} (values)"), text });
@@ -203,11 +208,11 @@ fn read_case(path: &str, node: &Node, problems: &mut Problems) -> Option<Case> {
         }
         let stem = path["tests/".len()..].trim_end_matches(".yaml").trim_end_matches(".yml");
         let name = fields.text("name").unwrap_or_else(|| stem.to_owned());
-        Some(Case { file: path.to_owned(), name, inputs, expect, snapshot })
+        Some(TestCase { file: path.to_owned(), name, inputs, expect, snapshot })
     })
 }
 
-fn find_object<'b>(build: &'b Build, text: &str) -> Option<&'b BuiltObject> {
+fn find_object<'b>(build: &'b PackageBuild, text: &str) -> Option<&'b BuiltObject> {
     let parts: Vec<&str> = text.trim().split('/').collect();
     build.objects.iter().find(|object| {
         let id = &object.id;
@@ -221,7 +226,7 @@ fn find_object<'b>(build: &'b Build, text: &str) -> Option<&'b BuiltObject> {
     })
 }
 
-fn check_expectations(build: &Build, expect: &Json, failures: &mut Vec<String>) {
+fn check_expectations(build: &PackageBuild, expect: &Json, failures: &mut Vec<String>) {
     match &expect["resources"] {
         Json::Array(names) => {
             for name in names.iter().filter_map(Json::as_str) {
@@ -257,14 +262,14 @@ fn check_expectations(build: &Build, expect: &Json, failures: &mut Vec<String>) 
     }
 }
 
-fn check_count(build: &Build, count: &serde_json::Number, failures: &mut Vec<String>) {
+fn check_count(build: &PackageBuild, count: &serde_json::Number, failures: &mut Vec<String>) {
     if count.as_u64() != Some(build.objects.len() as u64) {
         failures.push(format!("expected {count} objects, found {}", build.objects.len()));
     }
 }
 
 /// `Deployment/web spec.replicas`: equal to a value, matching a pattern, or absent.
-fn check_field(build: &Build, target: &str, wanted: &Json, failures: &mut Vec<String>) {
+fn check_field(build: &PackageBuild, target: &str, wanted: &Json, failures: &mut Vec<String>) {
     let (name, path) = target.trim().split_once(' ').unwrap_or((target, ""));
     let Some(object) = find_object(build, name) else {
         failures.push(format!("{target}: {name} is not there"));

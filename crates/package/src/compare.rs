@@ -2,12 +2,12 @@
 
 use serde_json::Value as Json;
 
-use crate::apply::Seg;
+use crate::apply::PathSegment;
 
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
-    pub path: Vec<Seg>,
+    pub path: Vec<PathSegment>,
     /// `None`: it was not there.
     pub old: Option<Json>,
     /// `None`: it is not there any more.
@@ -22,14 +22,14 @@ pub fn changes(old: &Json, new: &Json) -> Vec<FieldChange> {
 }
 
 /// Depth is that of the values, which their readers limit.
-fn compare_values(old: &Json, new: &Json, path: &mut Vec<Seg>, found: &mut Vec<FieldChange>) {
+fn compare_values(old: &Json, new: &Json, path: &mut Vec<PathSegment>, found: &mut Vec<FieldChange>) {
     if old == new {
         return;
     }
     match (old, new) {
         (Json::Object(a), Json::Object(b)) => {
             for (key, old) in a {
-                path.push(Seg::Key(key.clone()));
+                path.push(PathSegment::Key(key.clone()));
                 match b.get(key) {
                     Some(new) => compare_values(old, new, path, found),
                     None => found.push(FieldChange { path: path.clone(), old: Some(old.clone()), new: None }),
@@ -37,7 +37,7 @@ fn compare_values(old: &Json, new: &Json, path: &mut Vec<Seg>, found: &mut Vec<F
                 path.pop();
             }
             for (key, new) in b.iter().filter(|(key, _)| !a.contains_key(*key)) {
-                path.push(Seg::Key(key.clone()));
+                path.push(PathSegment::Key(key.clone()));
                 found.push(FieldChange { path: path.clone(), old: None, new: Some(new.clone()) });
                 path.pop();
             }
@@ -55,8 +55,8 @@ fn element_names(items: &[Json]) -> Option<Vec<&str>> {
     (distinct.len() == names.len()).then_some(names)
 }
 
-fn compare_lists(a: &[Json], b: &[Json], path: &mut Vec<Seg>, found: &mut Vec<FieldChange>) {
-    let item = |index: usize, name: Option<&str>| Seg::Item { index, name: name.map(str::to_owned) };
+fn compare_lists(a: &[Json], b: &[Json], path: &mut Vec<PathSegment>, found: &mut Vec<FieldChange>) {
+    let item = |index: usize, name: Option<&str>| PathSegment::Item { index, name: name.map(str::to_owned) };
     if let (Some(old_names), Some(new_names)) = (element_names(a), element_names(b)) {
         let common = |names: &[&str], others: &[&str]| -> Vec<String> {
             let others: std::collections::HashSet<&str> = others.iter().copied().collect();

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use slipway_problem::{Location, Problem, nearest};
 
-use crate::apply::{Seg, WriteKind, item_seg, show_segs};
-use crate::build::Build;
-use crate::enable::State;
+use crate::apply::{PathSegment, WriteKind, item_seg, show_segs};
+use crate::build::PackageBuild;
+use crate::enable::PatchState;
 use crate::kpatch::{self, StepKind};
 use crate::params::raw_at;
-use crate::patches::Enabled;
+use crate::patches::EnabledCondition;
 use crate::report::coded_error;
 use crate::resources::show_id;
 use crate::template::ParamPath;
@@ -26,14 +26,14 @@ pub struct Explanation {
     /// The value in the manifest, and its place.
     pub base: Option<Json>,
     pub base_at: Location,
-    pub steps: Vec<Written>,
+    pub steps: Vec<FieldStep>,
     pub parameters: Vec<UsedParameter>,
     pub patches: Vec<UsedPatch>,
 }
 
 /// One write to the field, or to something around or below it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Written {
+pub struct FieldStep {
     pub kind: WriteKind,
     pub path: String,
     pub old: Option<Json>,
@@ -66,14 +66,14 @@ pub struct UsedPatch {
     pub at: Option<Location>,
 }
 
-impl Build {
+impl PackageBuild {
     /// Explains `Kind/name`, `Kind/namespace/name`, with `.path.to.field` after it.
     pub fn explain(&self, target: &str) -> Result<Explanation, Problem> {
         let (object, steps) = self.find_target(target)?;
         let built = self.objects.iter().find(|built| built.resource == object);
         let resource = &self.resources[object];
         let current: &Json = built.map_or(&resource.value, |built| &built.value);
-        let mut path: Vec<Seg> = Vec::new();
+        let mut path: Vec<PathSegment> = Vec::new();
         let mut value = Some(current);
         for step in &steps {
             let seg = match (value, &step.kind) {
@@ -89,7 +89,7 @@ impl Build {
                     });
                     match index {
                         Some(index) => item_seg(index, &items[index]),
-                        None => Seg::Item {
+                        None => PathSegment::Item {
                             index: usize::MAX,
                             name: terms.first().map(|term| term.value.to_string()),
                         },
@@ -97,20 +97,21 @@ impl Build {
                 }
                 (Some(Json::Array(items)), StepKind::Index(index)) => items
                     .get(*index)
-                    .map_or(Seg::Item { index: *index, name: None }, |item| item_seg(*index, item)),
-                (_, StepKind::Match(terms)) => {
-                    Seg::Item { index: usize::MAX, name: terms.first().map(|term| term.value.to_string()) }
-                }
-                (_, StepKind::Key(key)) => Seg::Key(key.to_string()),
-                (_, StepKind::Index(index)) => Seg::Key(index.to_string()),
+                    .map_or(PathSegment::Item { index: *index, name: None }, |item| item_seg(*index, item)),
+                (_, StepKind::Match(terms)) => PathSegment::Item {
+                    index: usize::MAX,
+                    name: terms.first().map(|term| term.value.to_string()),
+                },
+                (_, StepKind::Key(key)) => PathSegment::Key(key.to_string()),
+                (_, StepKind::Index(index)) => PathSegment::Key(index.to_string()),
                 (_, StepKind::All) => {
                     return Err(coded_error("KX070", format!("`{target}` names several fields"))
                         .hint("name one element"));
                 }
             };
             value = value.and_then(|value| match &seg {
-                Seg::Key(key) => value.get(key),
-                Seg::Item { index, .. } => value.get(index),
+                PathSegment::Key(key) => value.get(key),
+                PathSegment::Item { index, .. } => value.get(index),
             });
             path.push(seg);
         }
@@ -138,7 +139,7 @@ impl Build {
                 continue;
             }
             let references = self.references_of(write.patch, write.group, write.statement);
-            explanation.steps.push(Written {
+            explanation.steps.push(FieldStep {
                 kind: write.kind,
                 path: show_segs(&write.path),
                 old: old.cloned(),
@@ -191,7 +192,7 @@ impl Build {
         let patch = &self.patches[index];
         let state = &self.decision.states[index];
         let at = match (&patch.enabled, state) {
-            (Enabled::When(path), State::On(_)) => {
+            (EnabledCondition::When(path), PatchState::On(_)) => {
                 self.params.get(path).map(|param| self.params.location(param.pos))
             }
             _ => None,
@@ -200,7 +201,7 @@ impl Build {
     }
 
     /// Finds the object and the path of `Kind/ns/name.path`.
-    fn find_target(&self, target: &str) -> Result<(usize, Vec<kpatch::Step>), Problem> {
+    fn find_target(&self, target: &str) -> Result<(usize, Vec<kpatch::PathStep>), Problem> {
         let malformed = || {
             coded_error(
                 "KX071",
@@ -250,10 +251,10 @@ impl Build {
     }
 }
 
-fn value_at<'j>(value: Option<&'j Json>, path: &[Seg]) -> Option<&'j Json> {
+fn value_at<'j>(value: Option<&'j Json>, path: &[PathSegment]) -> Option<&'j Json> {
     path.iter().try_fold(value?, |value, seg| match seg {
-        Seg::Key(key) => value.get(key),
-        Seg::Item { index, name } => match name {
+        PathSegment::Key(key) => value.get(key),
+        PathSegment::Item { index, name } => match name {
             Some(name) => {
                 value.as_array()?.iter().find(|item| item.get("name").and_then(Json::as_str) == Some(name))
             }

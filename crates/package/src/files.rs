@@ -14,7 +14,7 @@ const DEEPEST: usize = 32;
 
 /// File contents by path relative to the package, with `/` between names on every system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files {
+pub struct PackageFiles {
     files: BTreeMap<String, Vec<u8>>,
     /// Names directly in the package, directories with a `/` at the end.
     top: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Files {
     pub(crate) problems: Problems,
 }
 
-impl Files {
+impl PackageFiles {
     /// Takes files from memory.
     pub fn of<P: Into<String>, T: Into<Vec<u8>>>(files: impl IntoIterator<Item = (P, T)>) -> Self {
         let files: BTreeMap<String, Vec<u8>> =
@@ -46,7 +46,7 @@ impl Files {
         let canonical = fs::canonicalize(root).map_err(|why| {
             coded_error("KR002", format!("cannot read `{shown}`: {why}")).at(Location::file(&*shown))
         })?;
-        let mut walk = DirectoryWalk { root: canonical, bytes: 0, files: Files::default() };
+        let mut walk = DirectoryWalk { root: canonical, bytes: 0, files: PackageFiles::default() };
         walk.read_entries(root, "", 0);
         let files = walk.files;
         // What could be read is looked at as well, so that one run shows every mistake.
@@ -89,7 +89,7 @@ impl Files {
 struct DirectoryWalk {
     root: std::path::PathBuf,
     bytes: u64,
-    files: Files,
+    files: PackageFiles,
 }
 
 const DIRECTORIES: [&str; 4] = ["resources", "patches", "schemas", "tests"];

@@ -14,7 +14,7 @@ use crate::schema::KindTypes;
 
 /// The files of a new package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scaffold {
+pub struct PackageScaffold {
     /// The directory: `web.kurel`.
     pub directory: String,
     pub files: Vec<OutFile>,
@@ -27,10 +27,10 @@ fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 /// A package with one Deployment and one Service to start from.
-pub fn scaffold(name: &str) -> Result<Scaffold, Problem> {
+pub fn scaffold(name: &str) -> Result<PackageScaffold, Problem> {
     check_name(name)?;
     let file = |path: &str, text: String| OutFile { path: path.to_owned(), text };
-    Ok(Scaffold {
+    Ok(PackageScaffold {
         directory: format!("{name}.kurel"),
         files: vec![
             file("README.md", format!("# {name}\n\nBuild it with `slipway package build {name}.kurel`.\n")),
@@ -70,7 +70,7 @@ pub fn scaffold(name: &str) -> Result<Scaffold, Problem> {
 
 /// A package of existing manifests (name and text of each file): one file per kind, parameters for what
 /// people change, and a patch that puts them in. Building it gives the same objects back.
-pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Problems> {
+pub fn import(name: &str, manifests: &[(String, String)]) -> Result<PackageScaffold, Problems> {
     check_name(name)?;
     let mut problems = Problems::new();
     let mut objects: Vec<Json> = Vec::new();
@@ -142,7 +142,7 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Pr
         text: format!("# {name}\n\nTaken in from existing manifests.\n"),
     });
     all.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Scaffold { directory: format!("{name}.kurel"), files: all })
+    Ok(PackageScaffold { directory: format!("{name}.kurel"), files: all })
 }
 
 fn same_version(text: &str, object: &Json) -> bool {

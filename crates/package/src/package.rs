@@ -9,17 +9,17 @@ use sha2::{Digest, Sha256};
 use slipway_problem::{Location, Problems};
 use slipway_yaml::Reader;
 
-use crate::files::Files;
-use crate::params::{Metadata, ParamLayers, Params, read_tree, resolve_params};
-use crate::patches::{self, Origin, Patch};
+use crate::files::PackageFiles;
+use crate::params::{PackageMetadata, ParamLayers, ResolvedParams, read_tree, resolve_params};
+use crate::patches::{self, Patch, PatchOrigin};
 use crate::report::{coded_error, coded_warning, with_codes};
 use crate::resources::{self, Resource};
 use crate::schema::{KindTypes, ParameterSchema, UsageTracer, generate_schema};
-use crate::val::Val;
+use crate::val::WrittenValue;
 
 /// The local extension laid over a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Local {
+pub enum LocalExtension {
     /// The directory beside the package: `X.local.kurel` for `X.kurel`.
     #[default]
     Beside,
@@ -31,7 +31,7 @@ pub enum Local {
 /// Options of loading a package.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    pub local: Local,
+    pub local: LocalExtension,
     /// Keep `status`, `uid` and the like.
     pub keep_server_fields: bool,
 }
@@ -42,12 +42,12 @@ pub struct LoadOptions {
 /// else when it is built or validated.
 #[derive(Clone, Debug)]
 pub struct Package {
-    pub metadata: Metadata,
-    pub(crate) files: Files,
+    pub metadata: PackageMetadata,
+    pub(crate) files: PackageFiles,
     pub(crate) patches: Arc<Vec<Patch>>,
     pub(crate) resources: Vec<Resource>,
     pub(crate) kinds: KindTypes,
-    pub(crate) tree: Option<Val>,
+    pub(crate) tree: Option<WrittenValue>,
     /// The local extension's parameters and the file they are in.
     pub(crate) local: Option<(String, String)>,
     pub(crate) overrides: Vec<(Json, Location)>,
@@ -60,12 +60,12 @@ pub struct Package {
 impl Package {
     /// Loads a package directory and its local extension.
     pub fn load(directory: &Path, options: &LoadOptions) -> Result<Self, Problems> {
-        let files = Files::read(directory)?;
+        let files = PackageFiles::read(directory)?;
         let beside;
         let local = match &options.local {
-            Local::None => None,
-            Local::At(path) => Some(path.as_path()),
-            Local::Beside => {
+            LocalExtension::None => None,
+            LocalExtension::At(path) => Some(path.as_path()),
+            LocalExtension::Beside => {
                 beside = local_beside(directory);
                 beside.as_deref().filter(|path| path.is_dir())
             }
@@ -75,7 +75,7 @@ impl Package {
                 let name = path
                     .file_name()
                     .map_or_else(|| "local".to_owned(), |name| name.to_string_lossy().into_owned());
-                Some((name, Files::read(path)?))
+                Some((name, PackageFiles::read(path)?))
             }
             None => None,
         };
@@ -83,11 +83,15 @@ impl Package {
     }
 
     /// Makes a package of files in memory; `local` is the name and files of an extension.
-    pub fn from_files(files: Files, local: Option<(String, Files)>, options: &LoadOptions) -> Self {
+    pub fn from_files(
+        files: PackageFiles,
+        local: Option<(String, PackageFiles)>,
+        options: &LoadOptions,
+    ) -> Self {
         let mut problems = files.problems.clone();
         let mut package = Self {
-            metadata: Metadata::default(),
-            patches: Arc::new(patches::load_patches(&files, Origin::Package, "", &mut problems)),
+            metadata: PackageMetadata::default(),
+            patches: Arc::new(patches::load_patches(&files, PatchOrigin::Package, "", &mut problems)),
             resources: Vec::new(),
             kinds: KindTypes::default(),
             tree: None,
@@ -125,7 +129,7 @@ impl Package {
         }
         let Some(text) = self.files.text("parameters.yaml", problems) else { return };
         if let Some((tree, node)) = read_tree("parameters.yaml", text, 0, problems) {
-            self.metadata = Metadata::read(&node, problems);
+            self.metadata = PackageMetadata::read(&node, problems);
             self.tree = Some(tree);
         }
     }
@@ -174,7 +178,7 @@ impl Package {
         }
     }
 
-    fn read_local(&mut self, name: &str, files: &Files, problems: &mut Problems) {
+    fn read_local(&mut self, name: &str, files: &PackageFiles, problems: &mut Problems) {
         problems.extend(files.problems.clone());
         for entry in files.top() {
             let at = Location::file(format!("{name}/{entry}"));
@@ -198,7 +202,7 @@ impl Package {
         let shown = format!("{name}/");
         Arc::make_mut(&mut self.patches).extend(patches::load_patches(
             files,
-            Origin::Local,
+            PatchOrigin::Local,
             &shown,
             problems,
         ));
@@ -210,7 +214,7 @@ impl Package {
     }
 
     /// The files it was made of.
-    pub fn files(&self) -> &Files {
+    pub fn files(&self) -> &PackageFiles {
         &self.files
     }
 
@@ -225,7 +229,7 @@ impl Package {
     }
 
     /// The parameters as the package alone has them.
-    pub(crate) fn own_params(&self, problems: &mut Problems) -> Option<Params> {
+    pub(crate) fn own_params(&self, problems: &mut Problems) -> Option<ResolvedParams> {
         let tree = self.tree.clone()?;
         Some(resolve_params(ParamLayers::new("parameters.yaml", tree), problems))
     }
@@ -265,8 +269,8 @@ impl Package {
 
     pub(crate) fn schema_of(
         &self,
-        own: &Params,
-        params: &Params,
+        own: &ResolvedParams,
+        params: &ResolvedParams,
         problems: &mut Problems,
     ) -> ParameterSchema {
         let tracer = UsageTracer { kinds: &self.kinds, resources: &self.resources, params };

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{Fields, Node, Reader};
 
-use crate::files::Files;
+use crate::files::PackageFiles;
 use crate::kpatch::{self, PatchFile};
 use crate::report::{coded_error, coded_note, coded_warning, read_strictly, with_codes};
 use crate::template::{ParamPath, Template};
 
 /// Whose patch it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
+pub enum PatchOrigin {
     Package,
     Local,
 }
 
 /// The condition a patch applies under.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Enabled {
+pub enum EnabledCondition {
     /// Nothing is said: always.
     Always,
     Literal(bool),
@@ -34,12 +34,12 @@ pub enum Enabled {
 pub struct Patch {
     /// Relative to `patches/`: `features/10-monitoring.kpatch`.
     pub id: String,
-    pub origin: Origin,
+    pub origin: PatchOrigin,
     /// As problems name it: `patches/features/10-monitoring.kpatch`.
     pub file: Arc<str>,
     pub text: Arc<str>,
     pub content: PatchFile,
-    pub enabled: Enabled,
+    pub enabled: EnabledCondition,
     pub enabled_at: Option<Location>,
     pub description: Option<String>,
     pub requires: Vec<(String, Location)>,
@@ -50,8 +50,8 @@ impl Patch {
     /// The name as reports give it: local ones are marked.
     pub fn shown(&self) -> String {
         match self.origin {
-            Origin::Package => self.id.clone(),
-            Origin::Local => format!("local:{}", self.id),
+            PatchOrigin::Package => self.id.clone(),
+            PatchOrigin::Local => format!("local:{}", self.id),
         }
     }
 
@@ -64,8 +64,8 @@ impl Patch {
 
 /// Loads the patches below `patches/`; `shown` is put before their paths in problems.
 pub(crate) fn load_patches(
-    files: &Files,
-    origin: Origin,
+    files: &PackageFiles,
+    origin: PatchOrigin,
     shown: &str,
     problems: &mut Problems,
 ) -> Vec<Patch> {
@@ -93,7 +93,7 @@ pub(crate) fn load_patches(
             file,
             text: text.into(),
             content,
-            enabled: Enabled::Always,
+            enabled: EnabledCondition::Always,
             enabled_at: None,
             description: None,
             requires: Vec::new(),
@@ -128,12 +128,12 @@ fn read_sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Proble
         Ok(node) => node,
         Err(found) => {
             problems.extend(with_codes(found, "KD002", "KD002", "KD002"));
-            patch.enabled = Enabled::Broken;
+            patch.enabled = EnabledCondition::Broken;
             return;
         }
     };
     if !node.is_null() && node.as_map().is_none() {
-        patch.enabled = Enabled::Broken;
+        patch.enabled = EnabledCondition::Broken;
     }
     read_strictly(&node, ("KD001", "KD002"), problems, |fields| {
         if let Some(value) = fields.optional("enabled") {
@@ -146,9 +146,9 @@ fn read_sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Proble
     });
 }
 
-fn read_enabled(value: &Node, problems: &mut Problems) -> Enabled {
+fn read_enabled(value: &Node, problems: &mut Problems) -> EnabledCondition {
     if let Some(value) = value.as_bool() {
-        return Enabled::Literal(value);
+        return EnabledCondition::Literal(value);
     }
     let not_boolean = |problems: &mut Problems| {
         problems.push(
@@ -159,7 +159,7 @@ fn read_enabled(value: &Node, problems: &mut Problems) -> Enabled {
                 ))
                 .code("KD003"),
         );
-        Enabled::Broken
+        EnabledCondition::Broken
     };
     let Some(text) = value.as_str() else { return not_boolean(problems) };
     let expression = |problems: &mut Problems| {
@@ -169,15 +169,15 @@ fn read_enabled(value: &Node, problems: &mut Problems) -> Enabled {
                 .code("KD004")
                 .hint("add a boolean parameter that says it"),
         );
-        Enabled::Broken
+        EnabledCondition::Broken
     };
     match Template::parse(text) {
         Ok(Template::Literal(text)) => match text.as_str() {
-            "true" => Enabled::Literal(true),
-            "false" => Enabled::Literal(false),
+            "true" => EnabledCondition::Literal(true),
+            "false" => EnabledCondition::Literal(false),
             _ => not_boolean(problems),
         },
-        Ok(Template::Whole(path)) => Enabled::When(path),
+        Ok(Template::Whole(path)) => EnabledCondition::When(path),
         Ok(Template::Mixed(_)) | Err(_) => expression(problems),
     }
 }

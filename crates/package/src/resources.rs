@@ -9,8 +9,8 @@ use slipway_manifest::object::split_api_version;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{Node, Reader, Value as Yaml, is_yaml11_bool};
 
-use crate::apply::Seg;
-use crate::files::Files;
+use crate::apply::PathSegment;
+use crate::files::PackageFiles;
 use crate::report::{coded_error, coded_warning, with_codes};
 use crate::schema::{FieldType, KindTypes};
 use crate::template::Template;
@@ -68,17 +68,17 @@ impl Resource {
     }
 
     /// The place of a field in the file, or of the nearest thing above it.
-    pub(crate) fn locate_field(&self, path: &[Seg]) -> Location {
+    pub(crate) fn locate_field(&self, path: &[PathSegment]) -> Location {
         let Some(node) = &self.node else { return self.at.clone() };
         let mut at: &Node = node;
         let mut place = self.at.clone();
         for seg in path {
             let (next, here) = match (&at.value, seg) {
-                (Yaml::Map(mapping), Seg::Key(key)) => match mapping.entry(key) {
+                (Yaml::Map(mapping), PathSegment::Key(key)) => match mapping.entry(key) {
                     Some((name, value)) => (value, name.location()),
                     None => return place,
                 },
-                (Yaml::Seq(items), Seg::Item { index, name }) => {
+                (Yaml::Seq(items), PathSegment::Item { index, name }) => {
                     let named = name.as_ref().and_then(|name| {
                         items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
                     });
@@ -96,12 +96,12 @@ impl Resource {
     }
 
     /// The value a field had before any patch.
-    pub(crate) fn base(&self, path: &[Seg]) -> Option<Json> {
+    pub(crate) fn base(&self, path: &[PathSegment]) -> Option<Json> {
         let mut at: &Node = self.node.as_deref()?;
         for seg in path {
             at = match (&at.value, seg) {
-                (Yaml::Map(mapping), Seg::Key(key)) => mapping.get(key)?,
-                (Yaml::Seq(items), Seg::Item { index, name }) => match name {
+                (Yaml::Map(mapping), PathSegment::Key(key)) => mapping.get(key)?,
+                (Yaml::Seq(items), PathSegment::Item { index, name }) => match name {
                     Some(name) => {
                         items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))?
                     }
@@ -135,7 +135,7 @@ pub(crate) fn show_id(id: &ObjectId) -> String {
 
 /// Loads every manifest below `resources/`.
 pub(crate) fn load_resources(
-    files: &Files,
+    files: &PackageFiles,
     keep_server_fields: bool,
     problems: &mut Problems,
 ) -> Vec<Resource> {

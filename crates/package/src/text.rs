@@ -2,12 +2,12 @@
 
 use slipway_problem::{Problem, Severity};
 
-use crate::build::{Build, Validation, summary};
-use crate::enable::State;
+use crate::build::{PackageBuild, PackageValidation, summary};
+use crate::enable::PatchState;
 use crate::package::Package;
 
 /// The report of a build: stages, patches, objects, warnings, summary.
-pub(crate) fn build_report(build: &Build) -> Vec<String> {
+pub(crate) fn build_report(build: &PackageBuild) -> Vec<String> {
     let mut lines = vec!["✓ Package structure valid".to_owned()];
     let layers = &build.params.layers;
     let resolved = format!("✓ Parameters: {} resolved", build.params.root.leaves());
@@ -46,7 +46,7 @@ pub(crate) fn build_report(build: &Build) -> Vec<String> {
     lines
 }
 
-fn patch_lines(build: &Build) -> Vec<String> {
+fn patch_lines(build: &PackageBuild) -> Vec<String> {
     build
         .decision
         .order
@@ -59,12 +59,12 @@ fn patch_lines(build: &Build) -> Vec<String> {
 }
 
 /// The patches that apply only because another one requires them.
-pub(crate) fn required_patches(build: &Build) -> Vec<String> {
+pub(crate) fn required_patches(build: &PackageBuild) -> Vec<String> {
     build
         .decision
         .order
         .iter()
-        .filter(|&&index| matches!(build.decision.states[index], State::Required { .. }))
+        .filter(|&&index| matches!(build.decision.states[index], PatchState::Required { .. }))
         .map(|&index| {
             let (patch, state) = (&build.patches[index], &build.decision.states[index]);
             format!("{} {} ({state})", state.mark().0, patch.file)
@@ -141,7 +141,7 @@ fn stage_of(problem: &Problem) -> Option<CheckStage> {
     }
 }
 
-impl Validation {
+impl PackageValidation {
     /// The report of a validation; without a build it shows what is wrong.
     pub fn report(&self, package: &Package) -> Vec<String> {
         if let Some(build) = &self.build {
@@ -163,7 +163,7 @@ impl Validation {
         if !self.decision.states.is_empty() {
             lines.push("Enabled patches:".to_owned());
             for (patch, state) in package.patches().iter().zip(&self.decision.states) {
-                if state.is_on() || matches!(state, State::Conflict { .. }) {
+                if state.is_on() || matches!(state, PatchState::Conflict { .. }) {
                     lines.push(format!("  {} {} ({state})", state.mark().0, patch.file));
                 }
             }

@@ -208,14 +208,19 @@ mod tests {
 
     use super::*;
     use crate::resource::annotations::{ReadMode, read_annotations};
-    use crate::resource::{Origin, Stored};
+    use crate::resource::{DocumentOrigin, RecordPart};
 
     fn settings(kind: &str, annotations: Value) -> ResourceSettings {
         let (api, kind) = if kind == "Job" { ("batch/v1", kind) } else { ("v1", kind) };
         let object =
             json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x", "annotations": annotations}});
-        let (settings, problems) =
-            read_annotations(&object, Stored::Regular, &Origin::default(), "ns", ReadMode::Strict);
+        let (settings, problems) = read_annotations(
+            &object,
+            RecordPart::Regular,
+            &DocumentOrigin::default(),
+            "ns",
+            ReadMode::Strict,
+        );
         assert!(problems.is_empty(), "{problems}");
         settings
     }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use slipway_cluster::helm::{ChartRecord, HelmTime, Hook, HookRun, Release, RevisionInfo, RevisionStatus};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems};
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 
 use crate::name::Revision;
 use crate::resource::annotations::{self, HOOK_EVENTS, ReadMode};
@@ -42,12 +42,12 @@ pub fn build_record(
     let mut hooks = Vec::new();
     for document in documents.iter() {
         match document.stored {
-            Stored::Aside => {}
-            Stored::Regular => {
+            RecordPart::Aside => {}
+            RecordPart::Regular => {
                 manifest.push_str("---\n");
                 manifest.push_str(&manifest_text(document));
             }
-            Stored::Hook => hooks.push(hook_record(document)),
+            RecordPart::Hook => hooks.push(hook_record(document)),
         }
     }
     let now = HelmTime::from(heading.now);
@@ -133,14 +133,14 @@ fn hook_record(document: &Document) -> Hook {
 pub fn read_documents(release: &Release) -> (Vec<Document>, Problems) {
     let mut problems = Problems::new();
     let mut found = Vec::new();
-    let mut read = |text: &str, path: Option<&str>, stored: Stored| {
+    let mut read = |text: &str, path: Option<&str>, stored: RecordPart| {
         let source = path.map(str::to_owned).or_else(|| {
             text.lines().find_map(|line| line.strip_prefix("# Source: ")).map(|path| path.trim().to_owned())
         });
         match slipway_yaml::from_str_helm(text) {
             Ok(Value::Null) => {}
             Ok(object) if object.is_object() => {
-                let origin = Origin::new(source.unwrap_or_default());
+                let origin = DocumentOrigin::new(source.unwrap_or_default());
                 for object in object::expand_lists(vec![object]) {
                     found.push(Document { object, origin: origin.clone(), stored });
                 }
@@ -153,10 +153,10 @@ pub fn read_documents(release: &Release) -> (Vec<Document>, Problems) {
         }
     };
     for part in slipway_chart::split(release.manifest.as_bytes()) {
-        read(&String::from_utf8_lossy(part), None, Stored::Regular);
+        read(&String::from_utf8_lossy(part), None, RecordPart::Regular);
     }
     for hook in &release.hooks {
-        read(&hook.manifest, Some(&hook.path), Stored::Hook);
+        read(&hook.manifest, Some(&hook.path), RecordPart::Hook);
     }
     (found, problems)
 }
@@ -191,7 +191,7 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
             let problem =
                 Problem::error(format!("the release contains its own namespace `{release_namespace}`"))
                     .hint("leave the Namespace out: it is created when it is missing");
-            problems.push(resource.origin.blame(&resource.object, "", problem));
+            problems.push(resource.origin.place_problem(&resource.object, "", problem));
         }
         if is_webhook_configuration(&resource.gvk) {
             continue;
@@ -201,15 +201,16 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
             let mut problem = Problem::error(format!("{} is there twice", resource.human()));
             let earlier = same.iter().filter(|other| other.origin.path == resource.origin.path).count();
             if !first.origin.path.is_empty() {
-                let other = first.origin.occurrence(&first.object, 0);
-                let is_here = earlier > 0 && other == resource.origin.occurrence(&resource.object, earlier);
+                let other = first.origin.locate_occurrence(&first.object, 0);
+                let is_here =
+                    earlier > 0 && other == resource.origin.locate_occurrence(&resource.object, earlier);
                 problem = problem.hint(if is_here && other.line > 0 {
                     "both come from this document: a loop that gives them one name?".to_owned()
                 } else {
                     format!("the other is at {other}")
                 });
             }
-            problems.push(resource.origin.blame_occurrence(&resource.object, earlier, problem));
+            problems.push(resource.origin.place_at_occurrence(&resource.object, earlier, problem));
         }
         same.push(resource);
     }
@@ -224,7 +225,7 @@ pub fn content_hashes(release: &Release) -> BTreeMap<String, String> {
         let id = normalise_namespace(&mut document.object, &release.namespace, KindScope::Unknown);
         let cleaned = without_noise(&document.object);
         let hash = Sha256::digest(canonical_json(&cleaned).as_bytes());
-        let kind = if document.stored == Stored::Hook { "hook" } else { "object" };
+        let kind = if document.stored == RecordPart::Hook { "hook" } else { "object" };
         hashes.insert(format!("{kind} {id}"), HEXLOWER.encode(&hash));
     }
     hashes

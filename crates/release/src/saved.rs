@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::name::Revision;
 use crate::plan::{PlanOptions, ReleaseContent, ReleasePlan, ReleaseRequest};
 use crate::record;
-use crate::resource::{DeployType, Origin, Stored};
+use crate::resource::{DeployType, DocumentOrigin, RecordPart};
 use slipway_source::Document;
 
 const FORMAT: &str = "slipway.plan/v1";
@@ -165,7 +165,7 @@ fn secret_problems(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems
         .map(|resource| {
             let problem =
                 Problem::error(format!("{} is secret and would be written in clear", resource.human()));
-            resource.origin.blame(&resource.object, "", problem)
+            resource.origin.place_problem(&resource.object, "", problem)
         })
         .collect();
     if problems.is_empty() && matches!(known.redact(text), Cow::Owned(_)) {
@@ -270,8 +270,8 @@ pub fn load_plan(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> 
         .map_err(|error| Problem::error(format!("the plan cannot be read: {error}")))?;
     let aside = inside.aside.into_iter().map(|(path, object)| Document {
         object,
-        origin: Origin::new(path),
-        stored: Stored::Aside,
+        origin: DocumentOrigin::new(path),
+        stored: RecordPart::Aside,
     });
     let content = ReleaseContent::Record(Box::new(inside.release), inside.deploy_type, aside.collect());
     Ok(SavedPlan {

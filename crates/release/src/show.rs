@@ -9,7 +9,7 @@ use crate::decide::ObjectChange;
 use crate::name::{Namespace, ReleaseName, Revision};
 use crate::ops::OperationKind;
 use crate::plan::{Indexed, KeptObject, ReleasePlan};
-use crate::resource::{DeployType, Resource, Stored, human, is_crd};
+use crate::resource::{DeployType, RecordPart, Resource, human, is_crd};
 use crate::stage::Stage;
 
 /// Settings of a view.
@@ -196,7 +196,7 @@ fn change_view(
         name: resource.id.name.clone(),
         stage: Stage::Install,
         weight: None,
-        hook: resource.stored == Stored::Hook,
+        hook: resource.stored == RecordPart::Hook,
         then: Vec::new(),
         reason: None,
         insignificant: false,

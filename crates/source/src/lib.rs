@@ -23,13 +23,15 @@ mod values;
 pub use decrypt::{Decryption, KeySource};
 pub use detect::SourcePath;
 pub use digest::SourceDigests;
-pub use document::{Document, Stored};
+pub use document::{Document, RecordPart};
 pub use error::{LoadError, ResolveError};
-pub use fetch::{FetchError, FetchedChart, FetchedSource, Fetcher, LARGEST_FILE, Offline, fetch};
+pub use fetch::{
+    FetchError, FetchedChart, FetchedSource, Fetcher, LARGEST_FILE, OfflineFetcher, fetch_source,
+};
 pub use load::{
     DefaultValues, LoadContext, LoadedChart, LoadedSource, RenderSettings, SourceContent, SourceRequest,
 };
-pub use origin::{Origin, TemplateFile, Turn};
+pub use origin::{DocumentOrigin, DocumentTurn, TemplateFile};
 pub use reference::{ChartReference, RepositoryLogin, SourceReference, shown_address};
 pub use render::{PostRenderError, PostRenderer, RenderContext, RenderedSource};
 pub use values::{NoSecrets, SecretResolver};

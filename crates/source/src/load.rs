@@ -16,13 +16,13 @@ use slipway_journal::digest;
 use slipway_package::Package;
 use slipway_problem::Problem;
 
-use crate::decrypt::{Decryption, decrypt, has_own_values};
+use crate::decrypt::{Decryption, decrypt_chart, has_own_values};
 use crate::detect::{SourcePath, manifest_files};
-use crate::document::{Document, DocumentReader, Stored};
+use crate::document::{Document, DocumentReader, RecordPart};
 use crate::error::LoadError;
-use crate::fetch::{Fetcher, Offline};
+use crate::fetch::{Fetcher, OfflineFetcher};
 use crate::host::SourceHost;
-use crate::origin::Origin;
+use crate::origin::DocumentOrigin;
 use crate::render::PostRenderer;
 use crate::values::{SecretResolver, SourceValues};
 
@@ -42,7 +42,7 @@ impl Default for LoadContext {
     /// Neither a network nor secrets.
     fn default() -> Self {
         let (decryption, redactor) = (Decryption::default(), Redactor::default());
-        Self { fetcher: Arc::new(Offline), decryption, resolver: None, redactor }
+        Self { fetcher: Arc::new(OfflineFetcher), decryption, resolver: None, redactor }
     }
 }
 
@@ -150,7 +150,8 @@ impl LoadedSource {
                     chart.values.clear();
                 }
                 let LoadContext { decryption, redactor, .. } = context;
-                let decrypted = decrypt(&chart, &values, &secret_values, decryption, redactor, notices)?;
+                let decrypted =
+                    decrypt_chart(&chart, &values, &secret_values, decryption, redactor, notices)?;
                 let values = SourceValues::of_chart(values, decrypted.values, resolver)?;
                 let loaded = LoadedChart { program: Program::new(chart), secret_files: decrypted.files };
                 (SourceContent::Chart(Box::new(loaded)), values)
@@ -179,7 +180,7 @@ impl LoadedSource {
     /// The user's values as a release records them: encrypted values and references to secrets are not in it
     /// in the clear.
     pub fn recorded_values(&self) -> &Map<String, Value> {
-        self.values.recorded()
+        self.values.recorded_values()
     }
 
     /// Renders a chart as Helm does, before its text is read as objects; none if the source is no chart.
@@ -191,7 +192,7 @@ impl LoadedSource {
     ) -> Option<Result<Rendered, slipway_chart::Error>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
-        Some(self.rendered(chart, options, &host, notices))
+        Some(self.render_templates(chart, options, &host, notices))
     }
 
     /// Explains which template lines and values gave the fields that fit a query; none if the source is no chart.
@@ -203,18 +204,18 @@ impl LoadedSource {
     ) -> Option<Result<Vec<Explanation>, slipway_chart::Error>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
-        Some(explain::explain(&chart.program, self.values.inputs(), options, &host, query))
+        Some(explain::explain(&chart.program, self.values.user_inputs(), options, &host, query))
     }
 
     /// Renders templates, and passes manifests through the post-renderer.
-    pub(crate) fn rendered(
+    pub(crate) fn render_templates(
         &self,
         chart: &LoadedChart,
         options: &RenderOptions,
         host: &SourceHost<'_>,
         notices: &mut Notices,
     ) -> Result<Rendered, slipway_chart::Error> {
-        let mut rendered = chart.program.render_with(self.values.used(), options, host, notices)?;
+        let mut rendered = chart.program.render_with(self.values.used_values(), options, host, notices)?;
         if let Some(post_renderer) = &self.settings.post_renderer {
             rendered.post_render(options, |text| {
                 post_renderer.rewrite(text).map_err(|error| error.to_string())
@@ -267,11 +268,11 @@ fn read_manifests(path: &Path) -> Result<Vec<Document>, LoadError> {
             Ok(bytes) => {
                 let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
                 for part in slipway_chart::split(&bytes) {
-                    let origin = Origin::with_text(Arc::clone(&name), Arc::clone(&text));
-                    reader.read(&String::from_utf8_lossy(part), origin, Stored::Regular);
+                    let origin = DocumentOrigin::with_text(Arc::clone(&name), Arc::clone(&text));
+                    reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Regular);
                 }
             }
-            Err(error) => reader.report(Problem::error(format!("cannot read: {error}")), &name),
+            Err(error) => reader.report_problem(Problem::error(format!("cannot read: {error}")), &name),
         }
     }
     Ok(reader.finish()?)

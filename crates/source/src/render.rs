@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use slipway_chart::{Capabilities, Chart, Notices, RenderOptions};
 use slipway_gotmpl::{Host, NoHost};
-use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
+use slipway_package::{BuildInputs, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, Problems};
 
-use crate::document::{Document, DocumentReader, Stored};
+use crate::document::{Document, DocumentReader, RecordPart};
 use crate::host::SourceHost;
 use crate::load::{LoadedChart, LoadedSource, SourceContent};
-use crate::origin::{Origin, TemplateFile};
+use crate::origin::{DocumentOrigin, TemplateFile};
 
 /// Rewrites the manifests of a rendering.
 pub trait PostRenderer: Send + Sync {
@@ -65,8 +65,8 @@ impl LoadedSource {
                 let origin: Arc<str> = self.path.join("kustomization.yaml").display().to_string().into();
                 let documents = build.objects.iter().map(|object| Document {
                     object: object.clone(),
-                    origin: Origin::new(Arc::clone(&origin)),
-                    stored: Stored::Regular,
+                    origin: DocumentOrigin::new(Arc::clone(&origin)),
+                    stored: RecordPart::Regular,
                 });
                 Ok(RenderedSource {
                     documents: documents.collect(),
@@ -112,15 +112,15 @@ impl LoadedSource {
         let host = SourceHost { lookup: context.cluster, machine, secret_files: loaded.secret_files() };
         let mut notices = self.notices.clone();
         let rendered = self
-            .rendered(loaded, &options, &host, &mut notices)
+            .render_templates(loaded, &options, &host, &mut notices)
             .map_err(|error| Problem::error(error.to_string()))?;
-        let files = TemplateFiles::of(chart);
+        let files = TemplateFiles::from_chart(chart);
         let mut reader = DocumentReader::default();
         for crd in rendered.crds.iter().filter(|_| !context.skip_crds) {
             let text: Arc<str> = String::from_utf8_lossy(&crd.file.data).into();
             for part in slipway_chart::split(&crd.file.data) {
-                let origin = Origin::with_text(crd.path.as_str(), Arc::clone(&text));
-                reader.read(&String::from_utf8_lossy(part), origin, Stored::Aside);
+                let origin = DocumentOrigin::with_text(crd.path.as_str(), Arc::clone(&text));
+                reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Aside);
             }
         }
         match &rendered.post_rendered {
@@ -128,24 +128,36 @@ impl LoadedSource {
                 for part in slipway_chart::split(text) {
                     let part = String::from_utf8_lossy(part);
                     let named = part.lines().find_map(|line| line.strip_prefix("# Source: "));
-                    reader.read(&part, Origin::new(named.unwrap_or("post-renderer")), Stored::Regular);
+                    reader.read_document(
+                        &part,
+                        DocumentOrigin::new(named.unwrap_or("post-renderer")),
+                        RecordPart::Regular,
+                    );
                 }
             }
             None => {
                 for manifest in &rendered.manifests {
-                    reader.read(&manifest.text(), files.origin(&manifest.path), Stored::Regular);
+                    reader.read_document(
+                        &manifest.text(),
+                        files.origin_of(&manifest.path),
+                        RecordPart::Regular,
+                    );
                 }
             }
         }
         for hook in &rendered.hooks {
-            reader.read(&hook.manifest.text(), files.origin(&hook.manifest.path), Stored::Hook);
+            reader.read_document(
+                &hook.manifest.text(),
+                files.origin_of(&hook.manifest.path),
+                RecordPart::Hook,
+            );
         }
         Ok(RenderedSource {
             documents: reader.finish()?,
             notes: rendered.notes.trim_end().to_owned(),
             metadata: chart.metadata.to_json().as_object().cloned().unwrap_or_default(),
             default_values: chart.values.clone(),
-            values: self.values.recorded().clone(),
+            values: self.values.recorded_values().clone(),
             warnings: chart_warnings(chart, &notices),
         })
     }
@@ -156,27 +168,30 @@ impl LoadedSource {
         context: &RenderContext<'_>,
     ) -> Result<RenderedSource, Problems> {
         let version = context.capabilities.kube_version.version.trim_start_matches('v');
-        let inputs = Inputs { kube_version: Some(version.to_owned()), ..self.package_inputs() };
+        let inputs = BuildInputs { kube_version: Some(version.to_owned()), ..self.package_inputs() };
         let build = package.build(&inputs)?;
         let documents = build.objects.iter().map(|object| Document {
             object: (*object.value).clone(),
-            origin: Origin::new(Arc::clone(&object.at.file)),
-            stored: Stored::Regular,
+            origin: DocumentOrigin::new(Arc::clone(&object.at.file)),
+            stored: RecordPart::Regular,
         });
         Ok(RenderedSource {
             documents: documents.collect(),
             metadata: package_metadata(&package.metadata),
-            values: self.values.recorded().clone(),
+            values: self.values.recorded_values().clone(),
             warnings: build.problems.clone(),
             ..RenderedSource::default()
         })
     }
 
     /// The user's values as a package takes them.
-    fn package_inputs(&self) -> Inputs {
+    fn package_inputs(&self) -> BuildInputs {
         let Some(user) = self.values.as_given() else {
-            let text = Value::Object(self.values.used().clone()).to_string();
-            return Inputs { values: vec![ValuesFile { name: "values".into(), text }], ..Inputs::default() };
+            let text = Value::Object(self.values.used_values().clone()).to_string();
+            return BuildInputs {
+                values: vec![ValuesFile { name: "values".into(), text }],
+                ..BuildInputs::default()
+            };
         };
         let files = user.files.iter().map(|(name, content)| ValuesFile {
             name: name.clone(),
@@ -187,7 +202,7 @@ impl LoadedSource {
         let sets = kinds
             .into_iter()
             .flat_map(|(texts, kind)| texts.iter().map(move |text| SetValue { kind, text: text.clone() }));
-        Inputs { values: files.collect(), sets: sets.collect(), ..Inputs::default() }
+        BuildInputs { values: files.collect(), sets: sets.collect(), ..BuildInputs::default() }
     }
 
     /// The name of a source that does not say its own.
@@ -214,7 +229,7 @@ struct TemplateFiles {
 }
 
 impl TemplateFiles {
-    fn of(chart: &Chart) -> Self {
+    fn from_chart(chart: &Chart) -> Self {
         let mut texts: HashMap<String, Arc<str>> = HashMap::new();
         let mut pending = vec![(chart, chart.name().to_owned())];
         while let Some((chart, prefix)) = pending.pop() {
@@ -235,12 +250,13 @@ impl TemplateFiles {
         Self { texts, parts: parts.into() }
     }
 
-    fn origin(&self, path: &str) -> Origin {
+    fn origin_of(&self, path: &str) -> DocumentOrigin {
         match self.texts.get(path) {
-            Some(text) => {
-                Origin { parts: Some(Arc::clone(&self.parts)), ..Origin::with_text(path, Arc::clone(text)) }
-            }
-            None => Origin::new(path),
+            Some(text) => DocumentOrigin {
+                parts: Some(Arc::clone(&self.parts)),
+                ..DocumentOrigin::with_text(path, Arc::clone(text))
+            },
+            None => DocumentOrigin::new(path),
         }
     }
 }
@@ -253,7 +269,7 @@ fn plain_metadata(name: &str, version: &str) -> Map<String, Value> {
 }
 
 /// A package says all of itself that the metadata of a chart has room for.
-fn package_metadata(about: &slipway_package::Metadata) -> Map<String, Value> {
+fn package_metadata(about: &slipway_package::PackageMetadata) -> Map<String, Value> {
     let mut metadata = plain_metadata(&about.name, &about.version);
     for (key, text) in [
         ("appVersion", Some(&about.app_version)),

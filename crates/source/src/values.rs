@@ -47,7 +47,7 @@ impl SourceValues {
     ) -> Result<Self, LoadError> {
         let recorded = user.build()?;
         let used = decrypted.as_ref().map(UserValues::build).transpose()?;
-        Self { user, decrypted, recorded, used }.resolved(resolver)
+        Self { user, decrypted, recorded, used }.with_resolved_secrets(resolver)
     }
 
     /// Keeps the values of a package, whose `--set` is not always Helm's: what Helm cannot read is not recorded.
@@ -58,14 +58,14 @@ impl SourceValues {
         let is_given = [&user.set, &user.set_string, &user.set_json].iter().any(|texts| !texts.is_empty())
             || !user.files.is_empty();
         let recorded = if is_given { user.build().unwrap_or_default() } else { Map::new() };
-        Self { user, recorded, ..Self::default() }.resolved(resolver)
+        Self { user, recorded, ..Self::default() }.with_resolved_secrets(resolver)
     }
 
-    fn resolved(mut self, resolver: Option<&dyn SecretResolver>) -> Result<Self, LoadError> {
+    fn with_resolved_secrets(mut self, resolver: Option<&dyn SecretResolver>) -> Result<Self, LoadError> {
         if let Some(resolver) = resolver {
-            let mut values = self.used().clone();
+            let mut values = self.used_values().clone();
             resolver.resolve(&mut values)?;
-            if values != *self.used() {
+            if values != *self.used_values() {
                 self.used = Some(values);
             }
         }
@@ -73,17 +73,17 @@ impl SourceValues {
     }
 
     /// The values as a release records them: references and encrypted values stay what they are.
-    pub(crate) fn recorded(&self) -> &Map<String, Value> {
+    pub(crate) fn recorded_values(&self) -> &Map<String, Value> {
         &self.recorded
     }
 
     /// The values a source is rendered with.
-    pub(crate) fn used(&self) -> &Map<String, Value> {
+    pub(crate) fn used_values(&self) -> &Map<String, Value> {
         self.used.as_ref().unwrap_or(&self.recorded)
     }
 
     /// The files and flags the values come from, encrypted ones readable.
-    pub(crate) fn inputs(&self) -> &UserValues {
+    pub(crate) fn user_inputs(&self) -> &UserValues {
         self.decrypted.as_ref().unwrap_or(&self.user)
     }
 

@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use crate::params::{Param, ParamData};
+use crate::params::{ParamData, ParamValue};
 use crate::schema::{ChildType, FieldScalar, FieldType, ValueForm};
-use crate::val::Forced;
+use crate::val::ForcedType;
 
 /// The reason a value does not fit its field.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ fn type_mismatch(expected: FieldScalar, found: impl Into<String>) -> TypeMismatc
 }
 
 /// Turns a parameter into the JSON its field wants. Depth is limited when parameters are resolved.
-pub(crate) fn cast_param(param: &Param, ty: FieldType<'_>) -> Result<Json, TypeMismatch> {
+pub(crate) fn cast_param(param: &ParamValue, ty: FieldType<'_>) -> Result<Json, TypeMismatch> {
     match &param.data {
         ParamData::Map(map) => map
             .iter()
@@ -103,21 +103,23 @@ pub(crate) fn check_quoted(text: &str, ty: FieldType<'_>) -> Result<Json, TypeMi
 }
 
 /// Does what a YAML tag asks for.
-pub(crate) fn apply_tag(tag: Forced, param: &Param) -> Result<Json, String> {
+pub(crate) fn apply_tag(tag: ForcedType, param: &ParamValue) -> Result<Json, String> {
     let (text, _) = param.text().map_err(|(_, what)| format!("{what} has no such form"))?;
-    if tag == Forced::Str {
+    if tag == ForcedType::Str {
         return Ok(Json::String(text.into_owned()));
     }
     let text = text.trim();
     match tag {
-        Forced::Str => Ok(Json::String(text.to_owned())),
-        Forced::Int => text.parse::<i64>().map(Json::from).map_err(|_| format!("`{text}` is no integer")),
-        Forced::Float => text
+        ForcedType::Str => Ok(Json::String(text.to_owned())),
+        ForcedType::Int => text.parse::<i64>().map(Json::from).map_err(|_| format!("`{text}` is no integer")),
+        ForcedType::Float => text
             .parse::<f64>()
             .ok()
             .and_then(serde_json::Number::from_f64)
             .map(Json::Number)
             .ok_or_else(|| format!("`{text}` is no number")),
-        Forced::Bool => text.parse::<bool>().map(Json::Bool).map_err(|_| format!("`{text}` is no boolean")),
+        ForcedType::Bool => {
+            text.parse::<bool>().map(Json::Bool).map_err(|_| format!("`{text}` is no boolean"))
+        }
     }
 }

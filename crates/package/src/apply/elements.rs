@@ -2,15 +2,19 @@
 
 use serde_json::Value as Json;
 
-use super::eval::{ChangeKind, Slot, Walk, WalkError};
+use super::eval::{ChangeKind, StatementWalk, ValueSlot, WalkError};
 use super::ready::{ReadyAnchor, ReadyOp, ReadyTerm};
-use super::seg::{Seg, item_seg};
+use super::seg::{PathSegment, item_seg};
 use crate::report::join_words;
 use crate::schema::FieldType;
-use crate::val::Pos;
+use crate::val::ValuePos;
 
-impl Walk<'_, '_> {
-    pub(super) fn apply_list_op(&mut self, mut slot: Slot<'_>, ty: FieldType<'_>) -> Result<(), WalkError> {
+impl StatementWalk<'_, '_> {
+    pub(super) fn apply_list_op(
+        &mut self,
+        mut slot: ValueSlot<'_>,
+        ty: FieldType<'_>,
+    ) -> Result<(), WalkError> {
         let ready = self.ready;
         let Some(node) = slot.get_mut() else {
             if matches!(ready.op, ReadyOp::DeleteAnchor(_) | ReadyOp::DeleteNamed(_)) {
@@ -27,7 +31,7 @@ impl Walk<'_, '_> {
         if let (Json::Object(map), ReadyOp::DeleteNamed(name)) = (&mut *node, &ready.op) {
             return match map.shift_remove(name) {
                 Some(old) => {
-                    self.path.push(Seg::Key(name.clone()));
+                    self.path.push(PathSegment::Key(name.clone()));
                     self.record(ChangeKind::Delete, Some(old), None);
                     self.path.pop();
                     Ok(())
@@ -121,7 +125,7 @@ impl Walk<'_, '_> {
         &mut self,
         items: &[Json],
         terms: &[ReadyTerm],
-        pos: Pos,
+        pos: ValuePos,
     ) -> Result<Option<usize>, WalkError> {
         let mut matches =
             items.iter().enumerate().filter(|(_, item)| terms_hold(item, terms)).map(|(index, _)| index);

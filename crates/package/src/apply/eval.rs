@@ -8,15 +8,15 @@ use slipway_problem::{Location, Problem, nearest};
 use super::merge::{merge_values, nested_clash, strip_nulls};
 use super::ready::{ReadyAnchor, ReadyKind, ReadyOp, ReadyStatement, ReadyStep};
 use super::realize::{NoValue, ValueRealizer};
-use super::seg::{Seg, item_seg, show_segs};
+use super::seg::{PathSegment, item_seg, show_segs};
 use crate::report::{coded_error, coded_warning};
 use crate::schema::{ChildType, FieldScalar, FieldType, ValueForm};
-use crate::val::{Pos, Val, ValueShape, json_shape};
+use crate::val::{ValuePos, ValueShape, WrittenValue, json_shape};
 
 /// The value a statement writes.
 #[derive(Clone, Copy)]
 pub(crate) enum StatementInput<'i> {
-    Value(Option<&'i Val>),
+    Value(Option<&'i WrittenValue>),
     /// Built already.
     Ready(&'i Json),
 }
@@ -32,7 +32,7 @@ pub(crate) enum ChangeKind {
 
 /// A change a walk made.
 pub(crate) struct FieldWrite {
-    pub(crate) path: Vec<Seg>,
+    pub(crate) path: Vec<PathSegment>,
     pub(crate) did: ChangeKind,
     pub(crate) old: Option<Json>,
     pub(crate) new: Option<Json>,
@@ -60,11 +60,11 @@ impl From<NoValue> for WalkError {
 }
 
 /// One statement on one object.
-pub(crate) struct Walk<'w, 'p> {
+pub(crate) struct StatementWalk<'w, 'p> {
     pub(crate) realize: &'w mut ValueRealizer<'p>,
     pub(crate) ready: &'w ReadyStatement,
     pub(crate) input: StatementInput<'w>,
-    pub(crate) pos: Pos,
+    pub(crate) pos: ValuePos,
     pub(crate) optional: bool,
     /// The scope may match several objects: what one of them lacks is skipped.
     pub(crate) wild: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Walk<'w, 'p> {
     pub(crate) any_kind: bool,
     pub(crate) label: &'w dyn Fn() -> String,
     pub(crate) warned: &'w mut HashSet<(u32, u32)>,
-    pub(crate) path: Vec<Seg>,
+    pub(crate) path: Vec<PathSegment>,
     pub(crate) changes: Vec<FieldWrite>,
     /// Paths skipped because they are not there.
     pub(crate) missing: Option<Problem>,
@@ -80,12 +80,12 @@ pub(crate) struct Walk<'w, 'p> {
 }
 
 /// A place a value can be put.
-pub(super) enum Slot<'n> {
+pub(super) enum ValueSlot<'n> {
     Map(&'n mut Map<String, Json>, &'n str),
     List(&'n mut Vec<Json>, usize),
 }
 
-impl Slot<'_> {
+impl ValueSlot<'_> {
     /// Null counts as absent.
     fn get(&self) -> Option<&Json> {
         match self {
@@ -124,8 +124,8 @@ impl Slot<'_> {
     }
 }
 
-impl Walk<'_, '_> {
-    fn at(&self, pos: Pos) -> Location {
+impl StatementWalk<'_, '_> {
+    fn at(&self, pos: ValuePos) -> Location {
         Location::new(self.realize.file, pos.line, pos.column)
     }
 
@@ -133,7 +133,7 @@ impl Walk<'_, '_> {
         if self.path.is_empty() { "the object".to_owned() } else { show_segs(&self.path) }
     }
 
-    pub(super) fn problem(&self, code: &str, pos: Pos, message: String) -> Problem {
+    pub(super) fn problem(&self, code: &str, pos: ValuePos, message: String) -> Problem {
         coded_error(code, format!("{message} of {}", (self.label)())).at(self.at(pos))
     }
 
@@ -218,7 +218,7 @@ impl Walk<'_, '_> {
                 let problem = self.problem("KX010", step.pos, message);
                 let string_map = ty.form() == ValueForm::Scalar(FieldScalar::String) && ty.owner.is_empty();
                 let last = match self.path.last() {
-                    Some(Seg::Key(key)) if string_map => join_keys(key, steps),
+                    Some(PathSegment::Key(key)) if string_map => join_keys(key, steps),
                     _ => None,
                 };
                 Err(match last {
@@ -243,7 +243,7 @@ impl Walk<'_, '_> {
         let seg = item_seg(index, &items[index]);
         self.path.push(seg);
         let result = if rest.is_empty() {
-            self.write_slot(Slot::List(items, index), ty.item())
+            self.write_slot(ValueSlot::List(items, index), ty.item())
         } else {
             self.descend(&mut items[index], rest, ty.item())
         };
@@ -267,9 +267,9 @@ impl Walk<'_, '_> {
             }
             ChildType::Nothing => FieldType::unknown(),
         };
-        self.path.push(Seg::Key(key.to_owned()));
+        self.path.push(PathSegment::Key(key.to_owned()));
         let result = match map.get_mut(key).filter(|value| !value.is_null()) {
-            _ if rest.is_empty() => self.write_slot(Slot::Map(map, key), below),
+            _ if rest.is_empty() => self.write_slot(ValueSlot::Map(map, key), below),
             Some(child) => self.descend(child, rest, below),
             None => self.create_path(map, key, rest, below),
         };
@@ -277,7 +277,7 @@ impl Walk<'_, '_> {
         result
     }
 
-    fn warn_undeclared(&mut self, key: &str, pos: Pos, ty: FieldType<'_>) {
+    fn warn_undeclared(&mut self, key: &str, pos: ValuePos, ty: FieldType<'_>) {
         if !self.warned.insert((pos.line, pos.column)) {
             return;
         }
@@ -316,7 +316,8 @@ impl Walk<'_, '_> {
                 self.problem("KX030", self.pos, format!("{} is not there to delete from", self.shown()));
             return self.report_absent(problem);
         }
-        let below_metadata = matches!(self.path.first(), Some(Seg::Key(first)) if first == "metadata");
+        let below_metadata =
+            matches!(self.path.first(), Some(PathSegment::Key(first)) if first == "metadata");
         if self.any_kind && !below_metadata {
             return Ok(());
         }
@@ -332,7 +333,7 @@ impl Walk<'_, '_> {
                     let string_map = scalar == FieldScalar::String && at.owner.is_empty();
                     let parent = self.path.len().saturating_sub(1);
                     let joined = match self.path.last() {
-                        Some(Seg::Key(key)) if string_map => join_keys(key, &rest[position..]),
+                        Some(PathSegment::Key(key)) if string_map => join_keys(key, &rest[position..]),
                         _ => None,
                     };
                     let shown = show_segs(&self.path[..parent]);
@@ -388,7 +389,7 @@ impl Walk<'_, '_> {
                 ChildType::Nothing => FieldType::unknown(),
             };
             keys.push(next);
-            self.path.push(Seg::Key(next.to_owned()));
+            self.path.push(PathSegment::Key(next.to_owned()));
         }
         let result = self.fresh_value(at);
         let path = std::mem::take(&mut self.path);
@@ -445,7 +446,7 @@ impl Walk<'_, '_> {
         self.changes.push(FieldWrite { path: self.path.clone(), did, old, new });
     }
 
-    fn write_slot(&mut self, mut slot: Slot<'_>, ty: FieldType<'_>) -> Result<(), WalkError> {
+    fn write_slot(&mut self, mut slot: ValueSlot<'_>, ty: FieldType<'_>) -> Result<(), WalkError> {
         match &self.ready.op {
             ReadyOp::Set => self.set_value(slot, ty),
             ReadyOp::Replace => {
@@ -475,9 +476,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn set_value(&mut self, mut slot: Slot<'_>, ty: FieldType<'_>) -> Result<(), WalkError> {
+    fn set_value(&mut self, mut slot: ValueSlot<'_>, ty: FieldType<'_>) -> Result<(), WalkError> {
         let ready_shape = match self.input {
-            StatementInput::Value(Some(val)) if !matches!(val.data, crate::val::Data::Text(_)) => {
+            StatementInput::Value(Some(val)) if !matches!(val.data, crate::val::ValueData::Text(_)) => {
                 Some(val.shape())
             }
             _ => None,

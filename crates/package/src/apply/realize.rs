@@ -4,15 +4,15 @@ use serde_json::Value as Json;
 use slipway_problem::{Location, Problem, Problems};
 
 use super::cast::{self, TypeMismatch};
-use crate::params::{Param, ParamData, ParamLookup, Params};
+use crate::params::{ParamData, ParamLookup, ParamValue, ResolvedParams};
 use crate::report::{coded_error, coded_warning};
 use crate::schema::{ChildType, FieldType};
 use crate::template::{ParamPath, Template};
-use crate::val::{Data, Pos, Val};
+use crate::val::{ValueData, ValuePos, WrittenValue};
 
 /// Realises the values of one file.
 pub(crate) struct ValueRealizer<'a> {
-    pub(crate) params: &'a Params,
+    pub(crate) params: &'a ResolvedParams,
     pub(crate) file: &'a str,
     /// Warnings go here, each once however many objects a value goes to.
     pub(crate) warnings: &'a mut Problems,
@@ -32,21 +32,21 @@ impl From<Problem> for NoValue {
 }
 
 impl ValueRealizer<'_> {
-    fn at(&self, pos: Pos) -> Location {
+    fn at(&self, pos: ValuePos) -> Location {
         Location::new(self.file, pos.line, pos.column)
     }
 
     /// The JSON of a value for a field of type `ty`; `field` names it in messages.
     pub(crate) fn value(
         &mut self,
-        val: &Val,
+        val: &WrittenValue,
         ty: FieldType<'_>,
         field: &dyn Fn() -> String,
     ) -> Result<Json, NoValue> {
         match &val.data {
-            Data::Null => Ok(Json::Null),
-            Data::Bool(value) => self.realize_literal(&Json::Bool(*value), val, ty, field),
-            Data::Number(number) => {
+            ValueData::Null => Ok(Json::Null),
+            ValueData::Bool(value) => self.realize_literal(&Json::Bool(*value), val, ty, field),
+            ValueData::Number(number) => {
                 if val.tag.is_none()
                     && ty.form() == crate::schema::ValueForm::Scalar(crate::schema::FieldScalar::String)
                 {
@@ -54,8 +54,8 @@ impl ValueRealizer<'_> {
                 }
                 self.realize_literal(&Json::Number(number.json.clone()), val, ty, field)
             }
-            Data::Text(template) => self.realize_text(template, val, ty, field),
-            Data::List(items) => {
+            ValueData::Text(template) => self.realize_text(template, val, ty, field),
+            ValueData::List(items) => {
                 let ty = ty.item();
                 items
                     .iter()
@@ -63,7 +63,7 @@ impl ValueRealizer<'_> {
                     .collect::<Result<_, _>>()
                     .map(Json::Array)
             }
-            Data::Map(map) => {
+            ValueData::Map(map) => {
                 let mut out = serde_json::Map::with_capacity(map.len());
                 for (key, value) in map {
                     let ty = match ty.child(key) {
@@ -81,7 +81,7 @@ impl ValueRealizer<'_> {
     fn realize_literal(
         &self,
         json: &Json,
-        val: &Val,
+        val: &WrittenValue,
         ty: FieldType<'_>,
         field: &dyn Fn() -> String,
     ) -> Result<Json, NoValue> {
@@ -94,8 +94,8 @@ impl ValueRealizer<'_> {
     fn mismatch_problem(
         &self,
         wrong: TypeMismatch,
-        pos: Pos,
-        from: Option<(&ParamPath, &Param)>,
+        pos: ValuePos,
+        from: Option<(&ParamPath, &ParamValue)>,
         field: &dyn Fn() -> String,
     ) -> Problem {
         let TypeMismatch { below, expected, found } = wrong;
@@ -121,14 +121,14 @@ impl ValueRealizer<'_> {
     fn realize_text(
         &mut self,
         template: &Template,
-        val: &Val,
+        val: &WrittenValue,
         ty: FieldType<'_>,
         field: &dyn Fn() -> String,
     ) -> Result<Json, NoValue> {
         match template {
             Template::Literal(text) => {
                 if let Some(tag) = val.tag {
-                    let param = Param { data: ParamData::Text(text.as_str().into()), pos: val.pos };
+                    let param = ParamValue { data: ParamData::Text(text.as_str().into()), pos: val.pos };
                     return cast::apply_tag(tag, &param).map_err(|why| {
                         coded_error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
                     });
@@ -172,7 +172,7 @@ impl ValueRealizer<'_> {
                     }
                 }
                 if let Some(tag) = val.tag {
-                    let param = Param { data: ParamData::Text(text.into()), pos: val.pos };
+                    let param = ParamValue { data: ParamData::Text(text.into()), pos: val.pos };
                     return cast::apply_tag(tag, &param).map_err(|why| {
                         coded_error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
                     });
@@ -184,7 +184,7 @@ impl ValueRealizer<'_> {
     }
 
     /// The text of a name, key or match value: references in it must be single values.
-    pub(crate) fn name(&self, template: &Template, pos: Pos) -> Result<String, NoValue> {
+    pub(crate) fn name(&self, template: &Template, pos: ValuePos) -> Result<String, NoValue> {
         let single = |path: &ParamPath| -> Result<String, NoValue> {
             let ParamLookup::Value(param) = self.params.find(path) else {
                 return Err(self.params.undefined(path, self.at(pos)).into());
@@ -206,21 +206,21 @@ impl ValueRealizer<'_> {
             Template::Mixed(pieces) => pieces
                 .iter()
                 .map(|piece| match piece {
-                    crate::template::Piece::Text(text) => Ok(text.clone()),
-                    crate::template::Piece::Reference(path) => single(path),
+                    crate::template::TemplatePiece::Text(text) => Ok(text.clone()),
+                    crate::template::TemplatePiece::Reference(path) => single(path),
                 })
                 .collect(),
         }
     }
 
-    fn not_a_name(&self, path: &ParamPath, what: &str, pos: Pos) -> NoValue {
+    fn not_a_name(&self, path: &ParamPath, what: &str, pos: ValuePos) -> NoValue {
         coded_error("KV021", format!("`{path}` is {what}; a name must be a string, an integer or a boolean"))
             .at(self.at(pos))
             .into()
     }
 }
 
-fn is_broken(param: &Param) -> bool {
+fn is_broken(param: &ParamValue) -> bool {
     match &param.data {
         ParamData::Broken => true,
         ParamData::List(items) => items.iter().any(is_broken),

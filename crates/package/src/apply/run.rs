@@ -6,19 +6,19 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use slipway_problem::{Location, Problems};
 
-use super::eval::{ChangeKind, FieldWrite, StatementInput, Walk, WalkError};
+use super::eval::{ChangeKind, FieldWrite, StatementInput, StatementWalk, WalkError};
 use super::ready::ReadyStatement;
 use super::realize::{NoValue, ValueRealizer};
-use super::seg::Seg;
+use super::seg::PathSegment;
 use super::target::ObjectTargets;
 use super::whole::{self, WholeOutcome};
-use crate::kpatch::{Body, Group, Op, Statement};
-use crate::params::{Param, ParamData, Params};
+use crate::kpatch::{GroupBody, PatchGroup, PatchOp, Statement};
+use crate::params::{ParamData, ParamValue, ResolvedParams};
 use crate::patches::Patch;
 use crate::report::coded_error;
 use crate::resources::{Resource, label_of};
 use crate::schema::{FieldType, KindTypes};
-use crate::val::Pos;
+use crate::val::ValuePos;
 
 /// Problems of one statement beyond these say nothing new.
 const MOST_PER_STATEMENT: usize = 20;
@@ -39,10 +39,10 @@ pub enum WriteKind {
 
 /// One change a patch made to one object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Write {
+pub struct PatchWrite {
     /// Index into the objects as loaded.
     pub resource: usize,
-    pub path: Vec<Seg>,
+    pub path: Vec<PathSegment>,
     pub kind: WriteKind,
     pub old: Option<Json>,
     pub new: Option<Json>,
@@ -51,17 +51,17 @@ pub struct Write {
     pub(crate) group: usize,
     /// `None`: the group as a whole.
     pub(crate) statement: Option<usize>,
-    pub(crate) pos: Pos,
+    pub(crate) pos: ValuePos,
 }
 
 /// The changes of all patches.
 #[derive(Default)]
 pub(crate) struct AppliedPatches {
-    pub(crate) writes: Vec<Write>,
+    pub(crate) writes: Vec<PatchWrite>,
 }
 
 struct PatchRun<'a> {
-    params: &'a Params,
+    params: &'a ResolvedParams,
     kinds: &'a KindTypes,
     targets: ObjectTargets,
     problems: &'a mut Problems,
@@ -71,7 +71,7 @@ struct PatchRun<'a> {
 /// The changes so far, and the bytes they put into objects.
 #[derive(Default)]
 struct WriteLog {
-    writes: Vec<Write>,
+    writes: Vec<PatchWrite>,
     bytes: usize,
 }
 
@@ -81,7 +81,7 @@ impl WriteLog {
         self.bytes > MOST_BYTES
     }
 
-    fn push_write(&mut self, write: Write) {
+    fn push_write(&mut self, write: PatchWrite) {
         self.bytes += write.new.as_ref().map_or(0, json_weight);
         self.writes.push(write);
     }
@@ -111,7 +111,7 @@ pub(crate) fn apply_patches(
     resources: &mut [Resource],
     patches: &[Patch],
     order: &[usize],
-    params: &Params,
+    params: &ResolvedParams,
     kinds: &KindTypes,
     problems: &mut Problems,
 ) -> AppliedPatches {
@@ -153,7 +153,7 @@ impl PatchRun<'_> {
         index: usize,
         patch: &Patch,
         number: usize,
-        group: &Group,
+        group: &PatchGroup,
         resources: &mut [Resource],
         failed: &mut HashSet<usize>,
         found: &mut Problems,
@@ -174,7 +174,7 @@ impl PatchRun<'_> {
         let objects: Vec<usize> =
             chosen.objects.into_iter().filter(|object| !failed.contains(object)).collect();
         match &group.body {
-            Body::Statements(statements) => {
+            GroupBody::Statements(statements) => {
                 if let Some(builder) = &group.header.builder {
                     let task = StatementTask { index, number, statement: None, group, pos: group.header.pos };
                     run_builder(
@@ -230,13 +230,13 @@ impl PatchRun<'_> {
                     }
                 }
             }
-            Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => {
+            GroupBody::Strategic(val) | GroupBody::Merge(val) | GroupBody::Json(val) => {
                 for &object in &objects {
                     if self.writes.is_full() {
                         break;
                     }
                     let resource = &mut resources[object];
-                    let ty = if matches!(group.body, Body::Json(_)) {
+                    let ty = if matches!(group.body, GroupBody::Json(_)) {
                         FieldType::unknown()
                     } else {
                         resource.ty(self.kinds)
@@ -289,13 +289,13 @@ struct StatementTask<'t> {
     index: usize,
     number: usize,
     statement: Option<usize>,
-    group: &'t Group,
-    pos: Pos,
+    group: &'t PatchGroup,
+    pos: ValuePos,
 }
 
 fn record_writes(writes: &mut WriteLog, task: &StatementTask<'_>, object: usize, changes: Vec<FieldWrite>) {
     for change in changes {
-        writes.push_write(Write {
+        writes.push_write(PatchWrite {
             resource: object,
             path: change.path,
             kind: match change.did {
@@ -361,7 +361,7 @@ fn run_statement(
         let ty = kinds.of(&resource.api_version, &resource.id.kind);
         let Resource { id, at, value, .. } = resource;
         let label = || label_of(id, at);
-        let mut walk = Walk {
+        let mut walk = StatementWalk {
             realize,
             ready: &ready,
             input,
@@ -415,7 +415,7 @@ fn run_statement(
 fn run_builder(
     writes: &mut WriteLog,
     task: &StatementTask<'_>,
-    builder: &Op,
+    builder: &PatchOp,
     statements: &[Statement],
     objects: &[usize],
     resources: &mut [Resource],
@@ -440,7 +440,7 @@ fn run_builder(
                     return;
                 }
             };
-            let mut walk = Walk {
+            let mut walk = StatementWalk {
                 realize,
                 ready: &ready,
                 input: StatementInput::Value(statement.value.as_ref()),
@@ -491,7 +491,7 @@ fn run_builder(
 }
 
 /// The type of the elements of the list a builder header names.
-fn element_type<'k>(resource: &Resource, group: &Group, kinds: &'k KindTypes) -> FieldType<'k> {
+fn element_type<'k>(resource: &Resource, group: &PatchGroup, kinds: &'k KindTypes) -> FieldType<'k> {
     use crate::kpatch::StepKind;
     use crate::schema::ChildType;
     let mut ty = kinds.of(&resource.api_version, &resource.id.kind);
@@ -543,7 +543,7 @@ fn switch_objects(
 }
 
 /// The boolean a parameter holds, in the strict sense of `enabled`.
-pub(crate) fn bool_value(param: &Param) -> Option<bool> {
+pub(crate) fn bool_value(param: &ParamValue) -> Option<bool> {
     match &param.data {
         ParamData::Bool(value) => Some(*value),
         ParamData::Text(text) if &**text == "true" => Some(true),

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use slipway_problem::{Location, Problem, nearest};
 
 use super::realize::{NoValue, ValueRealizer};
-use crate::kpatch::{Glob, GlobPiece, Scope};
+use crate::kpatch::{GlobPiece, NameGlob, ObjectScope};
 use crate::report::{coded_error, coded_warning, join_words};
 use crate::resources::Resource;
 use crate::template::Template;
-use crate::val::Pos;
+use crate::val::ValuePos;
 
 /// Objects by kind in lower case, then by name.
 pub(crate) struct ObjectTargets {
@@ -22,7 +22,7 @@ pub(crate) struct ObjectTargets {
 struct NamePattern(Vec<Option<String>>);
 
 impl NamePattern {
-    fn new(glob: &Glob, realize: &ValueRealizer<'_>, pos: Pos) -> Result<Self, NoValue> {
+    fn new(glob: &NameGlob, realize: &ValueRealizer<'_>, pos: ValuePos) -> Result<Self, NoValue> {
         let mut pieces = Vec::new();
         for piece in &glob.0 {
             pieces.push(match piece {
@@ -88,7 +88,7 @@ impl ObjectTargets {
     /// Finds the objects of a scope.
     pub(crate) fn choose(
         &self,
-        scope: &Scope,
+        scope: &ObjectScope,
         optional: bool,
         resources: &[Resource],
         realize: &ValueRealizer<'_>,
@@ -125,7 +125,7 @@ impl ObjectTargets {
             })
             .collect();
         let at = Location::new(realize.file, scope.pos.line, scope.pos.column);
-        let several = scope.is_wild() || scope.namespace.as_ref().is_some_and(Glob::has_star);
+        let several = scope.is_wild() || scope.namespace.as_ref().is_some_and(NameGlob::has_star);
         match objects.len() {
             0 if optional => Ok(ChosenObjects { objects, warning: None }),
             0 if several => {
@@ -166,7 +166,7 @@ impl ObjectTargets {
         }
     }
 
-    fn no_match_problem(&self, scope: &Scope, name: &str, resources: &[Resource]) -> Problem {
+    fn no_match_problem(&self, scope: &ObjectScope, name: &str, resources: &[Resource]) -> Problem {
         let problem = coded_error("KX002", format!("`[{scope}]` matches no object of the package"));
         let Some(kind) = &scope.kind else { return problem };
         let Some(names) = self.by_kind.get(kind) else {

@@ -6,10 +6,10 @@ use slipway_problem::{Location, Problem};
 
 use super::eval::{ChangeKind, FieldWrite};
 use crate::compare;
-use crate::kpatch::Body;
+use crate::kpatch::GroupBody;
 use crate::report::{coded_error, coded_note};
 use crate::schema::FieldType;
-use crate::val::Pos;
+use crate::val::ValuePos;
 
 /// The outcome of a whole patch for an object.
 pub(crate) enum WholeOutcome {
@@ -24,17 +24,17 @@ pub(crate) enum WholeOutcome {
 /// Applies a patch whose values are realised already.
 pub(crate) fn apply_whole(
     object: &Json,
-    body: &Body,
+    body: &GroupBody,
     patch: Json,
     ty: FieldType<'_>,
     file: &str,
-    pos: Pos,
+    pos: ValuePos,
     label: &str,
 ) -> Result<(WholeOutcome, Option<Problem>), Problem> {
     let at = || Location::new(file, pos.line, pos.column);
     let mut remark = None;
     let result = match body {
-        Body::Strategic(_) => {
+        GroupBody::Strategic(_) => {
             if patch.get("$patch").and_then(Json::as_str) == Some("delete") {
                 return Ok((WholeOutcome::Disabled, None));
             }
@@ -49,9 +49,9 @@ pub(crate) fn apply_whole(
                 }
             }
         }
-        Body::Merge(_) => patch::merge::apply(object.clone(), patch),
-        Body::Json(_) => patch::json::apply(object.clone(), &patch),
-        Body::Statements(_) => {
+        GroupBody::Merge(_) => patch::merge::apply(object.clone(), patch),
+        GroupBody::Json(_) => patch::json::apply(object.clone(), &patch),
+        GroupBody::Statements(_) => {
             return Ok((WholeOutcome::Changed { object: object.clone(), changes: Vec::new() }, None));
         }
     };

@@ -6,7 +6,7 @@ use slipway_manifest::names;
 use slipway_manifest::object::{annotation, annotations, labels};
 use slipway_problem::Problems;
 
-use crate::build::{Build, BuiltObject};
+use crate::build::{BuiltObject, PackageBuild};
 use crate::located::key_path;
 use crate::report::coded_error;
 use crate::resources::show_id;
@@ -18,7 +18,7 @@ pub(crate) const TIMEOUT: &str = "kurel.gokure.dev/timeout";
 /// Kinds whose names may hold more than DNS names do.
 const FREE_NAMES: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
 
-pub(super) fn check_names(build: &Build, problems: &mut Problems) {
+pub(super) fn check_names(build: &PackageBuild, problems: &mut Problems) {
     for object in &build.objects {
         check_name(build, object, problems);
         let mut complain = |path: &[&str], what: String| {
@@ -102,7 +102,7 @@ pub(super) fn check_names(build: &Build, problems: &mut Problems) {
     }
 }
 
-fn check_name(build: &Build, object: &BuiltObject, problems: &mut Problems) {
+fn check_name(build: &PackageBuild, object: &BuiltObject, problems: &mut Problems) {
     let id = &object.id;
     let result = match id.kind.as_str() {
         "Namespace" if id.group.is_empty() => names::check_label_1123(&id.name),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use slipway_problem::{Problem, Problems, nearest};
 
-use crate::apply::{Seg, item_seg, show_segs};
-use crate::build::{Build, BuiltObject, Inputs};
+use crate::apply::{PathSegment, item_seg, show_segs};
+use crate::build::{BuildInputs, BuiltObject, PackageBuild};
 use crate::located::key_path;
 use crate::report::{coded_error, coded_note, coded_warning};
 use crate::resources::show_id;
@@ -15,7 +15,7 @@ use crate::schema::{ChildType, FieldScalar, FieldType, ValueForm, constraint_of}
 /// Problems of one object beyond these say nothing new.
 const MOST_PROBLEMS: usize = 50;
 
-pub(super) fn check_objects(build: &Build, inputs: &Inputs, problems: &mut Problems) {
+pub(super) fn check_objects(build: &PackageBuild, inputs: &BuildInputs, problems: &mut Problems) {
     let mut unknown: BTreeSet<(String, String)> = BTreeSet::new();
     for object in &build.objects {
         let api_version = object.value["apiVersion"].as_str().unwrap_or_default();
@@ -36,10 +36,10 @@ pub(super) fn check_objects(build: &Build, inputs: &Inputs, problems: &mut Probl
 }
 
 struct ObjectChecker<'a> {
-    build: &'a Build,
+    build: &'a PackageBuild,
     object: &'a BuiltObject,
-    inputs: &'a Inputs,
-    path: Vec<Seg>,
+    inputs: &'a BuildInputs,
+    path: Vec<PathSegment>,
     found: Vec<Problem>,
 }
 
@@ -67,13 +67,13 @@ impl ObjectChecker<'_> {
                         && is_certain(ty, name)
                     {
                         let message = format!("{}: `{name}` is missing", self.shown_path());
-                        self.path.push(Seg::Key(name.to_owned()));
+                        self.path.push(PathSegment::Key(name.to_owned()));
                         self.push_problem(coded_error("KS002", message));
                         self.path.pop();
                     }
                 }
                 for (key, value) in map {
-                    self.path.push(Seg::Key(key.clone()));
+                    self.path.push(PathSegment::Key(key.clone()));
                     match ty.child(key) {
                         ChildType::Known(below) => self.check_value(value, below),
                         ChildType::Undeclared | ChildType::Nothing => self.report_undeclared(key, ty),
@@ -265,10 +265,10 @@ const REMOVED: &[(&str, &str, u32, &str)] = &[
 ];
 
 fn check_removed_version(
-    build: &Build,
+    build: &PackageBuild,
     object: &BuiltObject,
     api_version: &str,
-    inputs: &Inputs,
+    inputs: &BuildInputs,
     problems: &mut Problems,
 ) {
     let found = REMOVED

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value as Json;
 use slipway_problem::Problems;
 
-use crate::apply::{Seg, item_seg};
-use crate::build::{Build, BuiltObject};
+use crate::apply::{PathSegment, item_seg};
+use crate::build::{BuiltObject, PackageBuild};
 use crate::located::key_path;
 use crate::report::{coded_error, coded_warning};
 use crate::resources::show_id;
@@ -44,7 +44,7 @@ fn str_of<'j>(value: &'j Json, key: &str) -> &'j str {
     value[key].as_str().unwrap_or_default()
 }
 
-pub(super) fn check_pods(build: &Build, problems: &mut Problems) {
+pub(super) fn check_pods(build: &PackageBuild, problems: &mut Problems) {
     for object in &build.objects {
         if object.id.kind == "Secret" && object.id.group.is_empty() {
             let filled = |field: &str| object.value[field].as_object().is_some_and(|map| !map.is_empty());
@@ -62,7 +62,7 @@ pub(super) fn check_pods(build: &Build, problems: &mut Problems) {
     }
 }
 
-fn check_selector(build: &Build, object: &BuiltObject, template: &Json, problems: &mut Problems) {
+fn check_selector(build: &PackageBuild, object: &BuiltObject, template: &Json, problems: &mut Problems) {
     if !matches!(object.id.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") {
         return;
     }
@@ -84,11 +84,11 @@ fn check_selector(build: &Build, object: &BuiltObject, template: &Json, problems
     }
 }
 
-fn check_pod(build: &Build, object: &BuiltObject, template: &Json, problems: &mut Problems) {
+fn check_pod(build: &PackageBuild, object: &BuiltObject, template: &Json, problems: &mut Problems) {
     let id = show_id(&object.id);
-    let spec = |more: &[Seg]| {
+    let spec = |more: &[PathSegment]| {
         let mut path = key_path(template_path(object));
-        path.push(Seg::Key("spec".to_owned()));
+        path.push(PathSegment::Key("spec".to_owned()));
         path.extend_from_slice(more);
         [path]
     };
@@ -96,7 +96,7 @@ fn check_pod(build: &Build, object: &BuiltObject, template: &Json, problems: &mu
     for (at, volume) in template["spec"]["volumes"].as_array().into_iter().flatten().enumerate() {
         if !volumes.insert(str_of(volume, "name")) {
             let message = format!("{id}: two volumes are named `{}`", str_of(volume, "name"));
-            let path = spec(&[Seg::Key("volumes".to_owned()), item_seg(at, volume)]);
+            let path = spec(&[PathSegment::Key("volumes".to_owned()), item_seg(at, volume)]);
             problems.push(build.locate_problem(coded_error("KR034", message), object.resource, &path));
         }
     }
@@ -109,11 +109,11 @@ fn check_pod(build: &Build, object: &BuiltObject, template: &Json, problems: &mu
         let item = || {
             let items = template["spec"][list].as_array().map(Vec::as_slice).unwrap_or_default();
             let index = items.iter().position(|item| std::ptr::eq(item, container)).unwrap_or_default();
-            vec![Seg::Key(list.to_owned()), item_seg(index, container)]
+            vec![PathSegment::Key(list.to_owned()), item_seg(index, container)]
         };
         let below = |field: &str, at: usize, element: &Json| {
             let mut path = item();
-            path.push(Seg::Key(field.to_owned()));
+            path.push(PathSegment::Key(field.to_owned()));
             path.push(item_seg(at, element));
             spec(&path)
         };

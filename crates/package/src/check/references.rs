@@ -8,13 +8,13 @@ use slipway_problem::{Location, Problems};
 
 use super::pods::{pod_containers, pod_template};
 use crate::apply::item_seg;
-use crate::build::{Build, BuiltObject, PHASE, Phase, WELL_KNOWN};
+use crate::build::{BuiltObject, InstallPhase, PHASE, PackageBuild, WELL_KNOWN};
 use crate::located::key_path;
 use crate::report::{coded_note, coded_warning};
 use crate::resources::show_id;
 
 struct ReferenceIndex<'b> {
-    build: &'b Build,
+    build: &'b PackageBuild,
     by_id: HashMap<(&'b str, &'b str, &'b str), &'b BuiltObject>,
     /// Namespace, pod labels and template of every workload.
     pods: Vec<(&'b BuiltObject, &'b Json)>,
@@ -28,7 +28,7 @@ struct ReferenceIndex<'b> {
     renamed: HashMap<(&'b str, &'b str), &'b str>,
 }
 
-pub(super) fn check_references(build: &Build, problems: &mut Problems) {
+pub(super) fn check_references(build: &PackageBuild, problems: &mut Problems) {
     let mut index = ReferenceIndex {
         build,
         by_id: build.objects.iter().map(|object| (id_key(&object.id), object)).collect(),
@@ -147,7 +147,7 @@ impl<'b> ReferenceIndex<'b> {
     }
 }
 
-fn check_namespaces(build: &Build, problems: &mut Problems) {
+fn check_namespaces(build: &PackageBuild, problems: &mut Problems) {
     let existing: BTreeSet<&str> = build
         .objects
         .iter()
@@ -323,7 +323,7 @@ fn check_needed(
 }
 
 /// Warns if something an earlier phase needs comes in a later one.
-fn warn_if_later(build: &Build, object: &BuiltObject, needed: &BuiltObject, problems: &mut Problems) {
+fn warn_if_later(build: &PackageBuild, object: &BuiltObject, needed: &BuiltObject, problems: &mut Problems) {
     if needed.phase > object.phase {
         let message = format!(
             "{} ({}) needs {}, which comes later ({})",
@@ -442,7 +442,7 @@ fn check_custom(index: &ReferenceIndex<'_>, object: &BuiltObject, problems: &mut
         if definition.phase == object.phase {
             let message = format!("{} comes in the same phase as its definition", show_id(&object.id));
             let problem = coded_note("KR038", message).at(object.at.clone());
-            problems.push(if object.phase == Phase::Main {
+            problems.push(if object.phase == InstallPhase::Main {
                 problem.hint("put the definition into the pre-install phase")
             } else {
                 problem

@@ -4,12 +4,12 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::Reader;
 
 use super::MOST_STATEMENTS;
-use super::ast::{Body, Group, Header, Op, PatchFile, Scope, Statement, StepKind};
+use super::ast::{GroupBody, GroupHeader, ObjectScope, PatchFile, PatchGroup, PatchOp, Statement, StepKind};
 use super::cursor::{LineCursor, LineError};
 use super::{flow, path};
 use crate::report::coded_error;
 use crate::template::Template;
-use crate::val::{Data, Forced, Pos, Val, ValueReader};
+use crate::val::{ForcedType, ValueData, ValuePos, ValueReader, WrittenValue};
 
 /// A line, without its line break, and where it starts.
 #[derive(Clone, Copy)]
@@ -61,9 +61,9 @@ pub(crate) fn parse_lines(file: &str, text: &str, problems: &mut Problems) -> Pa
 }
 
 /// The place of a byte of a line.
-fn place_of(line: PatchLine<'_>, offset: usize) -> Pos {
+fn place_of(line: PatchLine<'_>, offset: usize) -> ValuePos {
     let before = line.text.get(..offset).unwrap_or(line.text);
-    Pos { line: line.number, column: before.chars().count() as u32 + 1, layer: 0 }
+    ValuePos { line: line.number, column: before.chars().count() as u32 + 1, layer: 0 }
 }
 
 impl<'t> LineParser<'t, '_> {
@@ -77,20 +77,20 @@ impl<'t> LineParser<'t, '_> {
         self.push_problem(pos, problem);
     }
 
-    fn push_problem(&mut self, pos: Pos, problem: Problem) {
+    fn push_problem(&mut self, pos: ValuePos, problem: Problem) {
         self.problems.push(problem.at(Location::new(self.file, pos.line, pos.column)));
     }
 
-    fn parse_groups(&mut self) -> Vec<Group> {
-        let implicit = Header {
-            scope: Scope::everything(Pos::default()),
+    fn parse_groups(&mut self) -> Vec<PatchGroup> {
+        let implicit = GroupHeader {
+            scope: ObjectScope::everything(ValuePos::default()),
             steps: Vec::new(),
             builder: None,
             optional: false,
             implicit: true,
-            pos: Pos { line: 1, column: 1, layer: 0 },
+            pos: ValuePos { line: 1, column: 1, layer: 0 },
         };
-        let mut groups = vec![Group { header: implicit, body: Body::Statements(Vec::new()) }];
+        let mut groups = vec![PatchGroup { header: implicit, body: GroupBody::Statements(Vec::new()) }];
         let (mut at, mut count) = (0, 0);
         while at < self.lines.len() {
             let line = self.lines[at];
@@ -102,7 +102,7 @@ impl<'t> LineParser<'t, '_> {
                 match self.parse_header(line) {
                     Ok(header) => {
                         self.lost = false;
-                        groups.push(Group { header, body: Body::Statements(Vec::new()) });
+                        groups.push(PatchGroup { header, body: GroupBody::Statements(Vec::new()) });
                     }
                     Err(wrong) => {
                         self.lost = true;
@@ -122,13 +122,13 @@ impl<'t> LineParser<'t, '_> {
             }
             let statement = self.parse_statement(line, &mut at);
             if let (Some(statement), Some(group), false) = (statement, groups.last_mut(), self.lost)
-                && let Body::Statements(statements) = &mut group.body
+                && let GroupBody::Statements(statements) = &mut group.body
             {
                 statements.push(statement);
             }
         }
         groups.retain(
-            |group| !matches!(&group.body, Body::Statements(all) if group.header.implicit && all.is_empty()),
+            |group| !matches!(&group.body, GroupBody::Statements(all) if group.header.implicit && all.is_empty()),
         );
         for group in &mut groups {
             self.check_group(group);
@@ -136,7 +136,7 @@ impl<'t> LineParser<'t, '_> {
         groups
     }
 
-    fn parse_header(&mut self, line: PatchLine<'_>) -> Result<Header, LineError> {
+    fn parse_header(&mut self, line: PatchLine<'_>) -> Result<GroupHeader, LineError> {
         let mut cursor = LineCursor::new(line.text);
         let at = |offset: usize| place_of(line, offset);
         cursor.skip_space();
@@ -158,9 +158,9 @@ impl<'t> LineParser<'t, '_> {
         }
         let op = path::parse_steps(&mut cursor, &mut steps, &at)?;
         let builder = match op {
-            Op::Set => None,
-            Op::Append | Op::Before(_) | Op::After(_) => Some(op),
-            Op::Delete(_) | Op::Replace => {
+            PatchOp::Set => None,
+            PatchOp::Append | PatchOp::Before(_) | PatchOp::After(_) => Some(op),
+            PatchOp::Delete(_) | PatchOp::Replace => {
                 return Err(place_of_steps
                     .error_here("KP012", "a header cannot delete or replace")
                     .hint("do it in a statement"));
@@ -176,7 +176,7 @@ impl<'t> LineParser<'t, '_> {
                 cursor.error_here("KP003", format!("unexpected {} after the header", cursor.text_here()))
             );
         }
-        Ok(Header { scope, steps, builder, optional, implicit: false, pos })
+        Ok(GroupHeader { scope, steps, builder, optional, implicit: false, pos })
     }
 
     fn parse_statement(&mut self, line: PatchLine<'t>, next: &mut usize) -> Option<Statement> {
@@ -214,7 +214,7 @@ impl<'t> LineParser<'t, '_> {
         let value = self.parse_value(line, cursor, next);
         let quoted = matches!(line.text.trim_start().chars().next(), Some('"' | '\''));
         let switches = !quoted
-            && op == Op::Set
+            && op == PatchOp::Set
             && matches!(steps.as_slice(), [step] if step.kind == StepKind::Key(Template::Literal("enabled".to_owned())));
         Some(Statement { steps, op, optional, value, switches, pos })
     }
@@ -234,7 +234,7 @@ impl<'t> LineParser<'t, '_> {
         line: PatchLine<'t>,
         mut cursor: LineCursor<'t>,
         next: &mut usize,
-    ) -> Option<Val> {
+    ) -> Option<WrittenValue> {
         let empty = cursor.at_end();
         cursor.skip_space();
         let first = *next;
@@ -276,10 +276,10 @@ impl<'t> LineParser<'t, '_> {
         };
         let text = &self.text[start..end];
         for (word, tag) in [
-            ("!!int", Forced::Int),
-            ("!!bool", Forced::Bool),
-            ("!!float", Forced::Float),
-            ("!!str", Forced::Str),
+            ("!!int", ForcedType::Int),
+            ("!!bool", ForcedType::Bool),
+            ("!!float", ForcedType::Float),
+            ("!!str", ForcedType::Str),
         ] {
             // The reader would refuse `!!int "${n}"`: what the reference says is not known yet.
             if let Some(rest) = text.strip_prefix(word).filter(|rest| rest.starts_with([' ', '\t'])) {
@@ -289,18 +289,24 @@ impl<'t> LineParser<'t, '_> {
         self.parse_yaml(text, line.number - 1, columns, None)
     }
 
-    fn parse_yaml(&mut self, text: &str, lines: u32, columns: u32, tag: Option<Forced>) -> Option<Val> {
+    fn parse_yaml(
+        &mut self,
+        text: &str,
+        lines: u32,
+        columns: u32,
+        tag: Option<ForcedType>,
+    ) -> Option<WrittenValue> {
         let reading = ValueReader { file: self.file, lines, columns, layer: 0 };
         if text.starts_with(['&', '*']) {
-            let pos = Pos { line: lines + 1, column: columns + 1, layer: 0 };
+            let pos = ValuePos { line: lines + 1, column: columns + 1, layer: 0 };
             self.push_problem(pos, coded_error("KP020", "anchors and aliases are not allowed in a patch"));
             return None;
         }
         let plain = simple_text(text);
         if let Some(plain) = plain {
-            let pos = Pos { line: lines + 1, column: columns + 1, layer: 0 };
-            let data = Data::Text(reading.template(plain, pos, self.problems));
-            return Some(Val { data, pos, quoted: true, tag });
+            let pos = ValuePos { line: lines + 1, column: columns + 1, layer: 0 };
+            let data = ValueData::Text(reading.template(plain, pos, self.problems));
+            return Some(WrittenValue { data, pos, quoted: true, tag });
         }
         match Reader::new().anchors(false).max_depth(64).read_one(text, self.file) {
             Ok(node) => {
@@ -327,9 +333,9 @@ impl<'t> LineParser<'t, '_> {
     }
 
     /// Mistakes that show only once a group is complete.
-    fn check_group(&mut self, group: &mut Group) {
+    fn check_group(&mut self, group: &mut PatchGroup) {
         let header = &group.header;
-        let Body::Statements(statements) = &mut group.body else { return };
+        let GroupBody::Statements(statements) = &mut group.body else { return };
         let directive = header.steps.is_empty() && header.builder.is_none();
         let mut seen = std::collections::HashMap::new();
         for statement in statements.iter_mut() {
@@ -343,11 +349,11 @@ impl<'t> LineParser<'t, '_> {
                 )));
             }
             statement.switches &= directive;
-            let deletes = matches!(statement.op, Op::Delete(_));
+            let deletes = matches!(statement.op, PatchOp::Delete(_));
             if deletes && let Some(value) = &statement.value {
                 let empty = match &value.data {
-                    Data::Null => true,
-                    Data::Text(Template::Literal(text)) => text.is_empty(),
+                    ValueData::Null => true,
+                    ValueData::Text(Template::Literal(text)) => text.is_empty(),
                     _ => false,
                 };
                 if !empty {
@@ -355,7 +361,7 @@ impl<'t> LineParser<'t, '_> {
                     self.problems.push(coded_error("KP033", "a deletion has no value").at(at));
                 }
             }
-            if statement.op == Op::Set && header.builder.is_none() {
+            if statement.op == PatchOp::Set && header.builder.is_none() {
                 let shown = super::ast::show_steps(&statement.steps);
                 if let Some(line) = seen.insert(shown.clone(), statement.pos.line) {
                     let at = Location::new(self.file, statement.pos.line, statement.pos.column);
@@ -363,7 +369,7 @@ impl<'t> LineParser<'t, '_> {
                     self.problems.push(crate::report::coded_warning("KP040", message).at(at));
                 }
             }
-            if header.builder.is_some() && statement.op != Op::Set {
+            if header.builder.is_some() && statement.op != PatchOp::Set {
                 let at = Location::new(self.file, statement.pos.line, statement.pos.column);
                 self.problems.push(coded_error("KP034", "an element under construction is only set").at(at));
             }
@@ -383,9 +389,9 @@ fn simple_text(text: &str) -> Option<&str> {
 }
 
 /// References are values, never keys.
-pub(crate) fn check_keys(val: &Val, file: &str, problems: &mut Problems) {
+pub(crate) fn check_keys(val: &WrittenValue, file: &str, problems: &mut Problems) {
     match &val.data {
-        Data::Map(map) => {
+        ValueData::Map(map) => {
             for (key, value) in map {
                 if key.contains("${") && !key.contains("$${") {
                     let at = Location::new(file, value.pos.line, value.pos.column);
@@ -396,7 +402,7 @@ pub(crate) fn check_keys(val: &Val, file: &str, problems: &mut Problems) {
                 check_keys(value, file, problems);
             }
         }
-        Data::List(items) => items.iter().for_each(|item| check_keys(item, file, problems)),
+        ValueData::List(items) => items.iter().for_each(|item| check_keys(item, file, problems)),
         _ => {}
     }
 }

@@ -4,11 +4,11 @@ use slipway_problem::{Location, Problems};
 use slipway_yaml::{Node, Reader};
 
 use super::MOST_STATEMENTS;
-use super::ast::{Body, Group, Header, Op, PatchFile, Statement, StepKind};
+use super::ast::{GroupBody, GroupHeader, PatchFile, PatchGroup, PatchOp, Statement, StepKind};
 use super::{flow, line, path};
 use crate::report::{coded_error, read_strictly, with_codes};
 use crate::template::Template;
-use crate::val::{Pos, ValueReader};
+use crate::val::{ValuePos, ValueReader};
 
 /// Reads a patch of the list form.
 pub(crate) fn parse_list(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
@@ -37,11 +37,11 @@ pub(crate) fn parse_list(file: &str, text: &str, problems: &mut Problems) -> Pat
     patch
 }
 
-fn node_pos(node: &Node) -> Pos {
-    Pos { line: node.span.line, column: node.span.column, layer: 0 }
+fn node_pos(node: &Node) -> ValuePos {
+    ValuePos { line: node.span.line, column: node.span.column, layer: 0 }
 }
 
-fn read_entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group> {
+fn read_entry(file: &str, node: &Node, problems: &mut Problems) -> Option<PatchGroup> {
     if node.as_map().is_none() {
         problems.push(node.problem(format!("an entry must be a map, not {}", node.kind())).code("KP050"));
         return None;
@@ -61,7 +61,8 @@ fn read_entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group>
         }
     };
     scope.pos = node_pos(target);
-    let header = Header { scope, steps, builder: None, optional, implicit: false, pos: node_pos(target) };
+    let header =
+        GroupHeader { scope, steps, builder: None, optional, implicit: false, pos: node_pos(target) };
     let reading = ValueReader { file, lines: 0, columns: 0, layer: 0 };
     let val = reading.value(patch, problems);
     line::check_keys(&val, file, problems);
@@ -71,7 +72,7 @@ fn read_entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group>
                 problems.push(patch.problem("a field patch is a map of paths to values").code("KP050"));
                 return None;
             };
-            Body::Statements(
+            GroupBody::Statements(
                 fields
                     .iter()
                     .filter_map(|(key, value)| read_statement(file, &header, key, value, problems))
@@ -86,12 +87,12 @@ fn read_entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group>
             problems.push(patch.problem("a json6902 patch is a list of operations").code("KP050"));
             return None;
         }
-        "strategic" => Body::Strategic(val),
-        "merge" => Body::Merge(val),
+        "strategic" => GroupBody::Strategic(val),
+        "merge" => GroupBody::Merge(val),
         // The only one left.
-        _ => Body::Json(val),
+        _ => GroupBody::Json(val),
     };
-    if !matches!(body, Body::Statements(_)) && !header.steps.is_empty() {
+    if !matches!(body, GroupBody::Statements(_)) && !header.steps.is_empty() {
         problems.push(
             target
                 .problem(format!("a {kind} patch is for whole objects: the target has a path"))
@@ -99,12 +100,12 @@ fn read_entry(file: &str, node: &Node, problems: &mut Problems) -> Option<Group>
         );
         return None;
     }
-    Some(Group { header, body })
+    Some(PatchGroup { header, body })
 }
 
 fn read_statement(
     file: &str,
-    header: &Header,
+    header: &GroupHeader,
     key: &Node,
     value: &Node,
     problems: &mut Problems,
@@ -125,15 +126,15 @@ fn read_statement(
     let steps: Vec<_> = steps
         .into_iter()
         .map(|mut step| {
-            step.pos = Pos { line: at.line, column: at.column + step.pos.column - 1, layer: 0 };
+            step.pos = ValuePos { line: at.line, column: at.column + step.pos.column - 1, layer: 0 };
             step
         })
         .collect();
     let switches = header.steps.is_empty()
-        && op == Op::Set
+        && op == PatchOp::Set
         && matches!(steps.as_slice(), [step] if step.kind == StepKind::Key(Template::Literal("enabled".to_owned())));
     let reading = ValueReader { file, lines: 0, columns: 0, layer: 0 };
-    if matches!(op, Op::Delete(_)) && !value.is_null() && value.as_str() != Some("") {
+    if matches!(op, PatchOp::Delete(_)) && !value.is_null() && value.as_str() != Some("") {
         problems.push(
             coded_error("KP033", "a deletion has no value").at(Location::new(file, at.line, at.column)),
         );

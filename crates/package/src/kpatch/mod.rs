@@ -10,8 +10,8 @@ mod path;
 use slipway_problem::{Location, Problems};
 
 pub use ast::{
-    Anchor, Body, Children, Glob, GlobPiece, Group, Header, Op, PatchFile, Scope, Statement, Step, StepKind,
-    Term,
+    DeletedChildren, ElementAnchor, GlobPiece, GroupBody, GroupHeader, MatchTerm, NameGlob, ObjectScope,
+    PatchFile, PatchGroup, PatchOp, PathStep, Statement, StepKind,
 };
 
 use crate::report::{coded_error, coded_note};
@@ -57,11 +57,11 @@ impl From<cursor::LineError> for KeypathError {
 }
 
 /// Reads the target of an object as patches write it (`apps/deployment.web`), with the path after it.
-pub fn parse_target(text: &str) -> Result<(Scope, Vec<Step>), KeypathError> {
+pub fn parse_target(text: &str) -> Result<(ObjectScope, Vec<PathStep>), KeypathError> {
     path::parse_target(text).map_err(KeypathError::from)
 }
 
 /// Reads the path of a field as statements write it.
-pub fn parse_keypath(text: &str) -> Result<(Vec<Step>, Op), KeypathError> {
+pub fn parse_keypath(text: &str) -> Result<(Vec<PathStep>, PatchOp), KeypathError> {
     path::parse_whole_keypath(text).map_err(KeypathError::from)
 }

@@ -1,14 +1,16 @@
 //! The grammar of scopes, steps, selectors and operations.
 
-use super::ast::{Anchor, Children, Glob, GlobPiece, Op, Scope, Step, StepKind, Term};
+use super::ast::{
+    DeletedChildren, ElementAnchor, GlobPiece, MatchTerm, NameGlob, ObjectScope, PatchOp, PathStep, StepKind,
+};
 use super::cursor::{LineCursor, LineError};
-use crate::template::{Piece, Template};
-use crate::val::Pos;
+use crate::template::{Template, TemplatePiece};
+use crate::val::ValuePos;
 
 const LONGEST_PATH: usize = 64;
 
 /// Turns a byte of the line into a place in the file.
-pub(crate) type PosOf<'a> = &'a dyn Fn(usize) -> Pos;
+pub(crate) type PosOf<'a> = &'a dyn Fn(usize) -> ValuePos;
 
 fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
@@ -20,10 +22,10 @@ fn is_bare(c: char) -> bool {
 
 /// Text up to a character `stop` refuses, with references.
 fn parse_text(cursor: &mut LineCursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Template, LineError> {
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<TemplatePiece> = Vec::new();
     loop {
         if cursor.rest().starts_with("${") {
-            pieces.push(Piece::Reference(cursor.reference()?));
+            pieces.push(TemplatePiece::Reference(cursor.reference()?));
             continue;
         }
         let rest = cursor.rest();
@@ -33,18 +35,18 @@ fn parse_text(cursor: &mut LineCursor<'_>, wanted: impl Fn(char) -> bool) -> Res
         if end == 0 {
             break;
         }
-        pieces.push(Piece::Text(rest[..end].to_owned()));
+        pieces.push(TemplatePiece::Text(rest[..end].to_owned()));
         cursor.at += end;
     }
     Ok(match pieces.as_slice() {
         [] => Template::Literal(String::new()),
-        [Piece::Text(text)] => Template::Literal(text.clone()),
-        [Piece::Reference(path)] => Template::Whole(path.clone()),
+        [TemplatePiece::Text(text)] => Template::Literal(text.clone()),
+        [TemplatePiece::Reference(path)] => Template::Whole(path.clone()),
         _ => Template::Mixed(pieces),
     })
 }
 
-fn parse_glob(cursor: &mut LineCursor<'_>) -> Result<Glob, LineError> {
+fn parse_glob(cursor: &mut LineCursor<'_>) -> Result<NameGlob, LineError> {
     let mut pieces = Vec::new();
     loop {
         if cursor.rest().starts_with("${") {
@@ -56,7 +58,7 @@ fn parse_glob(cursor: &mut LineCursor<'_>) -> Result<Glob, LineError> {
         } else {
             let text = cursor.take(is_name);
             if text.is_empty() {
-                return Ok(Glob(pieces));
+                return Ok(NameGlob(pieces));
             }
             pieces.push(GlobPiece::Text(text.to_owned()));
         }
@@ -64,7 +66,7 @@ fn parse_glob(cursor: &mut LineCursor<'_>) -> Result<Glob, LineError> {
 }
 
 /// Takes the scope of a header. A lone `*` is every object.
-pub(crate) fn parse_scope(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<Scope, LineError> {
+pub(crate) fn parse_scope(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<ObjectScope, LineError> {
     let pos = at(cursor.at);
     let start = *cursor;
     let mut first = parse_glob(cursor)?;
@@ -132,7 +134,7 @@ pub(crate) fn parse_scope(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<
             }
         }
     } else if kind.is_none() && namespace.is_none() && group.is_none() {
-        return Ok(Scope { pos, ..Scope::everything(pos) });
+        return Ok(ObjectScope { pos, ..ObjectScope::everything(pos) });
     } else {
         let word = kind.as_deref().unwrap_or_default();
         return Err(match word {
@@ -160,20 +162,20 @@ pub(crate) fn parse_scope(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<
         && group.is_none()
         && name.is_any()
         && !matches!(cursor.peek(), Some('.' | '['));
-    Ok(Scope { all, namespace, kind, group, version, name, pos })
+    Ok(ObjectScope { all, namespace, kind, group, version, name, pos })
 }
 
 /// A quoted name may hold references but no placeholders.
-fn quoted_name(name: &str, cursor: &LineCursor<'_>) -> Result<Glob, LineError> {
+fn quoted_name(name: &str, cursor: &LineCursor<'_>) -> Result<NameGlob, LineError> {
     let template = Template::parse(name).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
-    Ok(Glob(match template {
+    Ok(NameGlob(match template {
         Template::Literal(text) => vec![GlobPiece::Text(text)],
         Template::Whole(path) => vec![GlobPiece::Reference(path)],
         Template::Mixed(pieces) => pieces
             .into_iter()
             .map(|piece| match piece {
-                Piece::Text(text) => GlobPiece::Text(text),
-                Piece::Reference(path) => GlobPiece::Reference(path),
+                TemplatePiece::Text(text) => GlobPiece::Text(text),
+                TemplatePiece::Reference(path) => GlobPiece::Reference(path),
             })
             .collect(),
     }))
@@ -182,9 +184,9 @@ fn quoted_name(name: &str, cursor: &LineCursor<'_>) -> Result<Glob, LineError> {
 /// Takes the steps that follow a scope or a first key, and the operation at their end.
 pub(crate) fn parse_steps(
     cursor: &mut LineCursor<'_>,
-    steps: &mut Vec<Step>,
+    steps: &mut Vec<PathStep>,
     at: PosOf<'_>,
-) -> Result<Op, LineError> {
+) -> Result<PatchOp, LineError> {
     loop {
         if steps.len() > LONGEST_PATH {
             return Err(cursor.error_here("KP001", format!("the path has more than {LONGEST_PATH} steps")));
@@ -203,20 +205,20 @@ pub(crate) fn parse_steps(
                 }
             }
         } else {
-            return Ok(Op::Set);
+            return Ok(PatchOp::Set);
         }
     }
 }
 
 /// Takes a key, an index, `*` or `k=v`.
-pub(crate) fn parse_segment(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<Step, LineError> {
+pub(crate) fn parse_segment(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<PathStep, LineError> {
     let pos = at(cursor.at);
     if let Some(key) = cursor.quoted()? {
         let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
-        return Ok(Step { kind: StepKind::Key(key), pos });
+        return Ok(PathStep { kind: StepKind::Key(key), pos });
     }
     if cursor.eat('*') {
-        return Ok(Step { kind: StepKind::All, pos });
+        return Ok(PathStep { kind: StepKind::All, pos });
     }
     let key = parse_text(cursor, is_bare)?;
     if key == Template::Literal(String::new()) {
@@ -232,18 +234,18 @@ pub(crate) fn parse_segment(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Resul
         let field = field.to_owned();
         cursor.at += 1;
         let value = parse_text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
-        return Ok(Step { kind: StepKind::Match(vec![Term { field: vec![field], value }]), pos });
+        return Ok(PathStep { kind: StepKind::Match(vec![MatchTerm { field: vec![field], value }]), pos });
     }
     let index = key
         .literal()
         .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
         .and_then(|text| text.parse().ok());
-    Ok(Step { kind: index.map_or(StepKind::Key(key), StepKind::Index), pos })
+    Ok(PathStep { kind: index.map_or(StepKind::Key(key), StepKind::Index), pos })
 }
 
 enum SelectorResult {
-    Step(Step),
-    Op(Op),
+    Step(PathStep),
+    Op(PatchOp),
 }
 
 fn parse_selector(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<SelectorResult, LineError> {
@@ -252,7 +254,7 @@ fn parse_selector(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<Selector
     if cursor.peek() == Some('[') {
         return Err(cursor.error_here("KP062", "`[[…]]` is not part of the language"));
     }
-    let step = |kind| SelectorResult::Step(Step { kind, pos });
+    let step = |kind| SelectorResult::Step(PathStep { kind, pos });
     let selected = if let Some(key) = cursor.quoted()? {
         let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
         step(StepKind::Key(key))
@@ -261,24 +263,24 @@ fn parse_selector(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<Selector
         step(StepKind::All)
     } else if cursor.eat('-') {
         SelectorResult::Op(if cursor.peek() == Some(']') {
-            Op::Append
+            PatchOp::Append
         } else {
-            Op::Before(parse_anchor(cursor)?)
+            PatchOp::Before(parse_anchor(cursor)?)
         })
     } else if cursor.eat('+') {
-        SelectorResult::Op(Op::After(parse_anchor(cursor)?))
+        SelectorResult::Op(PatchOp::After(parse_anchor(cursor)?))
     } else if cursor.eat_text("replace]") {
         cursor.at -= 1;
-        SelectorResult::Op(Op::Replace)
+        SelectorResult::Op(PatchOp::Replace)
     } else if cursor.eat_text("delete]") {
         cursor.at -= 1;
-        SelectorResult::Op(Op::Delete(None))
+        SelectorResult::Op(PatchOp::Delete(None))
     } else if cursor.eat_text("delete=") {
-        SelectorResult::Op(Op::Delete(Some(parse_children(cursor)?)))
+        SelectorResult::Op(PatchOp::Delete(Some(parse_children(cursor)?)))
     } else {
         step(match parse_anchor(cursor)? {
-            Anchor::Index(index) => StepKind::Index(index),
-            Anchor::Match(terms) => StepKind::Match(terms),
+            ElementAnchor::Index(index) => StepKind::Index(index),
+            ElementAnchor::Match(terms) => StepKind::Match(terms),
         })
     };
     cursor.expect(']')?;
@@ -294,31 +296,31 @@ fn parse_index(cursor: &mut LineCursor<'_>) -> Option<usize> {
     Some(number)
 }
 
-fn parse_anchor(cursor: &mut LineCursor<'_>) -> Result<Anchor, LineError> {
+fn parse_anchor(cursor: &mut LineCursor<'_>) -> Result<ElementAnchor, LineError> {
     match parse_index(cursor) {
-        Some(index) => Ok(Anchor::Index(index)),
-        None => parse_terms(cursor).map(Anchor::Match),
+        Some(index) => Ok(ElementAnchor::Index(index)),
+        None => parse_terms(cursor).map(ElementAnchor::Match),
     }
 }
 
-fn parse_children(cursor: &mut LineCursor<'_>) -> Result<Children, LineError> {
+fn parse_children(cursor: &mut LineCursor<'_>) -> Result<DeletedChildren, LineError> {
     if let Some(index) = parse_index(cursor) {
-        return Ok(Children::Anchor(Anchor::Index(index)));
+        return Ok(DeletedChildren::Anchor(ElementAnchor::Index(index)));
     }
     if let Some(key) = cursor.quoted()? {
         let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
-        return Ok(Children::Named(key));
+        return Ok(DeletedChildren::Named(key));
     }
     let mut ahead = *cursor;
     let name = parse_text(&mut ahead, |c| is_bare(c) || c == '.')?;
     if ahead.peek() == Some(']') {
         *cursor = ahead;
-        return Ok(Children::Named(name));
+        return Ok(DeletedChildren::Named(name));
     }
-    parse_terms(cursor).map(|terms| Children::Anchor(Anchor::Match(terms)))
+    parse_terms(cursor).map(|terms| DeletedChildren::Anchor(ElementAnchor::Match(terms)))
 }
 
-fn parse_terms(cursor: &mut LineCursor<'_>) -> Result<Vec<Term>, LineError> {
+fn parse_terms(cursor: &mut LineCursor<'_>) -> Result<Vec<MatchTerm>, LineError> {
     let mut terms = Vec::new();
     loop {
         let place = *cursor;
@@ -340,7 +342,7 @@ fn parse_terms(cursor: &mut LineCursor<'_>) -> Result<Vec<Term>, LineError> {
             }
             None => parse_text(cursor, |c| !matches!(c, ',' | ']' | ':' | ' ' | '\t'))?,
         };
-        terms.push(Term { field: field.split('.').map(str::to_owned).collect(), value });
+        terms.push(MatchTerm { field: field.split('.').map(str::to_owned).collect(), value });
         if !cursor.eat(',') {
             return Ok(terms);
         }
@@ -349,22 +351,22 @@ fn parse_terms(cursor: &mut LineCursor<'_>) -> Result<Vec<Term>, LineError> {
 }
 
 /// Reads a scope without brackets, and the path after it.
-pub(crate) fn parse_target(text: &str) -> Result<(Scope, Vec<Step>), LineError> {
+pub(crate) fn parse_target(text: &str) -> Result<(ObjectScope, Vec<PathStep>), LineError> {
     let mut cursor = LineCursor::new(text.trim());
-    let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
+    let at = |offset: usize| ValuePos { line: 1, column: offset as u32 + 1, layer: 0 };
     let scope = parse_scope(&mut cursor, &at)?;
     let mut path = Vec::new();
     let op = parse_steps(&mut cursor, &mut path, &at)?;
-    if op != Op::Set || !cursor.rest().is_empty() {
+    if op != PatchOp::Set || !cursor.rest().is_empty() {
         return Err(cursor.error_here("KP003", format!("unexpected {} in the target", cursor.text_here())));
     }
     Ok((scope, path))
 }
 
 /// Reads the path of a statement that stands alone.
-pub(crate) fn parse_whole_keypath(text: &str) -> Result<(Vec<Step>, Op), LineError> {
+pub(crate) fn parse_whole_keypath(text: &str) -> Result<(Vec<PathStep>, PatchOp), LineError> {
     let mut cursor = LineCursor::new(text.trim());
-    let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
+    let at = |offset: usize| ValuePos { line: 1, column: offset as u32 + 1, layer: 0 };
     let (path, op) = parse_keypath(&mut cursor, &at)?;
     if cursor.rest().is_empty() {
         Ok((path, op))
@@ -377,7 +379,7 @@ pub(crate) fn parse_whole_keypath(text: &str) -> Result<(Vec<Step>, Op), LineErr
 pub(crate) fn parse_keypath(
     cursor: &mut LineCursor<'_>,
     at: PosOf<'_>,
-) -> Result<(Vec<Step>, Op), LineError> {
+) -> Result<(Vec<PathStep>, PatchOp), LineError> {
     let mut path = vec![parse_segment(cursor, at)?];
     let op = parse_steps(cursor, &mut path, at)?;
     Ok((path, op))

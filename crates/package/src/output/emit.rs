@@ -3,14 +3,14 @@
 use serde_json::{Map, Value as Json, json};
 use slipway_yaml::{Emitter, KeyOrder};
 
-use crate::build::Build;
+use crate::build::PackageBuild;
 
 const TOP: [&str; 8] = ["apiVersion", "kind", "metadata", "spec", "data", "stringData", "binaryData", "type"];
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
 /// Options of writing objects.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Emit {
+pub struct EmitOptions {
     /// Sort all keys instead of keeping their order.
     pub sort_keys: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) fn order_keys(object: &Json) -> Json {
     Json::Object(out)
 }
 
-impl Emit {
+impl EmitOptions {
     /// Appends one document.
     pub(crate) fn object(self, object: &Json, out: &mut String) {
         let emitter = Emitter::manifest();
@@ -70,9 +70,9 @@ impl Emit {
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// All objects as one YAML stream.
-    pub fn stream(&self, emit: Emit) -> String {
+    pub fn stream(&self, emit: EmitOptions) -> String {
         emit.stream(self.objects.iter().map(|object| &*object.value))
     }
 

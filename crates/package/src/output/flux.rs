@@ -6,8 +6,8 @@ use slipway_manifest::object::annotation;
 use slipway_problem::{Problem, Problems};
 
 use super::layout::list_kustomization;
-use super::{Emit, OutFile};
-use crate::build::{Build, BuiltObject};
+use super::{EmitOptions, OutFile};
+use crate::build::{BuiltObject, PackageBuild};
 use crate::check::{TIMEOUT, WAIT};
 use crate::report::coded_error;
 
@@ -51,9 +51,9 @@ fn flux_source(options: &FluxOptions) -> Result<Json, Problem> {
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// The phase directories and `flux/` beside them.
-    pub fn flux(&self, options: &FluxOptions, emit: Emit) -> Result<Vec<OutFile>, Problems> {
+    pub fn flux(&self, options: &FluxOptions, emit: EmitOptions) -> Result<Vec<OutFile>, Problems> {
         let source = flux_source(options)?;
         let prefix = options.path_prefix.clone().unwrap_or_else(|| format!("./{}", self.package));
         let prefix = prefix.trim_end_matches('/');

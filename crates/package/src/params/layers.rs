@@ -9,7 +9,7 @@ use slipway_yaml::{Node, Reader, Value as Yaml};
 
 use crate::report::{coded_error, coded_warning, with_codes};
 use crate::template::{ParamPath, ParamStep, Template};
-use crate::val::{Data, Pos, Val, ValueReader, ValueShape};
+use crate::val::{ValueData, ValuePos, ValueReader, ValueShape, WrittenValue};
 
 const MOST_NODES: usize = 10_000;
 const DEEPEST: usize = 100;
@@ -36,7 +36,7 @@ impl fmt::Display for LayerKind {
 
 /// One file or flag of parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
+pub struct ParamLayer {
     pub kind: LayerKind,
     /// The file, or the flag with the name it sets.
     pub file: Arc<str>,
@@ -46,7 +46,7 @@ pub struct Layer {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnknownKey {
     pub(crate) path: ParamPath,
-    pub(crate) pos: Pos,
+    pub(crate) pos: ValuePos,
     /// The other keys of its map.
     pub(crate) siblings: Vec<String>,
 }
@@ -54,10 +54,10 @@ pub(crate) struct UnknownKey {
 /// All layers merged into one tree, nothing resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct ParamLayers {
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) tree: Val,
+    pub(crate) layers: Vec<ParamLayer>,
+    pub(crate) tree: WrittenValue,
     /// The package's own values, before any override.
-    pub(crate) package: Val,
+    pub(crate) package: WrittenValue,
     pub(crate) unknown: Vec<UnknownKey>,
     /// The number of values the upper layers gave, and the files they are in.
     pub(crate) overridden: usize,
@@ -65,7 +65,12 @@ pub(crate) struct ParamLayers {
 }
 
 /// Reads a parameter file into a tree; its root must be a map.
-pub(crate) fn read_tree(file: &str, text: &str, layer: u16, problems: &mut Problems) -> Option<(Val, Node)> {
+pub(crate) fn read_tree(
+    file: &str,
+    text: &str,
+    layer: u16,
+    problems: &mut Problems,
+) -> Option<(WrittenValue, Node)> {
     let reader = Reader::new().max_nodes(MOST_NODES).max_depth(DEEPEST);
     let node = match reader.read_one(text, file) {
         Ok(node) => node,
@@ -81,8 +86,8 @@ pub(crate) fn read_tree(file: &str, text: &str, layer: u16, problems: &mut Probl
     check_keys(&node, problems);
     let reading = ValueReader { file, lines: 0, columns: 0, layer };
     let mut val = reading.value(&node, problems);
-    if matches!(val.data, Data::Null) {
-        val.data = Data::Map(IndexMap::new());
+    if matches!(val.data, ValueData::Null) {
+        val.data = ValueData::Map(IndexMap::new());
     }
     Some((val, node))
 }
@@ -105,9 +110,9 @@ fn check_keys(node: &Node, problems: &mut Problems) {
 
 impl ParamLayers {
     /// Starts with the package's own parameters.
-    pub(crate) fn new(file: &str, package: Val) -> Self {
+    pub(crate) fn new(file: &str, package: WrittenValue) -> Self {
         Self {
-            layers: vec![Layer { kind: LayerKind::Package, file: file.into() }],
+            layers: vec![ParamLayer { kind: LayerKind::Package, file: file.into() }],
             tree: package.clone(),
             package,
             unknown: Vec::new(),
@@ -117,7 +122,7 @@ impl ParamLayers {
     }
 
     /// The place a value was written at.
-    pub(crate) fn location(&self, pos: Pos) -> Location {
+    pub(crate) fn location(&self, pos: ValuePos) -> Location {
         let file = self
             .layers
             .get(usize::from(pos.layer))
@@ -127,14 +132,14 @@ impl ParamLayers {
 
     /// Makes room for one more layer and gives its number.
     pub(crate) fn add(&mut self, kind: LayerKind, file: &str) -> u16 {
-        self.layers.push(Layer { kind, file: file.into() });
+        self.layers.push(ParamLayer { kind, file: file.into() });
         (self.layers.len() - 1) as u16
     }
 
     /// Lays a tree over what is there.
-    pub(crate) fn merge(&mut self, over: Val, problems: &mut Problems) {
+    pub(crate) fn merge(&mut self, over: WrittenValue, problems: &mut Problems) {
         let layer = over.pos.layer;
-        let Data::Map(entries) = over.data else { return };
+        let ValueData::Map(entries) = over.data else { return };
         let before = self.overridden;
         for (key, value) in entries {
             if key == "kurel" {
@@ -146,8 +151,8 @@ impl ParamLayers {
                 );
                 continue;
             }
-            let mut tree = std::mem::replace(&mut self.tree.data, Data::Null);
-            if let Data::Map(map) = &mut tree {
+            let mut tree = std::mem::replace(&mut self.tree.data, ValueData::Null);
+            if let ValueData::Map(map) = &mut tree {
                 self.merge_key(map, key, value, &mut Vec::new(), problems);
             }
             self.tree.data = tree;
@@ -160,9 +165,9 @@ impl ParamLayers {
     /// Depth is limited by the reader of the files.
     fn merge_key(
         &mut self,
-        base: &mut IndexMap<String, Val>,
+        base: &mut IndexMap<String, WrittenValue>,
         key: String,
-        value: Val,
+        value: WrittenValue,
         path: &mut Vec<ParamStep>,
         problems: &mut Problems,
     ) {
@@ -181,26 +186,27 @@ impl ParamLayers {
         path.pop();
     }
 
-    pub(crate) fn note_unknown(&mut self, path: &[ParamStep], pos: Pos, siblings: Vec<String>) {
+    pub(crate) fn note_unknown(&mut self, path: &[ParamStep], pos: ValuePos, siblings: Vec<String>) {
         self.unknown.push(UnknownKey { path: ParamPath(path.to_vec()), pos, siblings });
     }
 
     pub(crate) fn merge_value(
         &mut self,
-        old: &mut Val,
-        value: Val,
+        old: &mut WrittenValue,
+        value: WrittenValue,
         path: &mut Vec<ParamStep>,
         problems: &mut Problems,
     ) {
-        if let (Data::Map(base), Data::Map(_)) = (&mut old.data, &value.data) {
-            let Data::Map(entries) = value.data else { return };
+        if let (ValueData::Map(base), ValueData::Map(_)) = (&mut old.data, &value.data) {
+            let ValueData::Map(entries) = value.data else { return };
             for (key, value) in entries {
                 self.merge_key(base, key, value, path, problems);
             }
             return;
         }
         let (was, is) = (old.shape(), value.shape());
-        let free = |val: &Val| matches!(&val.data, Data::Null | Data::Text(Template::Whole(_)));
+        let free =
+            |val: &WrittenValue| matches!(&val.data, ValueData::Null | ValueData::Text(Template::Whole(_)));
         if was != is && was != ValueShape::Null && is != ValueShape::Null && !free(old) && !free(&value) {
             let (lower, upper) = (self.location(old.pos), self.location(value.pos));
             let name = ParamPath(path.clone());
@@ -278,10 +284,10 @@ impl ParamLayers {
     }
 }
 
-fn count_leaves(val: &Val) -> usize {
+fn count_leaves(val: &WrittenValue) -> usize {
     match &val.data {
-        Data::List(items) => items.iter().map(count_leaves).sum(),
-        Data::Map(map) => map.values().map(count_leaves).sum(),
+        ValueData::List(items) => items.iter().map(count_leaves).sum(),
+        ValueData::Map(map) => map.values().map(count_leaves).sum(),
         _ => 1,
     }
 }

@@ -6,10 +6,10 @@ use indexmap::IndexMap;
 use slipway_problem::{Location, Problem, Problems};
 
 use super::layers::ParamLayers;
-use super::{Param, ParamData, Params, undefined_param};
+use super::{ParamData, ParamValue, ResolvedParams, undefined_param};
 use crate::report::{coded_error, coded_warning};
-use crate::template::{ParamPath, ParamStep, Piece, Template};
-use crate::val::{Data, Val};
+use crate::template::{ParamPath, ParamStep, Template, TemplatePiece};
+use crate::val::{ValueData, WrittenValue};
 
 /// A single text may not grow beyond this.
 pub(crate) const LONGEST_TEXT: usize = 1 << 20;
@@ -21,12 +21,13 @@ const DEEPEST: usize = 150;
 const MOST_HINTS: usize = 50;
 
 /// Resolves the merged tree. What cannot be resolved is reported and left broken.
-pub(crate) fn resolve_params(layers: ParamLayers, problems: &mut Problems) -> Params {
+pub(crate) fn resolve_params(layers: ParamLayers, problems: &mut Problems) -> ResolvedParams {
     let mut resolver = ParamResolver::new(&layers);
     resolver.resolve_leaves();
-    let root = resolver.build_value(0).unwrap_or(Param { data: ParamData::Broken, pos: layers.tree.pos });
+    let root =
+        resolver.build_value(0).unwrap_or(ParamValue { data: ParamData::Broken, pos: layers.tree.pos });
     problems.extend(std::mem::take(&mut resolver.problems));
-    Params { root, layers }
+    ResolvedParams { root, layers }
 }
 
 enum SlotChildren<'v> {
@@ -36,7 +37,7 @@ enum SlotChildren<'v> {
 }
 
 struct TreeSlot<'v> {
-    val: &'v Val,
+    val: &'v WrittenValue,
     kids: SlotChildren<'v>,
     parent: u32,
 }
@@ -44,7 +45,7 @@ struct TreeSlot<'v> {
 struct ParamResolver<'v> {
     layers: &'v ParamLayers,
     slots: Vec<TreeSlot<'v>>,
-    done: Vec<Option<Param>>,
+    done: Vec<Option<ParamValue>>,
     nodes_left: usize,
     text_left: usize,
     hints: usize,
@@ -60,7 +61,7 @@ enum LeafStop {
 
 enum PathTarget<'r> {
     Slot(u32),
-    Param(&'r Param),
+    Param(&'r ParamValue),
 }
 
 struct LeafFrame {
@@ -75,13 +76,13 @@ impl<'v> ParamResolver<'v> {
         let mut at = 0;
         while at < slots.len() {
             let val = slots[at].val;
-            let mut child = |val: &'v Val| {
+            let mut child = |val: &'v WrittenValue| {
                 slots.push(TreeSlot { val, kids: SlotChildren::Leaf, parent: at as u32 });
                 (slots.len() - 1) as u32
             };
             let kids = match &val.data {
-                Data::List(items) => SlotChildren::List(items.iter().map(&mut child).collect()),
-                Data::Map(map) => {
+                ValueData::List(items) => SlotChildren::List(items.iter().map(&mut child).collect()),
+                ValueData::Map(map) => {
                     SlotChildren::Map(map.iter().map(|(key, value)| (key.as_str(), child(value))).collect())
                 }
                 _ => SlotChildren::Leaf,
@@ -178,9 +179,9 @@ impl<'v> ParamResolver<'v> {
         }
     }
 
-    fn finish_leaf(&mut self, leaf: u32, param: Option<Param>, open: &mut [bool]) {
+    fn finish_leaf(&mut self, leaf: u32, param: Option<ParamValue>, open: &mut [bool]) {
         let pos = self.slots[leaf as usize].val.pos;
-        self.done[leaf as usize] = Some(param.unwrap_or(Param { data: ParamData::Broken, pos }));
+        self.done[leaf as usize] = Some(param.unwrap_or(ParamValue { data: ParamData::Broken, pos }));
         open[leaf as usize] = false;
     }
 
@@ -221,34 +222,37 @@ impl<'v> ParamResolver<'v> {
         LeafStop::Failed
     }
 
-    fn resolve_leaf(&mut self, leaf: u32) -> Result<Param, LeafStop> {
+    fn resolve_leaf(&mut self, leaf: u32) -> Result<ParamValue, LeafStop> {
         let val = self.slots[leaf as usize].val;
         let pos = val.pos;
         let data = match &val.data {
-            Data::Null => ParamData::Null,
-            Data::Bool(value) => ParamData::Bool(*value),
-            Data::Number(number) => ParamData::Number(number.clone()),
-            Data::Text(Template::Literal(text)) => ParamData::Text(text.as_str().into()),
-            Data::Text(Template::Whole(path)) => {
+            ValueData::Null => ParamData::Null,
+            ValueData::Bool(value) => ParamData::Bool(*value),
+            ValueData::Number(number) => ParamData::Number(number.clone()),
+            ValueData::Text(Template::Literal(text)) => ParamData::Text(text.as_str().into()),
+            ValueData::Text(Template::Whole(path)) => {
                 let mut data = self.value_of(leaf, path)?.data;
                 if let Some(tag) = val.tag
-                    && let Ok(json) = crate::apply::cast::apply_tag(tag, &Param { data: data.clone(), pos })
+                    && let Ok(json) =
+                        crate::apply::cast::apply_tag(tag, &ParamValue { data: data.clone(), pos })
                 {
                     data = json_param(&json);
                 }
                 data
             }
-            Data::Text(Template::Mixed(pieces)) => ParamData::Text(self.resolve_text(leaf, pieces)?.into()),
-            Data::List(_) => ParamData::List(Vec::new()),
-            Data::Map(_) => ParamData::Map(IndexMap::new()),
+            ValueData::Text(Template::Mixed(pieces)) => {
+                ParamData::Text(self.resolve_text(leaf, pieces)?.into())
+            }
+            ValueData::List(_) => ParamData::List(Vec::new()),
+            ValueData::Map(_) => ParamData::Map(IndexMap::new()),
         };
-        Ok(Param { data, pos })
+        Ok(ParamValue { data, pos })
     }
 
-    fn resolve_text(&mut self, leaf: u32, pieces: &[Piece]) -> Result<String, LeafStop> {
+    fn resolve_text(&mut self, leaf: u32, pieces: &[TemplatePiece]) -> Result<String, LeafStop> {
         let mut needs = Vec::new();
         for piece in pieces {
-            if let Piece::Reference(path) = piece {
+            if let TemplatePiece::Reference(path) = piece {
                 match self.find_target(leaf, path) {
                     Ok(PathTarget::Slot(slot)) => self.collect_needs(slot, &mut needs),
                     Ok(PathTarget::Param(_)) => {}
@@ -263,8 +267,8 @@ impl<'v> ParamResolver<'v> {
         let mut out = String::new();
         for piece in pieces {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Reference(path) => {
+                TemplatePiece::Text(text) => out.push_str(text),
+                TemplatePiece::Reference(path) => {
                     let param = self.value_of(leaf, path)?;
                     if matches!(param.data, ParamData::Broken) {
                         return Err(LeafStop::Failed);
@@ -313,7 +317,7 @@ impl<'v> ParamResolver<'v> {
             let kid = match (&slot.kids, step) {
                 (SlotChildren::Map(map), ParamStep::Key(key)) => map.get(key.as_str()).copied(),
                 (SlotChildren::List(items), ParamStep::Index(index)) => items.get(*index).copied(),
-                (SlotChildren::Leaf, _) if matches!(slot.val.data, Data::Text(Template::Whole(_))) => {
+                (SlotChildren::Leaf, _) if matches!(slot.val.data, ValueData::Text(Template::Whole(_))) => {
                     if self.done[at as usize].is_none() {
                         return Err(LeafStop::Need(vec![at]));
                     }
@@ -384,7 +388,7 @@ impl<'v> ParamResolver<'v> {
     }
 
     /// The resolved value a path names, or what must be resolved before.
-    fn value_of(&mut self, leaf: u32, path: &ParamPath) -> Result<Param, LeafStop> {
+    fn value_of(&mut self, leaf: u32, path: &ParamPath) -> Result<ParamValue, LeafStop> {
         let slot = match self.find_target(leaf, path)? {
             PathTarget::Slot(slot) => slot,
             PathTarget::Param(param) => {
@@ -406,7 +410,7 @@ impl<'v> ParamResolver<'v> {
         }
     }
 
-    fn charge_value(&mut self, leaf: u32, param: Param) -> Result<Param, LeafStop> {
+    fn charge_value(&mut self, leaf: u32, param: ParamValue) -> Result<ParamValue, LeafStop> {
         let (nodes, depth) = param_size(&param);
         if nodes > self.nodes_left {
             return Err(self.report_overflow(leaf, "100,000 values"));
@@ -419,18 +423,18 @@ impl<'v> ParamResolver<'v> {
     }
 
     /// The resolved tree below a slot whose leaves are all resolved. `None` if it is too large.
-    fn build_value(&self, slot: u32) -> Option<Param> {
+    fn build_value(&self, slot: u32) -> Option<ParamValue> {
         let mut left = MOST_NODES * 2;
         self.build_within(slot, &mut left)
     }
 
-    fn build_within(&self, slot: u32, left: &mut usize) -> Option<Param> {
+    fn build_within(&self, slot: u32, left: &mut usize) -> Option<ParamValue> {
         let pos = self.slots[slot as usize].val.pos;
         *left = left.checked_sub(1)?;
         let data = match &self.slots[slot as usize].kids {
             SlotChildren::Leaf => {
                 let param =
-                    self.done[slot as usize].clone().unwrap_or(Param { data: ParamData::Broken, pos });
+                    self.done[slot as usize].clone().unwrap_or(ParamValue { data: ParamData::Broken, pos });
                 *left = left.checked_sub(param_size(&param).0)?;
                 return Some(param);
             }
@@ -443,12 +447,12 @@ impl<'v> ParamResolver<'v> {
                     .collect::<Option<_>>()?,
             ),
         };
-        Some(Param { data, pos })
+        Some(ParamValue { data, pos })
     }
 }
 
 /// The number of values and levels of a parameter.
-fn param_size(param: &Param) -> (usize, usize) {
+fn param_size(param: &ParamValue) -> (usize, usize) {
     let fold = |(nodes, depth): (usize, usize), (n, d): (usize, usize)| (nodes + n, depth.max(d + 1));
     match &param.data {
         ParamData::List(items) => items.iter().map(param_size).fold((1, 1), fold),

@@ -6,7 +6,7 @@ use slipway_yaml::Reader;
 use super::layers::{LayerKind, ParamLayers};
 use crate::report::coded_error;
 use crate::template::{ParamPath, ParamStep, parse_path};
-use crate::val::{Data, Pos, Val, ValueReader};
+use crate::val::{ValueData, ValuePos, ValueReader, WrittenValue};
 
 /// The reading of the text after `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,15 +85,15 @@ impl ParamLayers {
         };
         let file = format!("{word} {parsed}");
         let layer = self.add(LayerKind::Set, &file);
-        let pos = Pos { line: 0, column: 0, layer };
+        let pos = ValuePos { line: 0, column: 0, layer };
         let reading = ValueReader { file: &file, lines: 0, columns: 0, layer };
         let mut val = match flag.kind {
             SetKind::Text => {
-                let data = Data::Text(reading.template(value, pos, problems));
-                Val { data, pos, quoted: true, tag: None }
+                let data = ValueData::Text(reading.template(value, pos, problems));
+                WrittenValue { data, pos, quoted: true, tag: None }
             }
             SetKind::Json => match serde_json::from_str(value) {
-                Ok(json) => Val::from_json(&json, pos),
+                Ok(json) => WrittenValue::from_json(&json, pos),
                 Err(why) => {
                     problems.push(wrong(format!("the value of `{parsed}` is not JSON: {why}")));
                     return;
@@ -103,8 +103,8 @@ impl ParamLayers {
                 match Reader::new().anchors(false).max_depth(100).max_nodes(10_000).read_one(value, &file) {
                     Ok(node) => reading.value(&node, problems),
                     // `a: b` and the like are no YAML value on one line, but fine as text.
-                    Err(_) => Val {
-                        data: Data::Text(reading.template(value, pos, problems)),
+                    Err(_) => WrittenValue {
+                        data: ValueData::Text(reading.template(value, pos, problems)),
                         pos,
                         quoted: false,
                         tag: None,
@@ -120,8 +120,10 @@ impl ParamLayers {
             );
             return;
         }
-        let mut tree =
-            std::mem::replace(&mut self.tree, Val { data: Data::Null, pos, quoted: false, tag: None });
+        let mut tree = std::mem::replace(
+            &mut self.tree,
+            WrittenValue { data: ValueData::Null, pos, quoted: false, tag: None },
+        );
         if let Err(problem) = self.set_at(&mut tree, &parsed, val, problems) {
             problems.push(problem.at(self.location(pos)));
         } else if !self.overriders.iter().any(|known| **known == *file) {
@@ -132,33 +134,36 @@ impl ParamLayers {
 
     fn set_at(
         &mut self,
-        tree: &mut Val,
+        tree: &mut WrittenValue,
         path: &ParamPath,
-        val: Val,
+        val: WrittenValue,
         problems: &mut Problems,
     ) -> Result<(), Problem> {
         let mut at = tree;
         let pos = val.pos;
         for (depth, step) in path.0.iter().enumerate() {
             let here = ParamPath(path.0[..depth].to_vec());
-            if matches!(at.data, Data::Null) {
+            if matches!(at.data, ValueData::Null) {
                 at.data = match step {
-                    ParamStep::Key(_) => Data::Map(indexmap::IndexMap::new()),
-                    ParamStep::Index(_) => Data::List(Vec::new()),
+                    ParamStep::Key(_) => ValueData::Map(indexmap::IndexMap::new()),
+                    ParamStep::Index(_) => ValueData::List(Vec::new()),
                 };
             }
             let kind = at.shape();
             at = match (&mut at.data, step) {
-                (Data::Map(map), ParamStep::Key(key)) => {
+                (ValueData::Map(map), ParamStep::Key(key)) => {
                     if !map.contains_key(key) {
                         if !map.is_empty() {
                             self.note_unknown(&path.0[..=depth], pos, map.keys().cloned().collect());
                         }
-                        map.insert(key.clone(), Val { data: Data::Null, pos, quoted: false, tag: None });
+                        map.insert(
+                            key.clone(),
+                            WrittenValue { data: ValueData::Null, pos, quoted: false, tag: None },
+                        );
                     }
                     &mut map[key.as_str()]
                 }
-                (Data::List(items), ParamStep::Index(index)) => {
+                (ValueData::List(items), ParamStep::Index(index)) => {
                     if *index > items.len() {
                         let message =
                             format!("`{here}` has {} elements: [{index}] would leave a gap", items.len());
@@ -166,7 +171,7 @@ impl ParamLayers {
                             .hint(format!("the next free index is [{}]", items.len())));
                     }
                     if *index == items.len() {
-                        items.push(Val { data: Data::Null, pos, quoted: false, tag: None });
+                        items.push(WrittenValue { data: ValueData::Null, pos, quoted: false, tag: None });
                     }
                     &mut items[*index]
                 }
@@ -186,11 +191,11 @@ impl ParamLayers {
 }
 
 /// A flag has no lines: every value in it stands at the flag.
-fn place_at(val: &mut Val, pos: Pos) {
+fn place_at(val: &mut WrittenValue, pos: ValuePos) {
     val.pos = pos;
     match &mut val.data {
-        Data::List(items) => items.iter_mut().for_each(|item| place_at(item, pos)),
-        Data::Map(map) => map.values_mut().for_each(|value| place_at(value, pos)),
+        ValueData::List(items) => items.iter_mut().for_each(|item| place_at(item, pos)),
+        ValueData::Map(map) => map.values_mut().for_each(|value| place_at(value, pos)),
         _ => {}
     }
 }

@@ -5,20 +5,20 @@ use slipway_problem::Problems;
 
 use super::generate::ParameterSchema;
 use super::infer::{DemandedType, SchemaNode};
-use crate::params::{Param, ParamData, Params};
+use crate::params::{ParamData, ParamValue, ResolvedParams};
 use crate::report::coded_error;
 use crate::template::{ParamPath, ParamStep};
 
 /// Reports every value that does not fit, at the place it was given.
-pub(crate) fn check_parameters(schema: &ParameterSchema, params: &Params, problems: &mut Problems) {
+pub(crate) fn check_parameters(schema: &ParameterSchema, params: &ResolvedParams, problems: &mut Problems) {
     check_node(&schema.root, &params.root, &mut ParamPath(Vec::new()), params, problems);
 }
 
 fn check_node(
     node: &SchemaNode,
-    param: &Param,
+    param: &ParamValue,
     path: &mut ParamPath,
-    params: &Params,
+    params: &ResolvedParams,
     problems: &mut Problems,
 ) {
     match &param.data {

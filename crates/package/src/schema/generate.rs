@@ -9,10 +9,10 @@ use super::infer::{DemandedType, SchemaNode, infer_node};
 use super::kinds::{ChildType, FieldScalar, FieldType, ValueForm};
 use super::overlay::{FieldConstraint, TextFormat, constraint_of};
 use super::trace::{ParamUsage, UsageKind};
-use crate::params::{Params, raw_at};
+use crate::params::{ResolvedParams, raw_at};
 use crate::report::{coded_note, coded_warning};
 use crate::template::{ParamPath, ParamStep, Template};
-use crate::val::{Data, Val};
+use crate::val::{ValueData, WrittenValue};
 
 /// Most usages shown with a parameter.
 const MOST_USES: usize = 5;
@@ -29,7 +29,7 @@ pub struct ParameterSchema {
 pub(crate) fn generate_schema(
     name: &str,
     digest: &str,
-    package: &Params,
+    package: &ResolvedParams,
     usages: &[ParamUsage<'_>],
     overrides: &[(Json, Location)],
     problems: &mut Problems,
@@ -52,16 +52,16 @@ pub(crate) fn generate_schema(
 }
 
 /// Parameters that are whole references to others, both ways.
-fn find_aliases(tree: &Val) -> HashMap<String, Vec<ParamPath>> {
+fn find_aliases(tree: &WrittenValue) -> HashMap<String, Vec<ParamPath>> {
     let mut links: HashMap<String, Vec<ParamPath>> = HashMap::new();
     let mut pending = vec![(ParamPath(Vec::new()), tree)];
     while let Some((path, val)) = pending.pop() {
         match &val.data {
-            Data::Text(Template::Whole(target)) if raw_at(tree, target).is_some() => {
+            ValueData::Text(Template::Whole(target)) if raw_at(tree, target).is_some() => {
                 links.entry(path.to_string()).or_default().push(target.clone());
                 links.entry(target.to_string()).or_default().push(path);
             }
-            Data::Map(map) => {
+            ValueData::Map(map) => {
                 for (key, value) in map {
                     let mut path = path.clone();
                     path.0.push(ParamStep::Key(key.clone()));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::overlay::TextFormat;
-use crate::params::{Param, ParamData};
+use crate::params::{ParamData, ParamValue};
 
 /// The schema of one parameter while it is being put together.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ impl DemandedType {
 }
 
 /// Guesses from the resolved package value. Depth is limited when parameters are resolved.
-pub(crate) fn infer_node(key: &str, param: &Param) -> SchemaNode {
+pub(crate) fn infer_node(key: &str, param: &ParamValue) -> SchemaNode {
     let mut node = SchemaNode::default();
     let secret = {
         let key = key.to_ascii_lowercase();

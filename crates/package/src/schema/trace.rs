@@ -6,12 +6,12 @@ use slipway_problem::Problems;
 
 use super::kinds::{ChildType, FieldScalar, FieldType, KindTypes, ValueForm};
 use crate::apply::{ObjectTargets, ValueRealizer};
-use crate::kpatch::{Body, Glob, GlobPiece, Group, Step, StepKind};
-use crate::params::Params;
-use crate::patches::{Enabled, Patch};
+use crate::kpatch::{GlobPiece, GroupBody, NameGlob, PatchGroup, PathStep, StepKind};
+use crate::params::ResolvedParams;
+use crate::patches::{EnabledCondition, Patch};
 use crate::resources::Resource;
-use crate::template::{ParamPath, Piece, Template};
-use crate::val::{Data, Val};
+use crate::template::{ParamPath, Template, TemplatePiece};
+use crate::val::{ValueData, WrittenValue};
 
 /// One use of a parameter.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct ParamUsage<'k> {
 pub(crate) struct UsageTracer<'k, 'a> {
     pub(crate) kinds: &'k KindTypes,
     pub(crate) resources: &'a [Resource],
-    pub(crate) params: &'a Params,
+    pub(crate) params: &'a ResolvedParams,
 }
 
 /// One kind a header reaches, with an object of it.
@@ -61,7 +61,7 @@ impl<'k> UsageTracer<'k, '_> {
         self.add_kinds(0..self.resources.len(), &mut everything);
         let mut usages = Vec::new();
         for patch in patches {
-            if let Enabled::When(path) = &patch.enabled {
+            if let EnabledCondition::When(path) = &patch.enabled {
                 let line = patch.enabled_at.as_ref().map_or(0, |at| at.line);
                 let file = patch.enabled_at.as_ref().map_or(&*patch.file, |at| &at.file);
                 usages.push(ParamUsage {
@@ -106,7 +106,7 @@ impl<'k> UsageTracer<'k, '_> {
     fn trace_group(
         &self,
         patch: &Patch,
-        group: &Group,
+        group: &PatchGroup,
         reached: &[ReachedKind],
         usages: &mut Vec<ParamUsage<'k>>,
     ) {
@@ -119,7 +119,7 @@ impl<'k> UsageTracer<'k, '_> {
                 field: what.to_owned(),
             });
         };
-        let globs = |glob: &Glob| -> Vec<ParamPath> {
+        let globs = |glob: &NameGlob| -> Vec<ParamPath> {
             glob.0
                 .iter()
                 .filter_map(|piece| match piece {
@@ -134,7 +134,7 @@ impl<'k> UsageTracer<'k, '_> {
         {
             name(path, header.pos.line, "header");
         }
-        let mut steps_of = |steps: &[Step], line: u32| {
+        let mut steps_of = |steps: &[PathStep], line: u32| {
             for step in steps {
                 match &step.kind {
                     StepKind::Key(key) => key.references().for_each(|path| name(path, line, "key")),
@@ -150,7 +150,7 @@ impl<'k> UsageTracer<'k, '_> {
         };
         steps_of(&header.steps, header.pos.line);
         match &group.body {
-            Body::Statements(statements) => {
+            GroupBody::Statements(statements) => {
                 for statement in statements {
                     steps_of(&statement.steps, statement.pos.line);
                 }
@@ -182,9 +182,9 @@ impl<'k> UsageTracer<'k, '_> {
                         walk_types(&mut ty, &mut path, &statement.steps);
                         if matches!(
                             statement.op,
-                            crate::kpatch::Op::Append
-                                | crate::kpatch::Op::Before(_)
-                                | crate::kpatch::Op::After(_)
+                            crate::kpatch::PatchOp::Append
+                                | crate::kpatch::PatchOp::Before(_)
+                                | crate::kpatch::PatchOp::After(_)
                         ) {
                             ty = ty.item();
                         }
@@ -192,7 +192,7 @@ impl<'k> UsageTracer<'k, '_> {
                     }
                 }
             }
-            Body::Strategic(value) | Body::Merge(value) => {
+            GroupBody::Strategic(value) | GroupBody::Merge(value) => {
                 for kind in reached {
                     self.trace_value(
                         patch,
@@ -204,7 +204,7 @@ impl<'k> UsageTracer<'k, '_> {
                     );
                 }
             }
-            Body::Json(value) => {
+            GroupBody::Json(value) => {
                 for kind in reached.iter().take(1) {
                     self.trace_value(patch, kind, value, FieldType::unknown(), "", usages);
                 }
@@ -216,7 +216,7 @@ impl<'k> UsageTracer<'k, '_> {
         &self,
         patch: &Patch,
         kind: &ReachedKind,
-        value: &Val,
+        value: &WrittenValue,
         ty: FieldType<'k>,
         path: &str,
         usages: &mut Vec<ParamUsage<'k>>,
@@ -230,12 +230,12 @@ impl<'k> UsageTracer<'k, '_> {
             });
         };
         match &value.data {
-            Data::Text(Template::Whole(param)) => {
+            ValueData::Text(Template::Whole(param)) => {
                 let how = if value.tag.is_some() { UsageKind::Text } else { UsageKind::Field(ty) };
                 usage(param, how);
             }
-            Data::Text(Template::Mixed(pieces)) => match pieces.as_slice() {
-                [Piece::Reference(param), Piece::Text(unit)]
+            ValueData::Text(Template::Mixed(pieces)) => match pieces.as_slice() {
+                [TemplatePiece::Reference(param), TemplatePiece::Text(unit)]
                     if ty.form() == ValueForm::Scalar(FieldScalar::Quantity)
                         && super::TextFormat::Quantity.check(&format!("1{unit}")).is_none() =>
                 {
@@ -243,16 +243,16 @@ impl<'k> UsageTracer<'k, '_> {
                 }
                 pieces => {
                     for piece in pieces {
-                        if let Piece::Reference(param) = piece {
+                        if let TemplatePiece::Reference(param) = piece {
                             usage(param, UsageKind::Text);
                         }
                     }
                 }
             },
-            Data::List(items) => {
+            ValueData::List(items) => {
                 items.iter().for_each(|item| self.trace_value(patch, kind, item, ty.item(), path, usages));
             }
-            Data::Map(map) => {
+            ValueData::Map(map) => {
                 for (key, value) in map {
                     let below = match ty.child(key) {
                         ChildType::Known(ty) => ty,
@@ -268,14 +268,14 @@ impl<'k> UsageTracer<'k, '_> {
     }
 }
 
-fn has_reference(value: &Val) -> bool {
+fn has_reference(value: &WrittenValue) -> bool {
     let mut found = false;
     value.visit_templates(&mut |template, _| found |= template.references().next().is_some());
     found
 }
 
 /// Follows steps through types; list selectors leave no trace in the path.
-fn walk_types(ty: &mut FieldType<'_>, path: &mut String, steps: &[Step]) {
+fn walk_types(ty: &mut FieldType<'_>, path: &mut String, steps: &[PathStep]) {
     for step in steps {
         let key = match &step.kind {
             StepKind::Key(key) => key.to_string(),

@@ -21,7 +21,7 @@ use crate::name::Revision;
 use crate::ops::{Operation, OperationCategory, OperationKind};
 use crate::owners::{self, MANAGER};
 use crate::plan::{Indexed, ObjectIndex, PlannedDeletion, PlannedObject, ReleasePlan, VisitIndex};
-use crate::resource::{DeployType, FailMode, Propagation, Stored};
+use crate::resource::{DeployType, FailMode, Propagation, RecordPart};
 use crate::wait::{ObjectWaiter, WrittenObject};
 
 /// The manager of values only a new object gets.
@@ -344,7 +344,7 @@ impl<'p> OperationExecutor<'p> {
     async fn deploy_object(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
         let planned = self.plan.objects.at(index.object);
         let PlannedObject { resource, at, .. } = planned;
-        if resource.stored == Stored::Hook {
+        if resource.stored == RecordPart::Hook {
             let run = HookRun {
                 started_at: HelmTime::from(jiff::Timestamp::now()),
                 phase: "Running".into(),
@@ -442,7 +442,7 @@ impl<'p> OperationExecutor<'p> {
         if self.options.assume_ready.contains(&at.gvk.group) {
             return Ok(());
         }
-        let is_hook = resource.stored == Stored::Hook;
+        let is_hook = resource.stored == RecordPart::Hook;
         let timeout = self.readiness_limit(tracking.ready_timeout);
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(&index.object);
         let result = self.waiter.wait_ready_since(at, &tracking, is_hook, timeout, Some(node), written).await;

@@ -16,7 +16,7 @@ use super::{CLOSING_LIMIT, is_troubled};
 use crate::failure::{FailedPart, FailureCause};
 use crate::ops::{self, GraphInput, Operation, OperationCategory, OperationKind};
 use crate::plan::{Indexed, ReleasePlan, VisitIndex};
-use crate::resource::{DeployType, Stored};
+use crate::resource::{DeployType, RecordPart};
 
 /// Time after which the graph stops by itself, beyond that of everything it runs.
 const BACKSTOP: Duration = Duration::from_millis(500);
@@ -165,7 +165,7 @@ fn is_of_hook(plan: &ReleasePlan, id: &str) -> bool {
             | OperationKind::TrackReadiness(index)
             | OperationKind::CleanUp(index)
             | OperationKind::TrackCleanUp(index),
-        ) => plan.objects.at(index.object).resource.stored == Stored::Hook,
+        ) => plan.objects.at(index.object).resource.stored == RecordPart::Hook,
         _ => false,
     }
 }

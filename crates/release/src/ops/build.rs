@@ -11,7 +11,7 @@ use crate::name::Revision;
 use crate::plan::{
     DeletionIndex, Indexed, ObjectIndex, PlannedDeletion, PlannedObject, PlannedVisit, VisitIndex, indexed,
 };
-use crate::resource::{ResourceSettings, Stored};
+use crate::resource::{RecordPart, ResourceSettings};
 use crate::stage::Stage;
 
 /// An object with the operations on each of its visits.
@@ -261,7 +261,7 @@ fn cycle_problems(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
         match input.objects.iter().find(named) {
             Some(PlannedObject { resource, .. }) => {
                 let word = resource.settings.needs.first().map_or("", |need| need.annotation.as_str());
-                resource.origin.blame(&resource.object, word, problem)
+                resource.origin.place_problem(&resource.object, word, problem)
             }
             None => problem,
         }
@@ -286,7 +286,7 @@ fn cycle_problems(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
 fn without_final_tracking(graph: Graph<Operation>, input: &GraphInput<'_>) -> Graph<Operation> {
     let is_hook = |operation: &Operation| match operation.kind {
         OperationKind::TrackReadiness(index) => {
-            input.objects.at(index.object).resource.stored == Stored::Hook
+            input.objects.at(index.object).resource.stored == RecordPart::Hook
         }
         _ => false,
     };

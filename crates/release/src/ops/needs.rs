@@ -10,7 +10,9 @@ use super::build::{DeletionNodes, ObjectNodes};
 use super::{GraphInput, ObjectReference};
 use crate::plan::{DeletionIndex, Indexed, ObjectIndex, PlannedObject};
 use crate::resource::depends::{self, AccountBindings, ObjectUsers};
-use crate::resource::{NeedState, ObjectNeed, ObjectSelector, Resource, Stored, is_webhook_configuration};
+use crate::resource::{
+    NeedState, ObjectNeed, ObjectSelector, RecordPart, Resource, is_webhook_configuration,
+};
 use crate::stage::Stage;
 
 const WEIGHT: &str = "werf.io/weight";
@@ -110,7 +112,7 @@ impl DependencyFinder<'_> {
                 need.annotation,
                 need.selector
             ));
-            warnings.push(resource.origin.blame(&resource.object, &need.annotation, problem));
+            warnings.push(resource.origin.place_problem(&resource.object, &need.annotation, problem));
         }
     }
 
@@ -203,7 +205,7 @@ fn weight_conflict(object: &PlannedObject, need: &ObjectNeed, found: &[&ObjectNo
         later.human(),
         later.settings.weight.unwrap_or_default()
     ));
-    Some(resource.origin.blame(&resource.object, WEIGHT, problem))
+    Some(resource.origin.place_problem(&resource.object, WEIGHT, problem))
 }
 
 /// Pairs of hooks beyond which Helm's kind order is not kept within one weight.
@@ -214,7 +216,8 @@ fn hook_order(objects: &[ObjectNodes<'_>], wishes: &mut Vec<(Id, Id)>) {
     type Ranked<'a> = BTreeMap<(usize, &'a str), Vec<&'a Id>>;
     let mut groups: BTreeMap<(Stage, i64), Ranked<'_>> = BTreeMap::new();
     for ObjectNodes { object, visits } in objects {
-        let (Stored::Hook, Some(weight)) = (object.resource.stored, object.resource.settings.weight) else {
+        let (RecordPart::Hook, Some(weight)) = (object.resource.stored, object.resource.settings.weight)
+        else {
             continue;
         };
         for nodes in visits {

@@ -20,7 +20,7 @@ use crate::ops::{self, GraphInput};
 use crate::record;
 use crate::resource::annotations::ReadMode;
 use crate::resource::transform::ExtraMetadata;
-use crate::resource::{DeployType, ExternalTarget, KindScope, Ownership, Resource, Stored};
+use crate::resource::{DeployType, ExternalTarget, KindScope, Ownership, RecordPart, Resource};
 use crate::stage::Stage;
 
 /// An object of the release and the stages it is deployed in now.
@@ -40,7 +40,7 @@ pub(super) async fn compile_plan(
     let ReleaseRequest { name, namespace, options, .. } = request;
     let ReleaseIntent { deploy_type, release, documents, reading, previous, prune, records, .. } = intent;
     let (mut warnings, mut problems) = (intent.warnings, intent.problems);
-    let aside = documents.iter().filter(|document| document.stored == Stored::Aside).cloned().collect();
+    let aside = documents.iter().filter(|document| document.stored == RecordPart::Aside).cloned().collect();
     if records.create.is_some() {
         // What the run would begin with, and be refused.
         let storage = ReleaseStorage::new(cluster.clone(), options.driver, namespace.as_str());
@@ -111,7 +111,7 @@ pub(super) async fn compile_plan(
         && objects.iter().all(is_settled)
     {
         // Hooks go with a deploy, and this is none.
-        objects.retain(|object| object.resource.stored != Stored::Hook);
+        objects.retain(|object| object.resource.stored != RecordPart::Hook);
     }
     ops::force_readiness(&mut objects);
     let externals = external_dependencies(cluster, &mut objects, &mut problems).await?;
@@ -156,7 +156,7 @@ fn is_settled(object: &PlannedObject) -> bool {
             && !visit.follow.track
             && !visit.follow.delete_on_success
     };
-    object.resource.stored == Stored::Hook || object.visits.iter().all(is_at_rest)
+    object.resource.stored == RecordPart::Hook || object.visits.iter().all(is_at_rest)
 }
 
 /// Marks an object as the release's.
@@ -214,7 +214,7 @@ async fn external_dependencies(
                     external.annotation
                 ));
                 let Resource { origin, object, .. } = &planned.resource;
-                problems.push(origin.blame(object, &external.annotation, problem));
+                problems.push(origin.place_problem(object, &external.annotation, problem));
                 continue;
             };
             let namespace =

@@ -7,7 +7,7 @@ use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
 use slipway_cluster::helm::{Release, RevisionStatus};
 use slipway_problem::{Problem, Problems, Severity};
-use slipway_source::{Document, RenderedSource, Stored};
+use slipway_source::{Document, RecordPart, RenderedSource};
 
 use super::request::{PruneOrder, ReleaseContent, ReleaseRequest};
 use super::situation::{ReleaseSituation, previous_documents, rollback_target};
@@ -194,7 +194,7 @@ async fn render_release(
             let target = rollback_target(&situation.history, *wanted, name)?;
             let (mut documents, warnings) = record::read_documents(target);
             if options.no_hooks {
-                documents.retain(|document| document.stored != Stored::Hook);
+                documents.retain(|document| document.stored != RecordPart::Hook);
             }
             heading.deploy_type = DeployType::Rollback;
             let rendered = RenderedSource {
@@ -221,7 +221,7 @@ async fn render_release(
         found.into_iter().partition(|problem| problem.severity == Severity::Error);
     warnings.extend(soft);
     if options.no_hooks {
-        documents.retain(|document| document.stored != Stored::Hook);
+        documents.retain(|document| document.stored != RecordPart::Hook);
     }
     let mut release = record::build_record(&rendered, &mut documents, &heading);
     release.labels.clone_from(&options.release_labels);

@@ -122,7 +122,7 @@ impl ClusterObserver<'_> {
             if let Some(why) = &unreachable_webhook {
                 let problem = Problem::warning(format!("{} could not be tried: {why}", resource.human()))
                     .hint("applying it waits up to four minutes for the webhook, then fails");
-                warnings.push(resource.origin.blame(&resource.object, "", problem));
+                warnings.push(resource.origin.place_problem(&resource.object, "", problem));
             }
             let live = fresher.or(live);
             if let Some(live) = &live {
@@ -327,7 +327,7 @@ impl ClusterObserver<'_> {
                 "{}: someone removed the annotations of the release; they come back",
                 resource.human()
             ));
-            warnings.push(resource.origin.blame(&resource.object, "", problem));
+            warnings.push(resource.origin.place_problem(&resource.object, "", problem));
             return None;
         }
         let owner = match (name, place) {
@@ -336,7 +336,7 @@ impl ClusterObserver<'_> {
         };
         let problem = Problem::error(format!("{} exists already and {owner}", resource.human()))
             .hint("delete or rename it, or take it over with --force-adoption");
-        Some(resource.origin.blame(&resource.object, "", problem))
+        Some(resource.origin.place_problem(&resource.object, "", problem))
     }
 }
 
@@ -396,7 +396,7 @@ fn refusal_problem(resource: &Resource, refusal: &ObjectRefusal) -> Problem {
     };
     let (ObjectRefusal::Immutable(why) | ObjectRefusal::Rejected(why)) = refusal;
     let word = field_of(why).map(|field| format!("{field}:")).unwrap_or_default();
-    resource.origin.blame(&resource.object, &word, problem)
+    resource.origin.place_problem(&resource.object, &word, problem)
 }
 
 /// The last name of the first field a server complains about: `.spec.nonsense: field not declared in schema`,
@@ -418,7 +418,7 @@ pub(super) fn denial_problem(resource: &Resource, what: &str, error: Error) -> R
         return Err(error.into());
     }
     let problem = Problem::error(format!("{} cannot {what}: {}", resource.human(), error.message));
-    Ok(resource.origin.blame(&resource.object, "", problem))
+    Ok(resource.origin.place_problem(&resource.object, "", problem))
 }
 
 #[cfg(test)]

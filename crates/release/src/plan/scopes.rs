@@ -86,7 +86,7 @@ impl KindScopes {
                     gvk.api_version()
                 ))
                 .hint(self.advice_for(gvk));
-                resource.origin.blame(&resource.object, "apiVersion", problem)
+                resource.origin.place_problem(&resource.object, "apiVersion", problem)
             })
             .collect()
     }
@@ -176,7 +176,7 @@ impl MissingNamespaces {
                 "keep the release there too with `-n {namespace}`, add a Namespace to it, create it first, or \
                  correct `metadata.namespace`"
             ));
-            resource.origin.blame(&resource.object, "namespace:", problem)
+            resource.origin.place_problem(&resource.object, "namespace:", problem)
         })
         .collect()
     }

@@ -14,7 +14,7 @@ pub use settings::{
     DeletePolicy, DeployType, ExternalNeed, ExternalTarget, FailMode, NeedState, ObjectNeed, ObjectSelector,
     Ownership, Propagation, ResourceSettings, TrackingSettings,
 };
-pub use slipway_source::{Document, Origin, Stored};
+pub use slipway_source::{Document, DocumentOrigin, RecordPart};
 
 use crate::stage::Stage;
 
@@ -35,8 +35,8 @@ pub struct Resource {
     pub gvk: Gvk,
     /// With an empty namespace for the release's own and for the whole cluster's.
     pub id: ObjectId,
-    pub stored: Stored,
-    pub origin: Origin,
+    pub stored: RecordPart,
+    pub origin: DocumentOrigin,
     pub settings: ResourceSettings,
 }
 

@@ -18,15 +18,15 @@ use slipway_cluster::Cluster;
 use slipway_cluster::helm::{RevisionStatus, codec};
 use slipway_event::Events;
 use slipway_release::{PlanOptions, ReleaseContent, ReleasePlan, ReleaseRequest, plan};
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 
 /// A release of so many objects that refer to each other.
 pub(crate) fn wish(count: usize) -> ReleaseRequest {
     let text: Arc<str> = "# nothing\n".into();
     let document = |object: Value| Document {
         object,
-        origin: Origin::with_text("demo/templates/all.yaml", Arc::clone(&text)),
-        stored: Stored::Regular,
+        origin: DocumentOrigin::with_text("demo/templates/all.yaml", Arc::clone(&text)),
+        stored: RecordPart::Regular,
     };
     let documents = (0..count).map(|number| {
         let name = format!("part-{number:05}");

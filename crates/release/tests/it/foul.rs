@@ -8,7 +8,7 @@ use slipway_event::{Events, Memory, Redactor, RunId, SystemClock};
 use slipway_release::ReleaseStatus;
 use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, apply};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
@@ -46,9 +46,9 @@ pub(crate) async fn install(
     let cluster =
         Cluster::new(client).with_retry(RetryPolicy { first: first_pause, ..RetryPolicy::default() });
     let document = |object: Value| Document {
-        stored: if object["kind"] == "Job" { Stored::Hook } else { Stored::Regular },
+        stored: if object["kind"] == "Job" { RecordPart::Hook } else { RecordPart::Regular },
         object,
-        origin: Origin::new("demo/templates/all.yaml"),
+        origin: DocumentOrigin::new("demo/templates/all.yaml"),
     };
     let mut rendered = RenderedSource {
         documents: objects().into_iter().map(document).collect(),

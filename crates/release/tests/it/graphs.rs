@@ -10,24 +10,25 @@ use slipway_release::decide::{FollowUp, ObjectChange};
 use slipway_release::ops::{self, GraphInput, Operation, RecordChanges};
 use slipway_release::plan::{PlannedDeletion, PlannedObject, PlannedVisit};
 use slipway_release::resource::annotations::{ReadMode, read_annotations};
-use slipway_release::resource::{KindScope, Origin, Resource, Stored, normalise_namespace};
+use slipway_release::resource::{DocumentOrigin, KindScope, RecordPart, Resource, normalise_namespace};
 use slipway_release::stage::Stage;
 
 pub(crate) fn resource(mut object: Value) -> Resource {
     let stored = if object["metadata"]["annotations"].get("helm.sh/hook").is_some() {
-        Stored::Hook
+        RecordPart::Hook
     } else {
-        Stored::Regular
+        RecordPart::Regular
     };
     let id = normalise_namespace(&mut object, "ns", KindScope::Namespaced);
-    let (settings, problems) = read_annotations(&object, stored, &Origin::default(), "ns", ReadMode::Strict);
+    let (settings, problems) =
+        read_annotations(&object, stored, &DocumentOrigin::default(), "ns", ReadMode::Strict);
     assert!(problems.is_empty(), "{problems}");
     Resource {
         gvk: slipway_manifest::object::gvk(&object),
         id,
         object,
         stored,
-        origin: Origin::default(),
+        origin: DocumentOrigin::default(),
         settings,
     }
 }

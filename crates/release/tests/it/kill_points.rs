@@ -11,7 +11,7 @@ use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::{Gvk, object};
 use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, apply};
 use slipway_sandbox::Sandbox;
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 use tokio_util::sync::CancellationToken;
 
 use crate::tap::{Cut, Tap};
@@ -58,11 +58,11 @@ pub(crate) fn chart(version: u32) -> Vec<Value> {
 fn request(namespace: &str, objects: &[Value]) -> ReleaseRequest {
     let document = |object: &Value| Document {
         object: object.clone(),
-        origin: Origin::new("demo/templates/all.yaml"),
+        origin: DocumentOrigin::new("demo/templates/all.yaml"),
         stored: if object::annotation(object, "helm.sh/hook").is_some() {
-            Stored::Hook
+            RecordPart::Hook
         } else {
-            Stored::Regular
+            RecordPart::Regular
         },
     };
     let mut rendered =

@@ -16,7 +16,8 @@ use slipway_release::{
 };
 use slipway_sandbox::{FaultLayer, Sandbox};
 use slipway_source::{
-    Document, LoadContext, LoadedSource, Origin, RenderedSource, SourcePath, SourceRequest, Stored,
+    Document, DocumentOrigin, LoadContext, LoadedSource, RecordPart, RenderedSource, SourcePath,
+    SourceRequest,
 };
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
@@ -107,16 +108,16 @@ impl World {
     pub(crate) fn request(&self, objects: &[Value]) -> ReleaseRequest {
         let document = |object: &Value, stored| Document {
             object: object.clone(),
-            origin: Origin::new("demo/templates/all.yaml"),
+            origin: DocumentOrigin::new("demo/templates/all.yaml"),
             stored,
         };
         let stored = |object: &Value| {
             let is_hook = object["metadata"]["annotations"].get("helm.sh/hook").is_some();
-            if is_hook { Stored::Hook } else { Stored::Regular }
+            if is_hook { RecordPart::Hook } else { RecordPart::Regular }
         };
         let mut rendered = RenderedSource { notes: self.notes.clone(), ..RenderedSource::default() };
         rendered.documents = objects.iter().map(|object| document(object, stored(object))).collect();
-        rendered.documents.extend(self.aside.iter().map(|object| document(object, Stored::Aside)));
+        rendered.documents.extend(self.aside.iter().map(|object| document(object, RecordPart::Aside)));
         rendered.values = self.values.as_object().cloned().unwrap_or_default();
         let metadata = json!({"apiVersion": "v2", "name": "demo", "version": self.version});
         rendered.metadata = metadata.as_object().cloned().unwrap_or_default();

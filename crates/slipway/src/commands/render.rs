@@ -12,7 +12,7 @@ use slipway_chart::explain::{self, Explanation, Query};
 use slipway_chart::{Notices, RenderOptions, Rendered};
 use slipway_gotmpl::Host;
 use slipway_problem::Problem;
-use slipway_source::{LoadedSource, Offline, SourceContent, SourcePath, SourceRequest};
+use slipway_source::{LoadedSource, OfflineFetcher, SourceContent, SourcePath, SourceRequest};
 
 use super::flags::{CapabilityFlags, ClusterFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
@@ -232,7 +232,7 @@ fn load(
         request.settings.post_renderer = args.post.post_renderer();
     }
     let references = ReferenceResolver::new(&args.references, ReferenceMode::Show, "render", session);
-    let context = charts::load_context_with(Offline, args.secrets.decryption(), references, session);
+    let context = charts::load_context_with(OfflineFetcher, args.secrets.decryption(), references, session);
     LoadedSource::load(source, request, &context, notices).map_err(charts::load_failure)
 }
 

@@ -12,7 +12,7 @@ use slipway_event::Events;
 use slipway_manifest::{Gvk, object};
 use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, apply};
 use slipway_sandbox::Sandbox;
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 use tokio_util::sync::CancellationToken;
 use tower::{Service as _, service_fn};
 
@@ -284,8 +284,8 @@ fn scenarios() -> Vec<Scenario> {
 fn request(objects: &[Value]) -> ReleaseRequest {
     let document = |object: &Value| {
         let is_hook = object::annotation(object, "helm.sh/hook").is_some();
-        let stored = if is_hook { Stored::Hook } else { Stored::Regular };
-        Document { object: object.clone(), origin: Origin::new("demo/templates/all.yaml"), stored }
+        let stored = if is_hook { RecordPart::Hook } else { RecordPart::Regular };
+        Document { object: object.clone(), origin: DocumentOrigin::new("demo/templates/all.yaml"), stored }
     };
     let mut rendered =
         RenderedSource { documents: objects.iter().map(document).collect(), ..RenderedSource::default() };

@@ -17,7 +17,9 @@ use slipway_cluster::{ApplyOptions, At, Cluster, ListOptions};
 use slipway_event::{Events, ManualClock, Redactor, RunId, Tee};
 use slipway_manifest::Gvk;
 use slipway_sandbox::Sandbox;
-use slipway_source::{ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, Offline};
+use slipway_source::{
+    ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, OfflineFetcher,
+};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::launch::{Ended, Launch, Listener, launch};
 use slipway_stack::plan::ClusterRef;
@@ -114,7 +116,7 @@ impl Fetcher for Shelf {
     }
 
     fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
-        Offline.fetch_file(url)
+        OfflineFetcher.fetch_file(url)
     }
 }
 

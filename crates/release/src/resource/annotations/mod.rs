@@ -12,8 +12,8 @@ use slipway_manifest::{Gvk, ObjectId, object};
 use slipway_problem::{Problem, Problems};
 
 use super::{
-    DeletePolicy, DeployType, Origin, Ownership, Propagation, ResourceSettings, Stored, is_crd, is_namespace,
-    is_webhook_configuration, text,
+    DeletePolicy, DeployType, DocumentOrigin, Ownership, Propagation, RecordPart, ResourceSettings, is_crd,
+    is_namespace, is_webhook_configuration, text,
 };
 use crate::stage::Stage;
 
@@ -63,14 +63,14 @@ pub enum ReadMode {
 /// Reads what the annotations of an object ask for, with every problem.
 pub fn read_annotations(
     object: &Value,
-    stored: Stored,
-    origin: &Origin,
+    stored: RecordPart,
+    origin: &DocumentOrigin,
     release_namespace: &str,
     reading: ReadMode,
 ) -> (ResourceSettings, Problems) {
     let mut reader = AnnotationReader { object, origin, problems: Problems::new(), reading };
     let gvk = object::gvk(object);
-    let is_hook = stored == Stored::Hook;
+    let is_hook = stored == RecordPart::Hook;
     let first = is_crd(&gvk) || is_namespace(&gvk);
     let is_own_namespace = is_namespace(&gvk) && object::name(object) == Some(release_namespace);
 
@@ -98,7 +98,7 @@ pub fn read_annotations(
     } else {
         None
     };
-    let ownership = if stored == Stored::Aside || is_own_namespace {
+    let ownership = if stored == RecordPart::Aside || is_own_namespace {
         Ownership::Anyone
     } else {
         reader.read_ownership(if is_hook { Ownership::Anyone } else { Ownership::Release })
@@ -130,7 +130,7 @@ pub fn read_annotations(
 
 struct AnnotationReader<'a> {
     object: &'a Value,
-    origin: &'a Origin,
+    origin: &'a DocumentOrigin,
     problems: Problems,
     reading: ReadMode,
 }
@@ -147,7 +147,7 @@ impl<'a> AnnotationReader<'a> {
     fn report_problem(&mut self, key: &str, problem: Problem) {
         let what = super::human(&ObjectId::of(self.object));
         let problem = Problem { message: format!("{what}: {}", problem.message), ..problem };
-        self.problems.push(self.origin.blame(self.object, key, problem));
+        self.problems.push(self.origin.place_problem(self.object, key, problem));
     }
 
     fn report_not_one_of(&mut self, key: &str, found: &str, words: &[&str]) {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, ValueEnum};
-use slipway_package::{Inputs, LoadOptions, Local, Package, SetKind, SetValue, ValuesFile};
+use slipway_package::{BuildInputs, LoadOptions, LocalExtension, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, Problems};
 
 use crate::cli::Output;
@@ -68,9 +68,9 @@ pub struct LoadFlags {
 impl LoadFlags {
     pub fn load(&self, package: &Path) -> Result<Package, Problems> {
         let local = match (&self.local, self.no_local) {
-            (Some(directory), _) => Local::At(directory.clone()),
-            (None, true) => Local::None,
-            (None, false) => Local::Beside,
+            (Some(directory), _) => LocalExtension::At(directory.clone()),
+            (None, true) => LocalExtension::None,
+            (None, false) => LocalExtension::Beside,
         };
         Package::load(package, &LoadOptions { local, keep_server_fields: self.keep_server_fields })
     }
@@ -135,14 +135,14 @@ impl ParameterFlags {
             && self.values.is_empty()
     }
 
-    pub fn inputs(&self, checks: &CheckFlags) -> Result<Inputs, Problem> {
+    pub fn inputs(&self, checks: &CheckFlags) -> Result<BuildInputs, Problem> {
         let read = |path: &PathBuf| {
             files::read_text(path).map(|file| ValuesFile { name: file.name, text: file.text })
         };
         let sets = |texts: &[String], kind: SetKind| {
             texts.iter().map(|text| SetValue { kind, text: text.clone() }).collect::<Vec<_>>()
         };
-        Ok(Inputs {
+        Ok(BuildInputs {
             values: self.values.iter().map(read).collect::<Result<_, _>>()?,
             sets: [
                 sets(&self.set, SetKind::Yaml),
@@ -175,7 +175,7 @@ impl Selected {
         self.package.load()
     }
 
-    pub fn inputs(&self) -> Result<Inputs, Problem> {
+    pub fn inputs(&self) -> Result<BuildInputs, Problem> {
         self.parameters.inputs(&self.checks)
     }
 }

@@ -13,7 +13,7 @@ use slipway_release::resource::Propagation;
 use slipway_release::resource::transform::ExtraMetadata;
 use slipway_release::show::ViewOptions;
 use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, RunTimeout};
-use slipway_source::{DefaultValues, LoadedSource, Offline, RenderSettings, SourceRequest};
+use slipway_source::{DefaultValues, LoadedSource, OfflineFetcher, RenderSettings, SourceRequest};
 
 use crate::charts;
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
@@ -427,7 +427,7 @@ impl SourceArgs {
             },
         };
         let context =
-            charts::load_context_with(Offline, self.secrets.decryption(), references.clone(), session);
+            charts::load_context_with(OfflineFetcher, self.secrets.decryption(), references.clone(), session);
         let loaded = LoadedSource::load(&fetched.source, request, &context, &mut Notices::new());
         let content = ReleaseContent::Source(Arc::new(loaded.map_err(charts::load_failure)?));
         Ok(ReleaseRequest { name: name.into(), namespace: namespace.into(), content, options })
