@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use slipway_kustomize::edit;
 use slipway_package::template::{Template, parse_path};
-use slipway_package::{Emit, Files, Inputs, LoadOptions, Package, SetKind, SetValue, ValuesFile, kpatch};
+use slipway_package::{
+    BuildInputs, EmitOptions, LoadOptions, Package, PackageFiles, SetKind, SetValue, ValuesFile, kpatch,
+};
 use slipway_problem::Problems;
 
 const IDENTITY: &str = "kurel: {name: p, version: 1.0.0, appVersion: \"1\"}\n";
@@ -37,14 +39,14 @@ spec: {list: [1, a, {b: null}]}
 ";
 
 /// Builds, explains and writes a package every way there is.
-fn build(files: Vec<(&str, String)>, inputs: &Inputs) {
-    let files = Files::of(files.into_iter().map(|(path, text)| (path.to_owned(), text)));
+fn build(files: Vec<(&str, String)>, inputs: &BuildInputs) {
+    let files = PackageFiles::of(files.into_iter().map(|(path, text)| (path.to_owned(), text)));
     let package = Package::from_files(files, None, &LoadOptions::default());
     let _ = package.validate(inputs);
     let _ = package.schema().map(|(schema, _)| schema.to_text());
     if let Ok(built) = package.build(inputs) {
-        let _ = built.stream(Emit::default());
-        let _ = built.argo(None, Emit::default());
+        let _ = built.stream(EmitOptions::default());
+        let _ = built.argo(None, EmitOptions::default());
         let _ = built.explain("Deployment/apps/web.spec.replicas");
         let _ = built.contention();
     }
@@ -71,7 +73,7 @@ pub(crate) fn keypath(input: &[u8]) {
     let text = String::from_utf8_lossy(input).replace(['\n', '\r'], " ");
     for header in ["[deployment.web]", "[*]", "[deployment.*.spec.template.spec.containers.*]", "[*.thing]?"]
     {
-        build(with_patch(&format!("{header}\n{text}\n")), &Inputs::default());
+        build(with_patch(&format!("{header}\n{text}\n")), &BuildInputs::default());
     }
 }
 
@@ -86,11 +88,14 @@ pub(crate) fn variables(input: &[u8]) {
         files[0].1 = format!("{IDENTITY}{parameters}");
         files
     };
-    build(files(&text), &Inputs::default());
+    build(files(&text), &BuildInputs::default());
     let values = ValuesFile { name: "values.yaml".to_owned(), text: text.clone().into_owned() };
     let kinds = [SetKind::Yaml, SetKind::Text, SetKind::Json];
     let sets = kinds.map(|kind| SetValue { kind, text: text.clone().into_owned() });
-    build(files("a: 1\n"), &Inputs { values: vec![values], sets: sets.to_vec(), ..Inputs::default() });
+    build(
+        files("a: 1\n"),
+        &BuildInputs { values: vec![values], sets: sets.to_vec(), ..BuildInputs::default() },
+    );
 }
 
 /// A whole package: the input's parts become its files.
@@ -108,7 +113,7 @@ pub(crate) fn package(input: &[u8]) {
     if let Some((_, parameters)) = files.first_mut() {
         parameters.insert_str(0, IDENTITY);
     }
-    build(files, &Inputs::default());
+    build(files, &BuildInputs::default());
 }
 
 /// A kustomization, built from a directory and edited in memory.

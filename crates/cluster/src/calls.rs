@@ -1,11 +1,11 @@
-//! How many requests went out, by what they asked for.
+//! Counts requests by verb.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a request asks for.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verb {
+pub enum RequestVerb {
     Get,
     List,
     Watch,
@@ -18,40 +18,47 @@ pub enum Verb {
     Discover,
 }
 
-const VERBS: [(Verb, &str); 10] = [
-    (Verb::Get, "get"),
-    (Verb::List, "list"),
-    (Verb::Watch, "watch"),
-    (Verb::Create, "create"),
-    (Verb::Apply, "apply"),
-    (Verb::Patch, "patch"),
-    (Verb::Replace, "replace"),
-    (Verb::Delete, "delete"),
-    (Verb::Log, "log"),
-    (Verb::Discover, "discover"),
+const VERBS: [(RequestVerb, &str); 10] = [
+    (RequestVerb::Get, "get"),
+    (RequestVerb::List, "list"),
+    (RequestVerb::Watch, "watch"),
+    (RequestVerb::Create, "create"),
+    (RequestVerb::Apply, "apply"),
+    (RequestVerb::Patch, "patch"),
+    (RequestVerb::Replace, "replace"),
+    (RequestVerb::Delete, "delete"),
+    (RequestVerb::Log, "log"),
+    (RequestVerb::Discover, "discover"),
 ];
 
-impl Verb {
+impl RequestVerb {
     pub(crate) fn is_write(self) -> bool {
-        matches!(self, Verb::Create | Verb::Apply | Verb::Patch | Verb::Replace | Verb::Delete)
+        matches!(
+            self,
+            RequestVerb::Create
+                | RequestVerb::Apply
+                | RequestVerb::Patch
+                | RequestVerb::Replace
+                | RequestVerb::Delete
+        )
     }
 }
 
-impl fmt::Display for Verb {
+impl fmt::Display for RequestVerb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(VERBS[*self as usize].1)
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct CallCounters {
     real: [AtomicU64; VERBS.len()],
     dry: [AtomicU64; VERBS.len()],
     repeated: AtomicU64,
 }
 
-impl Counters {
-    pub(crate) fn count(&self, verb: Verb, dry_run: bool, is_repeat: bool) {
+impl CallCounters {
+    pub(crate) fn count_call(&self, verb: RequestVerb, dry_run: bool, is_repeat: bool) {
         let row = if dry_run { &self.dry } else { &self.real };
         row[verb as usize].fetch_add(1, Ordering::Relaxed);
         if is_repeat {
@@ -59,9 +66,9 @@ impl Counters {
         }
     }
 
-    pub(crate) fn read(&self) -> Calls {
+    pub(crate) fn snapshot_counts(&self) -> CallCounts {
         let load = |row: &[AtomicU64; VERBS.len()]| std::array::from_fn(|i| row[i].load(Ordering::Relaxed));
-        Calls {
+        CallCounts {
             real: load(&self.real),
             dry: load(&self.dry),
             repeated: self.repeated.load(Ordering::Relaxed),
@@ -71,24 +78,24 @@ impl Counters {
 
 /// Requests sent so far; prints as `12 calls: get 3, apply 4 (4 more dry-run), list 1; 1 repeated`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
+pub struct CallCounts {
     real: [u64; VERBS.len()],
     dry: [u64; VERBS.len()],
     repeated: u64,
 }
 
-impl Calls {
-    /// Requests of a verb that were meant.
-    pub fn of(&self, verb: Verb) -> u64 {
+impl CallCounts {
+    /// Requests of a verb that were not dry runs.
+    pub fn count_of(&self, verb: RequestVerb) -> u64 {
         self.real[verb as usize]
     }
 
-    /// Requests of a verb that were only tried.
-    pub fn dry_run(&self, verb: Verb) -> u64 {
+    /// Dry-run requests of a verb.
+    pub fn dry_run_count_of(&self, verb: RequestVerb) -> u64 {
         self.dry[verb as usize]
     }
 
-    /// Requests sent again after trouble; they count under their verb too.
+    /// Requests sent again after an error; they count under their verb too.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
@@ -98,16 +105,16 @@ impl Calls {
     }
 
     /// Requests that changed or may have changed something.
-    pub fn writes(&self) -> u64 {
-        VERBS.iter().filter(|(verb, _)| verb.is_write()).map(|(verb, _)| self.of(*verb)).sum()
+    pub fn write_count(&self) -> u64 {
+        VERBS.iter().filter(|(verb, _)| verb.is_write()).map(|(verb, _)| self.count_of(*verb)).sum()
     }
 
-    /// What was sent since an earlier reading.
-    pub fn since(&self, earlier: &Calls) -> Calls {
+    /// Returns the requests sent since an earlier snapshot.
+    pub fn since(&self, earlier: &CallCounts) -> CallCounts {
         let minus = |now: &[u64; VERBS.len()], then: &[u64; VERBS.len()]| {
             std::array::from_fn(|i| now[i].saturating_sub(then[i]))
         };
-        Calls {
+        CallCounts {
             real: minus(&self.real, &earlier.real),
             dry: minus(&self.dry, &earlier.dry),
             repeated: self.repeated.saturating_sub(earlier.repeated),
@@ -115,11 +122,11 @@ impl Calls {
     }
 }
 
-impl std::ops::Add for Calls {
-    type Output = Calls;
+impl std::ops::Add for CallCounts {
+    type Output = CallCounts;
 
-    fn add(self, more: Calls) -> Calls {
-        Calls {
+    fn add(self, more: CallCounts) -> CallCounts {
+        CallCounts {
             real: std::array::from_fn(|i| self.real[i] + more.real[i]),
             dry: std::array::from_fn(|i| self.dry[i] + more.dry[i]),
             repeated: self.repeated + more.repeated,
@@ -127,13 +134,13 @@ impl std::ops::Add for Calls {
     }
 }
 
-impl fmt::Display for Calls {
+impl fmt::Display for CallCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
         write!(f, "{total} call{}", if total == 1 { "" } else { "s" })?;
         let mut separator = ": ";
         for (verb, name) in VERBS {
-            match (self.of(verb), self.dry_run(verb)) {
+            match (self.count_of(verb), self.dry_run_count_of(verb)) {
                 (0, 0) => continue,
                 (real, 0) => write!(f, "{separator}{name} {real}")?,
                 (0, dry) => write!(f, "{separator}{name} {dry} dry-run")?,
@@ -154,19 +161,19 @@ mod tests {
 
     #[test]
     fn calls_print_as_one_line() {
-        let counters = Counters::default();
-        assert_eq!(counters.read().to_string(), "0 calls");
-        counters.count(Verb::Get, false, false);
-        let first = counters.read();
+        let counters = CallCounters::default();
+        assert_eq!(counters.snapshot_counts().to_string(), "0 calls");
+        counters.count_call(RequestVerb::Get, false, false);
+        let first = counters.snapshot_counts();
         assert_eq!(first.to_string(), "1 call: get 1");
-        counters.count(Verb::Apply, true, false);
-        counters.count(Verb::Apply, false, false);
-        counters.count(Verb::Create, true, true);
-        let calls = counters.read();
+        counters.count_call(RequestVerb::Apply, true, false);
+        counters.count_call(RequestVerb::Apply, false, false);
+        counters.count_call(RequestVerb::Create, true, true);
+        let calls = counters.snapshot_counts();
         assert_eq!(
             calls.to_string(),
             "4 calls: get 1, create 1 dry-run, apply 1 (and 1 dry-run); 1 repeated"
         );
-        assert_eq!((calls.writes(), calls.since(&first).total()), (1, 3));
+        assert_eq!((calls.write_count(), calls.since(&first).total()), (1, 3));
     }
 }

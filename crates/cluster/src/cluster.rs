@@ -1,4 +1,4 @@
-//! The handle engines hold: a client, what the cluster serves, how many requests may be under way.
+//! The handle engines hold: a client, the kinds the cluster serves, the limits of concurrent requests.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,28 +12,28 @@ use serde_json::Value;
 use slipway_manifest::Gvk;
 use tokio::sync::Semaphore;
 
-use crate::calls::{Calls, Counters, Verb};
+use crate::calls::{CallCounters, CallCounts, RequestVerb};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorClass};
-use crate::gate::Gate;
-use crate::kinds::{self, Kind, Kinds};
-use crate::request::{Call, Retry};
-use crate::watch::Watches;
+use crate::gate::WriteGate;
+use crate::kinds::{self, ServedKind, ServedKinds};
+use crate::request::{ApiCall, RetryPolicy};
+use crate::watch::SharedWatches;
 
-/// How many requests may be under way at once. Watches and logs do not count.
+/// Limits of concurrent requests. Watches and logs do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     pub reads: usize,
     pub writes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { reads: 100, writes: 30 }
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits { reads: 100, writes: 30 }
     }
 }
 
-/// What a server says it is.
+/// The version a server reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerVersion {
@@ -53,60 +53,60 @@ impl fmt::Display for ServerVersion {
 }
 
 /// Makes a client anew when the old one's credentials have expired.
-pub(crate) type Reconnect =
+pub(crate) type ReconnectFn =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send>> + Send + Sync>;
 
 /// A Kubernetes cluster; cheap to clone.
 #[derive(Clone)]
-pub struct Cluster(pub(crate) Arc<Inner>, pub(crate) Bounds);
+pub struct Cluster(pub(crate) Arc<ClusterInner>, pub(crate) RequestBounds);
 
-/// What the requests of one handle are bound by.
+/// The bounds of one handle's requests.
 #[derive(Clone, Default)]
-pub(crate) struct Bounds {
+pub(crate) struct RequestBounds {
     /// Writes pass through it.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) gate: Option<WriteGate>,
     /// Every request gives up after it.
     pub(crate) deadline: Option<Deadline>,
-    /// How long locks last without renewal, if not as long as usual.
+    /// The duration of locks without renewal, if it differs from the usual.
     pub(crate) lease: Option<Duration>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct ClusterInner {
     /// The client and how often it was made.
     client: RwLock<(kube::Client, u64)>,
-    reconnect: Option<Reconnect>,
+    reconnect: Option<ReconnectFn>,
     namespace: String,
-    pub(crate) retry: Retry,
-    limits: Limits,
+    pub(crate) retry: RetryPolicy,
+    limits: RequestLimits,
     pub(crate) reads: Semaphore,
     pub(crate) writes: Semaphore,
-    pub(crate) calls: Arc<Counters>,
-    served: tokio::sync::Mutex<Served>,
+    pub(crate) calls: Arc<CallCounters>,
+    served: tokio::sync::Mutex<KindCache>,
     warnings: Mutex<Vec<String>>,
-    pub(crate) watches: Watches,
+    pub(crate) watches: SharedWatches,
 }
 
 #[derive(Default)]
-struct Served {
-    kinds: Option<Arc<Kinds>>,
-    /// Whether discovery was repeated because something was missing; once is enough.
+struct KindCache {
+    kinds: Option<Arc<ServedKinds>>,
+    /// True if discovery was repeated because something was missing; once is enough.
     is_refreshed: bool,
 }
 
 impl Cluster {
     pub fn new(client: kube::Client) -> Cluster {
-        Cluster::build(client, None, Limits::default(), Retry::default(), Arc::default())
+        Cluster::from_parts(client, None, RequestLimits::default(), RetryPolicy::default(), Arc::default())
     }
 
-    fn build(
+    fn from_parts(
         client: kube::Client,
-        reconnect: Option<Reconnect>,
-        limits: Limits,
-        retry: Retry,
-        calls: Arc<Counters>,
+        reconnect: Option<ReconnectFn>,
+        limits: RequestLimits,
+        retry: RetryPolicy,
+        calls: Arc<CallCounters>,
     ) -> Cluster {
         let namespace = client.default_namespace().to_owned();
-        let inner = Inner {
+        let inner = ClusterInner {
             client: RwLock::new((client, 0)),
             reconnect,
             namespace,
@@ -117,70 +117,82 @@ impl Cluster {
             calls,
             served: tokio::sync::Mutex::default(),
             warnings: Mutex::default(),
-            watches: Watches::default(),
+            watches: SharedWatches::default(),
         };
-        Cluster(Arc::new(inner), Bounds::default())
+        Cluster(Arc::new(inner), RequestBounds::default())
     }
 
-    fn rebuild(&self, limits: Limits, retry: Retry, reconnect: Option<Reconnect>) -> Cluster {
-        let built = Cluster::build(self.client(), reconnect, limits, retry, self.0.calls.clone());
+    fn rebuild_with(
+        &self,
+        limits: RequestLimits,
+        retry: RetryPolicy,
+        reconnect: Option<ReconnectFn>,
+    ) -> Cluster {
+        let built = Cluster::from_parts(self.client(), reconnect, limits, retry, self.0.calls.clone());
         Cluster(built.0, self.1.clone())
     }
 
     /// The same cluster with other limits.
-    pub fn with_limits(self, limits: Limits) -> Cluster {
-        self.rebuild(limits, self.0.retry, self.0.reconnect.clone())
+    pub fn with_limits(self, limits: RequestLimits) -> Cluster {
+        self.rebuild_with(limits, self.0.retry, self.0.reconnect.clone())
     }
 
-    /// The same cluster with more or less patience.
-    pub fn with_retry(self, retry: Retry) -> Cluster {
-        self.rebuild(self.0.limits, retry, self.0.reconnect.clone())
+    /// The same cluster with another retry policy.
+    pub fn with_retry(self, retry: RetryPolicy) -> Cluster {
+        self.rebuild_with(self.0.limits, retry, self.0.reconnect.clone())
     }
 
     /// The same cluster with a queue of its own, without bounds: its requests never wait behind those of other
     /// handles.
-    pub(crate) fn apart(&self) -> Cluster {
-        self.unguarded().without_deadline().rebuild(self.0.limits, self.0.retry, self.0.reconnect.clone())
+    pub(crate) fn with_own_queue(&self) -> Cluster {
+        self.without_write_gate().without_deadline().rebuild_with(
+            self.0.limits,
+            self.0.retry,
+            self.0.reconnect.clone(),
+        )
     }
 
     /// The same cluster whose writes are sent only while a lock is surely held.
-    pub fn guarded(&self, gate: Gate) -> Cluster {
-        Cluster(self.0.clone(), Bounds { gate: Some(gate), ..self.1.clone() })
+    pub fn with_write_gate(&self, gate: WriteGate) -> Cluster {
+        Cluster(self.0.clone(), RequestBounds { gate: Some(gate), ..self.1.clone() })
     }
 
     /// The same cluster whose writes depend on no lock.
-    pub fn unguarded(&self) -> Cluster {
-        Cluster(self.0.clone(), Bounds { gate: None, ..self.1.clone() })
+    pub fn without_write_gate(&self) -> Cluster {
+        Cluster(self.0.clone(), RequestBounds { gate: None, ..self.1.clone() })
     }
 
     /// The same cluster whose requests give up at a deadline, or at the one it has if that is sooner.
     pub fn with_deadline(&self, deadline: Deadline) -> Cluster {
         let sooner = self.1.deadline.clone().filter(|own| own.instant() <= deadline.instant());
-        Cluster(self.0.clone(), Bounds { deadline: Some(sooner.unwrap_or(deadline)), ..self.1.clone() })
+        Cluster(
+            self.0.clone(),
+            RequestBounds { deadline: Some(sooner.unwrap_or(deadline)), ..self.1.clone() },
+        )
     }
 
     /// The same cluster whose requests have the time that retries have.
     pub fn without_deadline(&self) -> Cluster {
-        Cluster(self.0.clone(), Bounds { deadline: None, ..self.1.clone() })
+        Cluster(self.0.clone(), RequestBounds { deadline: None, ..self.1.clone() })
     }
 
     /// The same cluster whose locks last only so long without renewal. Every run that shares a lock has to agree
     /// on it, so all but tests leave it as it is.
     pub fn with_lease(&self, lease: Duration) -> Cluster {
-        Cluster(self.0.clone(), Bounds { lease: Some(lease), ..self.1.clone() })
+        Cluster(self.0.clone(), RequestBounds { lease: Some(lease), ..self.1.clone() })
     }
 
-    /// When requests of this handle give up.
+    /// The deadline of this handle's requests.
     pub fn deadline(&self) -> Option<&Deadline> {
         self.1.deadline.as_ref()
     }
 
-    pub(crate) fn with_reconnect(self, reconnect: Reconnect) -> Cluster {
-        self.rebuild(self.0.limits, self.0.retry, Some(reconnect))
+    pub(crate) fn with_reconnect(self, reconnect: ReconnectFn) -> Cluster {
+        self.rebuild_with(self.0.limits, self.0.retry, Some(reconnect))
     }
 
     /// The namespace the connection came with.
-    pub fn namespace(&self) -> &str {
+    pub fn default_namespace(&self) -> &str {
         &self.0.namespace
     }
 
@@ -207,77 +219,79 @@ impl Cluster {
         true
     }
 
-    /// How many requests were sent so far, by this handle and its clones.
-    pub fn calls(&self) -> Calls {
-        self.0.calls.read()
+    /// The number of requests sent so far by this handle and its clones.
+    pub fn call_counts(&self) -> CallCounts {
+        self.0.calls.snapshot_counts()
     }
 
-    pub(crate) fn warn(&self, message: &str) {
+    pub(crate) fn record_warning(&self, message: &str) {
         let mut warnings = self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if !warnings.iter().any(|known| known == message) && warnings.len() < 1000 {
             warnings.push(message.to_owned());
         }
     }
 
-    /// What the server warned about in its answers (deprecated versions, odd fields), each once.
-    pub fn warnings(&self) -> Vec<String> {
+    /// The warnings in the server's answers (deprecated versions, unknown fields), each once.
+    pub fn server_warnings(&self) -> Vec<String> {
         self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub async fn version(&self) -> Result<ServerVersion, Error> {
-        let answer = self.json(Call::get(Verb::Discover, "/version", "ask the server's version")).await?;
+    pub async fn server_version(&self) -> Result<ServerVersion, Error> {
+        let answer = self
+            .call_json(ApiCall::get(RequestVerb::Discover, "/version", "ask the server's version"))
+            .await?;
         serde_json::from_value(answer)
             .map_err(|e| Error::new(ErrorClass::Other, "ask the server's version", e.to_string()))
     }
 
     /// Everything the cluster serves; asked for once.
-    pub async fn kinds(&self) -> Result<Arc<Kinds>, Error> {
+    pub async fn served_kinds(&self) -> Result<Arc<ServedKinds>, Error> {
         let mut served = self.0.served.lock().await;
-        self.fill(&mut served).await
+        self.load_kinds(&mut served).await
     }
 
-    async fn fill(&self, served: &mut Served) -> Result<Arc<Kinds>, Error> {
+    async fn load_kinds(&self, served: &mut KindCache) -> Result<Arc<ServedKinds>, Error> {
         if let Some(kinds) = &served.kinds {
             return Ok(kinds.clone());
         }
-        let kinds = Arc::new(self.discover().await?);
+        let kinds = Arc::new(self.discover_kinds().await?);
         served.kinds = Some(kinds.clone());
         Ok(kinds)
     }
 
-    /// How the cluster serves a kind, or `None`. The first miss asks the server again, later ones do
+    /// Finds a kind as the cluster serves it, or `None`. The first miss asks the server again, later ones do
     /// not: see [`Cluster::invalidate_kinds`].
-    pub async fn kind(&self, gvk: &Gvk) -> Result<Option<Arc<Kind>>, Error> {
+    pub async fn find_kind(&self, gvk: &Gvk) -> Result<Option<Arc<ServedKind>>, Error> {
         if let Some(kind) = kinds::well_known(gvk) {
             return Ok(Some(kind));
         }
         let mut served = self.0.served.lock().await;
         let was_known = served.kinds.is_some();
-        let kinds = self.fill(&mut served).await?;
+        let kinds = self.load_kinds(&mut served).await?;
         if let Some(kind) = kinds.by_gvk(gvk) {
             return Ok(Some(kind.clone()));
         }
         if was_known && !served.is_refreshed {
             served.kinds = None;
             served.is_refreshed = true;
-            return Ok(self.fill(&mut served).await?.by_gvk(gvk).cloned());
+            return Ok(self.load_kinds(&mut served).await?.by_gvk(gvk).cloned());
         }
         Ok(None)
     }
 
     /// Forgets what the cluster serves; after a definition of new kinds was applied or deleted.
     pub async fn invalidate_kinds(&self) {
-        *self.0.served.lock().await = Served::default();
+        *self.0.served.lock().await = KindCache::default();
     }
 
-    pub(crate) async fn served(&self, gvk: &Gvk, action: &str) -> Result<Arc<Kind>, Error> {
-        self.kind(gvk).await?.ok_or_else(|| {
+    pub(crate) async fn require_kind(&self, gvk: &Gvk, action: &str) -> Result<Arc<ServedKind>, Error> {
+        self.find_kind(gvk).await?.ok_or_else(|| {
             let message = format!("the cluster serves no kind {} in {}", gvk.kind, gvk.api_version());
             Error::new(ErrorClass::NoKind, action, message)
         })
     }
 
-    async fn discover(&self) -> Result<Kinds, Error> {
+    async fn discover_kinds(&self) -> Result<ServedKinds, Error> {
         let (core, groups) =
             futures::join!(self.discovery_document("/api", true), self.discovery_document("/apis", true));
         let (core, groups) = (core?, groups?);
@@ -286,28 +300,28 @@ impl Cluster {
             if document["kind"] == "APIGroupDiscoveryList" {
                 kinds::read_aggregated(&document, &mut all, &mut warnings);
             } else {
-                self.discover_each(root, &document, &mut all, &mut warnings).await;
+                self.discover_each_group(root, &document, &mut all, &mut warnings).await;
             }
         }
-        Ok(Kinds::new(all, warnings))
+        Ok(ServedKinds::new(all, warnings))
     }
 
     async fn discovery_document(&self, path: &str, aggregated: bool) -> Result<Value, Error> {
         const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
             application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-        let mut call = Call::get(Verb::Discover, path, "ask which kinds the cluster serves");
+        let mut call = ApiCall::get(RequestVerb::Discover, path, "ask which kinds the cluster serves");
         if aggregated {
             call.headers.push((ACCEPT, HeaderValue::from_static(AGGREGATED)));
         }
-        self.json(call).await
+        self.call_json(call).await
     }
 
     /// The older way: one document for each group and version.
-    async fn discover_each(
+    async fn discover_each_group(
         &self,
         root: &str,
         document: &Value,
-        all: &mut Vec<Kind>,
+        all: &mut Vec<ServedKind>,
         warnings: &mut Vec<String>,
     ) {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -349,9 +363,9 @@ impl Cluster {
         }
     }
 
-    /// How long to wait before the connection is given up for a while.
-    pub(crate) fn pause(&self, attempt: u32) -> Duration {
-        self.0.retry.pause(attempt)
+    /// The pause before the next attempt after a failure.
+    pub(crate) fn retry_pause(&self, attempt: u32) -> Duration {
+        self.0.retry.pause_after(attempt)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Waiting until a definition's kinds are really served.
+//! Waits until the kinds of a definition are served.
 
 use std::time::Duration;
 
@@ -22,13 +22,17 @@ pub fn served_kinds(definition: &Value) -> Vec<Gvk> {
 }
 
 /// Waits until every served version of a definition shows up in discovery; usually a tenth of a second.
-pub async fn wait_served(cluster: &Cluster, definition: &Value, patience: Duration) -> Result<(), Error> {
+pub async fn wait_until_served(
+    cluster: &Cluster,
+    definition: &Value,
+    patience: Duration,
+) -> Result<(), Error> {
     let wanted = served_kinds(definition);
     let started = Instant::now();
     let mut pause = Duration::from_millis(20);
     loop {
         cluster.invalidate_kinds().await;
-        let kinds = cluster.kinds().await?;
+        let kinds = cluster.served_kinds().await?;
         let Some(missing) = wanted.iter().find(|gvk| kinds.by_gvk(gvk).is_none()) else { return Ok(()) };
         if started.elapsed() + pause > patience {
             let message = format!("still not served after {} s", patience.as_secs());

@@ -26,26 +26,26 @@ impl Deadline {
         Deadline { at, trouble: Arc::default() }
     }
 
-    /// When it passes.
+    /// The time at which it passes.
     pub fn instant(&self) -> Instant {
         self.at
     }
 
     /// The time that is left.
-    pub fn left(&self) -> Duration {
+    pub fn time_left(&self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
     pub fn has_passed(&self) -> bool {
-        self.left().is_zero()
+        self.time_left().is_zero()
     }
 
-    /// The error that requests were last repeated for, unless one has overcome it since.
-    pub fn trouble(&self) -> Option<Error> {
+    /// The error that requests were last repeated for, unless one has succeeded since.
+    pub fn last_error(&self) -> Option<Error> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn note(&self, error: Option<&Error>) {
+    pub(crate) fn record_error(&self, error: Option<&Error>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error.cloned();
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between us and an API server, sorted by what a caller can do about it.
+//! Errors of requests to an API server, classed by what a caller can do about them.
 
 use slipway_manifest::ObjectRef;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What kind of trouble it is; decides what to do next.
+/// The class of an error; decides what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorClass {
     /// The object does not exist.
@@ -28,16 +28,16 @@ pub enum ErrorClass {
     AlreadyExists,
     /// Too many requests.
     Throttled,
-    /// No answer, or half of one.
+    /// No answer, or an incomplete one.
     Transport,
-    /// The server had trouble of its own.
+    /// The server reported an internal error.
     Server,
     Timeout,
     Other,
 }
 
 impl ErrorClass {
-    /// Whether the same request may well work a little later.
+    /// Returns true if the same request may succeed a little later.
     pub fn is_transient(self) -> bool {
         matches!(
             self,
@@ -49,19 +49,19 @@ impl ErrorClass {
 /// The reason no connection came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionFault {
-    /// Nobody listens there, so the server surely did not act.
+    /// No process listens there, so the server surely did not act.
     Refused,
-    /// The server's certificate is not trusted; it will not be a moment later.
+    /// The server's certificate is not trusted; a retry does not change that.
     Untrusted,
 }
 
 impl ConnectionFault {
     /// Finds the fault among an error and its causes.
-    pub(crate) fn of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+    pub(crate) fn find_in(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut current = Some(error);
         while let Some(error) = current {
             let io = error.downcast_ref::<std::io::Error>();
-            // An I/O error passes over what it holds when it is asked for its cause.
+            // The cause of an I/O error skips the error it holds.
             let held = io.and_then(|io| io.get_ref()).and_then(|held| held.downcast_ref());
             if let Some(rustls::Error::InvalidCertificate(_)) = held.or_else(|| error.downcast_ref()) {
                 return Some(Self::Untrusted);
@@ -77,7 +77,7 @@ impl ConnectionFault {
 
 /// The `Status` a server answered with.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
+pub struct ApiStatus {
     pub code: u16,
     pub reason: String,
     pub message: String,
@@ -85,12 +85,12 @@ pub struct Status {
     pub details: Value,
 }
 
-impl Status {
+impl ApiStatus {
     /// Reads the body of an answer that is not a success; text is taken as the message.
-    pub(crate) fn read(code: u16, body: &[u8]) -> Status {
+    pub(crate) fn parse_body(code: u16, body: &[u8]) -> ApiStatus {
         match serde_json::from_slice::<Value>(body) {
-            Ok(value) if value["kind"] == "Status" => Status::of(&value, code),
-            _ => Status {
+            Ok(value) if value["kind"] == "Status" => ApiStatus::from_object(&value, code),
+            _ => ApiStatus {
                 code,
                 reason: String::new(),
                 message: String::from_utf8_lossy(body).trim().chars().take(2000).collect(),
@@ -100,9 +100,9 @@ impl Status {
     }
 
     /// Reads a `Status` object.
-    pub(crate) fn of(value: &Value, code: u16) -> Status {
+    pub(crate) fn from_object(value: &Value, code: u16) -> ApiStatus {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
-        Status {
+        ApiStatus {
             code: value["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(code),
             reason: text("reason"),
             message: text("message"),
@@ -120,7 +120,7 @@ impl Status {
     }
 }
 
-/// How servers of several ages say that a field cannot change.
+/// The phrases of server versions for a field that cannot change.
 const IMMUTABLE: &[&str] = &[
     "is immutable",
     "may not change once set",
@@ -137,11 +137,11 @@ const TYPED_PATCH: &[&str] =
     &["failed to create typed patch object", "failed to create manager for existing fields"];
 const WEBHOOK: &[&str] = &["failed calling webhook", "conversion webhook for", "failed to call webhook"];
 
-/// Sorts an answer by its code, reason and words.
-pub(crate) fn classify(status: &Status) -> ErrorClass {
+/// Classes an answer by its code, reason and message.
+pub(crate) fn classify(status: &ApiStatus) -> ErrorClass {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| status.message.contains(phrase));
     match status.code {
-        // A webhook that answers and denies is no trouble with the webhook.
+        // A webhook that denies a request is available.
         400..=599 if says(WEBHOOK) && !status.message.contains("denied the request") => {
             ErrorClass::WebhookUnavailable
         }
@@ -162,25 +162,25 @@ pub(crate) fn classify(status: &Status) -> ErrorClass {
 }
 
 /// A 404 that is about the path rather than the object.
-fn is_unknown_path(status: &Status) -> bool {
+fn is_unknown_path(status: &ApiStatus) -> bool {
     status.message.contains("could not find the requested resource")
         || status.message.contains("page not found")
 }
 
-/// A request that failed: what was being done, to what, and what came back.
+/// A failed request: its action, its object, and the answer.
 #[derive(Clone, Debug)]
 pub struct Error {
     pub class: ErrorClass,
-    /// What was being done, such as `apply Deployment shop/web`.
+    /// The action, such as `apply Deployment shop/web`.
     pub action: String,
     pub at: Option<Box<ObjectRef>>,
     pub message: String,
-    pub status: Option<Box<Status>>,
-    /// How long the server asked to be left alone.
+    pub status: Option<Box<ApiStatus>>,
+    /// The pause the server asked for.
     pub retry_after: Option<Duration>,
-    /// Whether the deadline of the handle kept it from being sent again.
+    /// True if the deadline of the handle kept it from being sent again.
     pub is_late: bool,
-    /// Why no connection came about, as far as that is known.
+    /// The reason there was no connection, if it is known.
     pub fault: Option<ConnectionFault>,
 }
 
@@ -204,7 +204,7 @@ impl Error {
         self
     }
 
-    pub(crate) fn from_status(action: &str, status: Status) -> Error {
+    pub(crate) fn from_status(action: &str, status: ApiStatus) -> Error {
         let message = match status.message.as_str() {
             "" => format!("the server answered {}", status.code),
             message => message.to_owned(),
@@ -223,21 +223,21 @@ impl Error {
     }
 
     /// The HTTP code of the answer, if there was one.
-    pub fn code(&self) -> Option<u16> {
+    pub fn status_code(&self) -> Option<u16> {
         self.status.as_ref().map(|status| status.code)
     }
 
-    /// Whether the same request may well work a little later.
+    /// Returns true if the same request may succeed a little later.
     pub fn is_transient(&self) -> bool {
         self.class.is_transient()
     }
 
-    /// Whether there is nothing there: neither such an object nor such a kind.
+    /// Returns true if neither such an object nor such a kind exists.
     pub fn is_absent(&self) -> bool {
         matches!(self.class, ErrorClass::NotFound | ErrorClass::NoKind)
     }
 
-    /// Whether the namespace of an object is what is missing.
+    /// Returns true if the namespace of the object is missing.
     pub fn is_missing_namespace(&self) -> bool {
         let kind = self.status.as_ref().and_then(|status| status.details["kind"].as_str());
         self.class == ErrorClass::NotFound && kind == Some("namespaces")
@@ -249,14 +249,14 @@ impl Error {
             && self.status.as_ref().is_some_and(|status| status.message.contains("being deleted"))
     }
 
-    /// Whether an admission webhook answered and said no. Servers say so in words alone.
+    /// Returns true if an admission webhook denied the request. Servers say so in the message alone.
     pub fn is_webhook_denial(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.message.contains("admission webhook"))
     }
 
-    /// Whether a continue token or a resource version is too old: who reads from the start goes on.
+    /// Returns true if a continue token or a resource version is too old: read from the start.
     pub fn is_expired(&self) -> bool {
-        self.code() == Some(410)
+        self.status_code() == Some(410)
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
             (418, "", "", Other),
         ] {
             let status =
-                Status { code, reason: reason.into(), message: message.into(), details: Value::Null };
+                ApiStatus { code, reason: reason.into(), message: message.into(), details: Value::Null };
             assert_eq!(classify(&status), class, "{code} {message}");
         }
     }
@@ -330,14 +330,17 @@ mod tests {
     fn bodies_of_refusals_are_read() {
         let body = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slow",
             "details": {"retryAfterSeconds": 7, "causes": [{"field": "spec.x", "message": "no"}]}});
-        let status = Status::read(429, body.to_string().as_bytes());
+        let status = ApiStatus::parse_body(429, body.to_string().as_bytes());
         assert_eq!(status.causes().collect::<Vec<_>>(), [("spec.x", "no")]);
         let error = Error::from_status("get x", status);
         assert_eq!((error.class, error.retry_after), (ErrorClass::Throttled, Some(Duration::from_secs(7))));
         assert!(error.is_transient());
         assert_eq!(error.to_string(), "get x: slow");
-        let plain = Error::from_status("get x", Status::read(502, b"<html>Bad Gateway</html>\n"));
+        let plain = Error::from_status("get x", ApiStatus::parse_body(502, b"<html>Bad Gateway</html>\n"));
         assert_eq!((plain.class, plain.message.as_str()), (ErrorClass::Server, "<html>Bad Gateway</html>"));
-        assert_eq!(Error::from_status("a", Status::read(500, b"")).message, "the server answered 500");
+        assert_eq!(
+            Error::from_status("a", ApiStatus::parse_body(500, b"")).message,
+            "the server answered 500"
+        );
     }
 }

@@ -1,30 +1,30 @@
-//! Holding writes back while it is not known whether a lock is still ours.
+//! Holds writes back while it is in doubt whether a lock is still held.
 
 use slipway_event::Events;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Until when a lease is surely ours: by the time that passes here, and by the clock that others read. A
-/// machine that slept knows it by the second only.
+/// The end of the time a lease is surely held: by the local monotonic clock, and by the wall clock others read. A
+/// machine that slept notices by the latter only.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Until {
+pub(crate) struct LeaseEnd {
     pub(crate) instant: Instant,
     pub(crate) second: i64,
 }
 
-/// What writes under a lock pass through.
+/// Lets writes pass only while a lock is surely held.
 #[derive(Clone)]
-pub struct Gate {
-    pub(crate) until: watch::Receiver<Until>,
+pub struct WriteGate {
+    pub(crate) until: watch::Receiver<LeaseEnd>,
     pub(crate) lost: CancellationToken,
-    /// Whose clock others read.
+    /// The clock others read.
     pub(crate) events: Events,
 }
 
-impl Gate {
-    /// Waits until the lock is surely ours; tells whether it is, or was lost.
-    pub(crate) async fn pass(&self) -> bool {
+impl WriteGate {
+    /// Waits until the lock is surely held; returns false if it was lost.
+    pub(crate) async fn wait_until_held(&self) -> bool {
         let mut until = self.until.clone();
         loop {
             if self.lost.is_cancelled() {
@@ -37,7 +37,7 @@ impl Gate {
             tokio::select! {
                 () = self.lost.cancelled() => return false,
                 changed = until.changed() => if changed.is_err() {
-                    // Nobody renews it any more: it was given back.
+                    // The renewal ended: the lock was released.
                     return false;
                 },
             }

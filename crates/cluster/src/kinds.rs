@@ -9,9 +9,9 @@ use slipway_manifest::{Gvk, ObjectRef, object};
 
 /// One served kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Kind {
+pub struct ServedKind {
     pub gvk: Gvk,
-    /// What stands in a URL: `deployments`.
+    /// The resource name in URLs: `deployments`.
     pub plural: String,
     pub singular: String,
     pub short_names: Vec<String>,
@@ -25,10 +25,16 @@ pub struct Kind {
     pub subresource_kinds: Vec<String>,
 }
 
-impl Kind {
+impl ServedKind {
     /// A kind known without asking.
-    pub(crate) fn known(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Kind {
-        Kind {
+    pub(crate) fn built_in(
+        group: &str,
+        version: &str,
+        kind: &str,
+        plural: &str,
+        namespaced: bool,
+    ) -> ServedKind {
+        ServedKind {
             gvk: Gvk::new(group, version, kind),
             plural: plural.to_owned(),
             singular: kind.to_lowercase(),
@@ -42,7 +48,7 @@ impl Kind {
     }
 
     /// `deployments.apps`, or `pods` for the core group.
-    pub fn resource(&self) -> String {
+    pub fn resource_name(&self) -> String {
         match self.gvk.group.as_str() {
             "" => self.plural.clone(),
             group => format!("{}.{group}", self.plural),
@@ -55,12 +61,12 @@ impl Kind {
         ObjectRef::new(self.gvk.clone(), namespace, object::name(manifest).unwrap_or_default())
     }
 
-    pub fn can(&self, verb: &str) -> bool {
+    pub fn supports(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
 
     /// The URL path of the collection, in a namespace or of the whole cluster.
-    pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
+    pub(crate) fn collection_path(&self, namespace: Option<&str>) -> String {
         let Gvk { group, version, .. } = &self.gvk;
         let root =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
@@ -72,7 +78,7 @@ impl Kind {
 }
 
 /// The few kinds the engines themselves write, which every server has: no discovery for them.
-pub(crate) fn well_known(gvk: &Gvk) -> Option<Arc<Kind>> {
+pub(crate) fn well_known(gvk: &Gvk) -> Option<Arc<ServedKind>> {
     if !gvk.group.is_empty() || gvk.version != "v1" {
         return None;
     }
@@ -84,21 +90,21 @@ pub(crate) fn well_known(gvk: &Gvk) -> Option<Arc<Kind>> {
         "Namespace" => ("namespaces", false),
         _ => return None,
     };
-    Some(Arc::new(Kind::known("", "v1", &gvk.kind, plural, namespaced)))
+    Some(Arc::new(ServedKind::built_in("", "v1", &gvk.kind, plural, namespaced)))
 }
 
 /// Everything a cluster serves, in the server's order of preference.
 #[derive(Clone, Debug, Default)]
-pub struct Kinds {
-    all: Vec<Arc<Kind>>,
+pub struct ServedKinds {
+    all: Vec<Arc<ServedKind>>,
     by_gvk: HashMap<Gvk, usize>,
     /// Groups and versions that could not be read, with the reason.
     pub warnings: Vec<String>,
 }
 
-impl Kinds {
-    pub(crate) fn new(all: Vec<Kind>, warnings: Vec<String>) -> Kinds {
-        let mut kinds = Kinds { warnings, ..Kinds::default() };
+impl ServedKinds {
+    pub(crate) fn new(all: Vec<ServedKind>, warnings: Vec<String>) -> ServedKinds {
+        let mut kinds = ServedKinds { warnings, ..ServedKinds::default() };
         for kind in all {
             // A kind may be served under several resources; the first is the one meant.
             kinds.by_gvk.entry(kind.gvk.clone()).or_insert(kinds.all.len());
@@ -107,22 +113,22 @@ impl Kinds {
         kinds
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ServedKind>> {
         self.all.iter()
     }
 
-    pub fn by_gvk(&self, gvk: &Gvk) -> Option<&Arc<Kind>> {
+    pub fn by_gvk(&self, gvk: &Gvk) -> Option<&Arc<ServedKind>> {
         self.by_gvk.get(gvk).map(|index| &self.all[*index])
     }
 
     /// Finds a kind by group and kind, in the version the server prefers.
-    pub fn preferred(&self, group: &str, kind: &str) -> Option<&Arc<Kind>> {
+    pub fn find_preferred(&self, group: &str, kind: &str) -> Option<&Arc<ServedKind>> {
         self.all.iter().find(|known| known.gvk.group == group && known.gvk.kind == kind)
     }
 
     /// Finds what a person calls `deploy`, `deployments`, `Deployment`, `deployments.apps` or
     /// `deploy.v1.apps`. Where several fit, the core group and then the server's order decide.
-    pub fn by_name(&self, name: &str) -> Option<&Arc<Kind>> {
+    pub fn by_name(&self, name: &str) -> Option<&Arc<ServedKind>> {
         let (word, rest) = match name.split_once('.') {
             Some((word, rest)) => (word, Some(rest)),
             None => (name, None),
@@ -131,11 +137,11 @@ impl Kinds {
             return None;
         }
         let lower = word.to_lowercase();
-        let fits = |kind: &Kind| {
+        let fits = |kind: &ServedKind| {
             kind.plural == lower || kind.singular == lower || kind.gvk.kind.to_lowercase() == lower
         };
-        let is_short = |kind: &Kind| kind.short_names.contains(&lower);
-        let in_place = |kind: &Kind| match rest {
+        let is_short = |kind: &ServedKind| kind.short_names.contains(&lower);
+        let in_place = |kind: &ServedKind| match rest {
             None => true,
             Some(rest) => match rest.split_once('.') {
                 Some((version, group)) if version == kind.gvk.version && group == kind.gvk.group => true,
@@ -143,7 +149,7 @@ impl Kinds {
                 _ => kind.gvk.group == rest || (rest == kind.gvk.version && kind.gvk.group.is_empty()),
             },
         };
-        let mut candidates: Vec<&Arc<Kind>> = self.all.iter().filter(|kind| in_place(kind)).collect();
+        let mut candidates: Vec<&Arc<ServedKind>> = self.all.iter().filter(|kind| in_place(kind)).collect();
         candidates.sort_by_key(|kind| !kind.gvk.group.is_empty());
         candidates
             .iter()
@@ -167,12 +173,12 @@ impl Kinds {
     }
 }
 
-fn texts(value: &Value) -> Vec<String> {
+fn string_items(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 /// Reads one document of aggregated discovery.
-pub(crate) fn read_aggregated(document: &Value, all: &mut Vec<Kind>, warnings: &mut Vec<String>) {
+pub(crate) fn read_aggregated(document: &Value, all: &mut Vec<ServedKind>, warnings: &mut Vec<String>) {
     for item in document["items"].as_array().into_iter().flatten() {
         let group = item["metadata"]["name"].as_str().unwrap_or_default();
         for version in item["versions"].as_array().into_iter().flatten() {
@@ -193,7 +199,7 @@ pub(crate) fn read_aggregated(document: &Value, all: &mut Vec<Kind>, warnings: &
                 }
                 let plural = resource["resource"].as_str().unwrap_or_default().to_owned();
                 let subresources = || resource["subresources"].as_array().into_iter().flatten();
-                all.push(Kind {
+                all.push(ServedKind {
                     // The URL decides the group and version; the response kind may differ for odd resources.
                     gvk: Gvk::new(group, name, kind.clone()),
                     singular: match resource["singularResource"].as_str() {
@@ -201,10 +207,10 @@ pub(crate) fn read_aggregated(document: &Value, all: &mut Vec<Kind>, warnings: &
                         _ => kind.to_lowercase(),
                     },
                     plural,
-                    short_names: texts(&resource["shortNames"]),
-                    categories: texts(&resource["categories"]),
+                    short_names: string_items(&resource["shortNames"]),
+                    categories: string_items(&resource["categories"]),
                     namespaced: resource["scope"] == "Namespaced",
-                    verbs: texts(&resource["verbs"]),
+                    verbs: string_items(&resource["verbs"]),
                     subresources: subresources()
                         .filter_map(|sub| sub["subresource"].as_str().map(str::to_owned))
                         .collect(),
@@ -219,7 +225,7 @@ pub(crate) fn read_aggregated(document: &Value, all: &mut Vec<Kind>, warnings: &
 }
 
 /// Reads one `APIResourceList` of the older discovery.
-pub(crate) fn read_resources(group: &str, version: &str, list: &Value, all: &mut Vec<Kind>) {
+pub(crate) fn read_resources(group: &str, version: &str, list: &Value, all: &mut Vec<ServedKind>) {
     let resources = || list["resources"].as_array().into_iter().flatten();
     for resource in resources() {
         let plural = resource["name"].as_str().unwrap_or_default();
@@ -228,17 +234,17 @@ pub(crate) fn read_resources(group: &str, version: &str, list: &Value, all: &mut
             continue;
         }
         let prefix = format!("{plural}/");
-        all.push(Kind {
+        all.push(ServedKind {
             gvk: Gvk::new(group, version, kind),
             plural: plural.to_owned(),
             singular: match resource["singularName"].as_str() {
                 Some(singular) if !singular.is_empty() => singular.to_owned(),
                 _ => kind.to_lowercase(),
             },
-            short_names: texts(&resource["shortNames"]),
-            categories: texts(&resource["categories"]),
+            short_names: string_items(&resource["shortNames"]),
+            categories: string_items(&resource["categories"]),
             namespaced: resource["namespaced"] == true,
-            verbs: texts(&resource["verbs"]),
+            verbs: string_items(&resource["verbs"]),
             subresources: resources()
                 .filter_map(|other| other["name"].as_str()?.strip_prefix(&prefix).map(str::to_owned))
                 .collect(),
@@ -263,7 +269,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn kinds() -> Kinds {
+    fn kinds() -> ServedKinds {
         let document = json!({"items": [
             {"metadata": {}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
                 {"resource": "pods", "responseKind": {"group": "", "version": "v1", "kind": "Pod"},
@@ -282,13 +288,13 @@ mod tests {
         ]});
         let (mut all, mut warnings) = (Vec::new(), Vec::new());
         read_aggregated(&document, &mut all, &mut warnings);
-        Kinds::new(all, warnings)
+        ServedKinds::new(all, warnings)
     }
 
     #[test]
     fn kinds_are_found_by_what_people_call_them() {
         let kinds = kinds();
-        let found = |name: &str| kinds.by_name(name).map(|kind| kind.resource()).unwrap_or_default();
+        let found = |name: &str| kinds.by_name(name).map(|kind| kind.resource_name()).unwrap_or_default();
         for (name, resource) in [
             ("po", "pods"),
             ("Pod", "pods"),
@@ -324,13 +330,13 @@ mod tests {
 
     #[test]
     fn places_print_for_people() {
-        let kind = Kind::known("apps", "v1", "Deployment", "deployments", true);
+        let kind = ServedKind::built_in("apps", "v1", "Deployment", "deployments", true);
         let at = kind.object_ref(&json!({"metadata": {"name": "web"}}), "shop");
         assert_eq!(at.to_string(), "Deployment shop/web");
-        assert_eq!(kind.collection(Some("shop")), "/apis/apps/v1/namespaces/shop/deployments");
-        let node = Kind::known("", "v1", "Node", "nodes", false);
+        assert_eq!(kind.collection_path(Some("shop")), "/apis/apps/v1/namespaces/shop/deployments");
+        let node = ServedKind::built_in("", "v1", "Node", "nodes", false);
         let at = node.object_ref(&json!({"metadata": {"name": "a", "namespace": "wrong"}}), "shop");
         assert_eq!(at.to_string(), "Node/a");
-        assert_eq!(node.collection(Some("shop")), "/api/v1/nodes");
+        assert_eq!(node.collection_path(Some("shop")), "/api/v1/nodes");
     }
 }

@@ -4,7 +4,7 @@
 //! objects as `serde_json::Value`, every failure sorted into an [`ErrorClass`] and passing trouble
 //! retried. [`connect`] makes one from kubeconfig files. [`helm`] stores releases where Helm finds them,
 //! [`lock`] keeps two runs off one release, [`track`] follows objects until they are ready, with their
-//! [`logs`] (and [`listen`] to all pods of something), and [`wait`] waits in kubectl's words. Everything that watches shares one watch for each
+//! [`logs`] (and those of all pods of something: [`pod_logs`]), and [`wait`] waits in kubectl's words. Everything that watches shares one watch for each
 //! kind and namespace.
 //! The crate decides nothing: it reads, writes, watches and tells.
 
@@ -17,29 +17,32 @@ mod error;
 mod gate;
 pub mod helm;
 mod kinds;
-pub mod listen;
+mod last_error;
 pub mod lock;
 pub mod logs;
 mod namespace;
 mod objects;
 mod observe;
+pub mod pod_logs;
 mod record;
 mod request;
 mod rights;
 pub mod track;
-mod trouble;
 pub mod wait;
 mod watch;
 
-pub use calls::{Calls, Verb};
-pub use cluster::{Cluster, Limits, ServerVersion};
+pub use calls::{CallCounts, RequestVerb};
+pub use cluster::{Cluster, RequestLimits, ServerVersion};
 pub use deadline::Deadline;
-pub use error::{ConnectionFault, Error, ErrorClass, Status};
-pub use gate::Gate;
-pub use kinds::{Kind, Kinds};
-pub use namespace::{Missing, Namespace};
-pub use objects::{Apply, Delete, Deleted, ListOptions, Listed, Patch, Propagation, WriteOptions};
+pub use error::{ApiStatus, ConnectionFault, Error, ErrorClass};
+pub use gate::WriteGate;
+pub use kinds::{ServedKind, ServedKinds};
+pub use last_error::LastRequestError;
+pub use namespace::{NamespaceCreation, NamespaceState};
+pub use objects::{
+    ApplyOptions, DeleteOptions, DeleteOutcome, DeletePropagation, ListOptions, ObjectList, ObjectPatch,
+    WriteOptions,
+};
 pub use record::SecretStore;
-pub use request::Retry;
-pub use rights::Rights;
-pub use trouble::Trouble;
+pub use request::RetryPolicy;
+pub use rights::AccessRules;

@@ -5,11 +5,11 @@
 //! read with. The time of its end is written for Nelm and werf; we do not read it, because it is of another
 //! machine's clock. As in client-go's leader election, a lease is stale when our own monotonic clock has seen
 //! no change of it for as long as a lease lasts.
-//! Unlike its models a lost lease is not merely logged: [`Held::lost`] fires and the run must stop,
-//! and [`Held::check_fence`] tells before a last word is written whether it still counts.
+//! Unlike its models a lost lease is not merely logged: [`HeldLock::lost_token`] fires and the run must stop,
+//! and [`HeldLock::check_fence`] tells before a final record is written whether it still counts.
 //!
 //! A server that does not answer for a while takes the lock from nobody: whoever wants it has to ask the same
-//! server. Renewal goes on then, and as long as it is in doubt whose the lock is, [`Held::gate`] holds back
+//! server. Renewal goes on then, and while it is in doubt whose the lock is, [`HeldLock::write_gate`] holds back
 //! what would be written under it.
 
 use std::sync::Arc;
@@ -27,28 +27,28 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorClass};
-use crate::gate::{Gate, Until};
-use crate::request::seconds;
-use crate::{Apply, Cluster, Deadline, WriteOptions};
+use crate::gate::{LeaseEnd, WriteGate};
+use crate::request::format_seconds;
+use crate::{ApplyOptions, Cluster, Deadline, WriteOptions};
 
 /// The ConfigMap every lock of a namespace lives in.
 pub(crate) const CONFIG_MAP: &str = "werf-synchronization";
 
-/// How long one try to renew may take before the next.
-const TRY: Duration = Duration::from_secs(3);
-/// How long after its end a lease that nobody can be asked about is still hoped for.
-const DOUBT: Duration = Duration::from_secs(120);
+/// The time limit of one attempt to renew.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time after its end in which a lease that no server answers for may still be renewed.
+const DOUBT_LIMIT: Duration = Duration::from_secs(120);
 
-/// How to take a lock.
+/// Settings of a lock.
 #[derive(Clone, Debug)]
 pub struct LockOptions {
     /// The field manager that creates the ConfigMap.
     pub manager: String,
-    /// How long to wait for somebody else's lock; as long as the cluster handle's deadline when absent.
+    /// Time limit for waiting on somebody else's lock; the cluster handle's deadline when absent.
     pub patience: Option<Duration>,
     pub lease: Duration,
     pub renew: Duration,
-    /// How often to look again while somebody holds it.
+    /// The interval between attempts while somebody else holds it.
     pub poll: Duration,
 }
 
@@ -65,7 +65,7 @@ impl Default for LockOptions {
 }
 
 /// The annotation a lock is kept in.
-pub fn annotation(name: &str) -> String {
+pub fn annotation_key(name: &str) -> String {
     format!("lockgate.io/{}", HEXLOWER.encode(&Sha3_224::digest(name.as_bytes())))
 }
 
@@ -79,7 +79,7 @@ struct Lease {
 }
 
 impl Lease {
-    fn read(text: &str) -> Option<Lease> {
+    fn parse_lease(text: &str) -> Option<Lease> {
         let value: Value = serde_json::from_str(text).ok()?;
         Some(Lease {
             uuid: value["uuid"].as_str()?.to_owned(),
@@ -89,7 +89,7 @@ impl Lease {
         })
     }
 
-    fn text(&self, name: &str) -> String {
+    fn lease_text(&self, name: &str) -> String {
         json!({
             "uuid": self.uuid, "lockName": name, "ExpireAtTimestamp": self.expires,
             "SharedHoldersCount": self.holders, "IsShared": self.is_shared, "QueueMembers": {},
@@ -98,35 +98,35 @@ impl Lease {
     }
 }
 
-/// Why a lock was not taken.
+/// The reason a lock was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LockError {
     /// Another run has it for longer than there is time.
-    #[error("take the lock {name}: another run still holds it after {}", seconds(*after))]
+    #[error("take the lock {name}: another run still holds it after {}", format_seconds(*after))]
     Held { name: String, after: Duration },
     #[error(transparent)]
     Cluster(#[from] Error),
 }
 
 /// Another holder's lease, and when it was first seen in this state.
-struct Sighting {
+struct SeenLease {
     lease: Lease,
     since: Instant,
 }
 
-impl Sighting {
-    /// Takes note of a lease; any change of it is a sign of life.
-    fn update(seen: Option<Sighting>, lease: Lease) -> Sighting {
+impl SeenLease {
+    /// Records a lease; any change of it shows that its holder is alive.
+    fn update(seen: Option<SeenLease>, lease: Lease) -> SeenLease {
         match seen {
             Some(seen) if seen.lease == lease => seen,
-            _ => Sighting { lease, since: Instant::now() },
+            _ => SeenLease { lease, since: Instant::now() },
         }
     }
 }
 
 /// Takes locks.
 #[derive(Clone)]
-pub struct Lock {
+pub struct ClusterLock {
     cluster: Cluster,
     at: ObjectRef,
     name: String,
@@ -135,7 +135,7 @@ pub struct Lock {
     events: Events,
 }
 
-impl Lock {
+impl ClusterLock {
     /// Waits for the lock called `name`, `release/<release>`, and takes it. Dropping the future gives up.
     pub async fn acquire(
         cluster: &Cluster,
@@ -143,13 +143,13 @@ impl Lock {
         name: &str,
         options: &LockOptions,
         events: &Events,
-    ) -> Result<Held, LockError> {
-        let lock = Arc::new(Lock {
+    ) -> Result<HeldLock, LockError> {
+        let lock = Arc::new(ClusterLock {
             // Thousands of requests of the run may be queued; a renewal behind them would come too late.
-            cluster: cluster.apart(),
+            cluster: cluster.with_own_queue(),
             at: ObjectRef::core("ConfigMap", Some(namespace), CONFIG_MAP),
             name: name.to_owned(),
-            key: annotation(name),
+            key: annotation_key(name),
             options: match cluster.1.lease {
                 Some(lease) => LockOptions { lease, renew: lease / 3, poll: lease / 5, ..options.clone() },
                 None => options.clone(),
@@ -165,21 +165,21 @@ impl Lock {
         // Renewal goes on after the deadline of the run: it has a failure to record.
         let asking = match cluster.deadline() {
             Some(deadline) => {
-                Lock { cluster: lock.cluster.with_deadline(deadline.clone()), ..(*lock).clone() }
+                ClusterLock { cluster: lock.cluster.with_deadline(deadline.clone()), ..(*lock).clone() }
             }
             None => (*lock).clone(),
         };
-        let mut seen: Option<Sighting> = None;
+        let mut seen: Option<SeenLease> = None;
         let mut is_told = false;
         loop {
-            let pause = match asking.try_take(&mut seen).await {
-                Ok(Taken::Ours { uuid, until, held }) => {
+            let pause = match asking.try_acquire(&mut seen).await {
+                Ok(AcquireAttempt::Ours { uuid, until, held }) => {
                     if held == HeldBefore::ByAnother {
                         events.send(Event::LockTakenOver { lock: name.to_owned(), holder: None });
                     }
-                    return Ok(Held::start(lock, uuid, until));
+                    return Ok(HeldLock::start_renewal(lock, uuid, until));
                 }
-                Ok(Taken::Theirs { stale_at }) => {
+                Ok(AcquireAttempt::Theirs { stale_at }) => {
                     if !is_told {
                         events.send(Event::LockWaiting { lock: name.to_owned(), holder: None });
                         is_told = true;
@@ -200,18 +200,18 @@ impl Lock {
         }
     }
 
-    fn now(&self) -> i64 {
+    fn now_seconds(&self) -> i64 {
         self.events.clock().now().as_second()
     }
 
     fn fresh_lease(&self, uuid: String) -> Lease {
         let seconds = self.options.lease.as_millis().div_ceil(1000);
-        let expires = self.now() + i64::try_from(seconds).unwrap_or(10);
+        let expires = self.now_seconds() + i64::try_from(seconds).unwrap_or(10);
         Lease { uuid, expires, holders: 1, is_shared: false }
     }
 
     /// The ConfigMap and the lease in it.
-    async fn read(&self) -> Result<(Value, Option<Lease>), Error> {
+    async fn read_lease(&self) -> Result<(Value, Option<Lease>), Error> {
         let live = match self.cluster.get(&self.at).await? {
             Some(live) => live,
             None => {
@@ -219,16 +219,16 @@ impl Lock {
                     "apiVersion": "v1", "kind": "ConfigMap",
                     "metadata": {"name": self.at.name, "namespace": self.at.namespace},
                 });
-                self.cluster.apply(&self.at, &manifest, &Apply::new(&self.options.manager)).await?
+                self.cluster.apply(&self.at, &manifest, &ApplyOptions::new(&self.options.manager)).await?
             }
         };
         // What cannot be read cannot be held by anybody.
-        let lease = object::annotation(&live, &self.key).and_then(Lease::read);
+        let lease = object::annotation(&live, &self.key).and_then(Lease::parse_lease);
         Ok((live, lease))
     }
 
     /// Writes or removes the lease, if nobody wrote in between.
-    async fn write(&self, mut live: Value, lease: Option<&Lease>) -> Result<(), Error> {
+    async fn write_lease(&self, mut live: Value, lease: Option<&Lease>) -> Result<(), Error> {
         if let Some(metadata) = object::metadata_mut(&mut live) {
             metadata.remove("managedFields");
             let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
@@ -238,7 +238,7 @@ impl Lock {
             if let Value::Object(annotations) = annotations {
                 match lease {
                     Some(lease) => {
-                        annotations.insert(self.key.clone(), lease.text(&self.name).into());
+                        annotations.insert(self.key.clone(), lease.lease_text(&self.name).into());
                     }
                     None => {
                         annotations.shift_remove(&self.key);
@@ -246,44 +246,44 @@ impl Lock {
                 }
             }
         }
-        let options = WriteOptions::manager(&self.options.manager);
+        let options = WriteOptions::for_manager(&self.options.manager);
         self.cluster.replace(&self.at, &live, &options).await.map(|_| ())
     }
 
     /// Takes the lock, unless somebody else was seen to renew it within the length of a lease.
-    async fn try_take(&self, seen: &mut Option<Sighting>) -> Result<Taken, Error> {
-        let (live, lease) = self.read().await?;
+    async fn try_acquire(&self, seen: &mut Option<SeenLease>) -> Result<AcquireAttempt, Error> {
+        let (live, lease) = self.read_lease().await?;
         let held = if lease.is_some() { HeldBefore::ByAnother } else { HeldBefore::ByNobody };
         if let Some(lease) = lease {
-            let sighting = Sighting::update(seen.take(), lease);
+            let sighting = SeenLease::update(seen.take(), lease);
             let stale_at = sighting.since + self.options.lease;
             *seen = Some(sighting);
             if Instant::now() < stale_at {
-                return Ok(Taken::Theirs { stale_at });
+                return Ok(AcquireAttempt::Theirs { stale_at });
             }
         }
         let uuid = uuid::Uuid::new_v4().to_string();
-        let until = self.extend(live, &uuid).await?;
-        Ok(Taken::Ours { uuid, until, held })
+        let until = self.extend_lease(live, &uuid).await?;
+        Ok(AcquireAttempt::Ours { uuid, until, held })
     }
 
     /// Writes a fresh lease of ours and says how long it holds, counted from before it was sent.
-    async fn extend(&self, live: Value, uuid: &str) -> Result<Until, Error> {
+    async fn extend_lease(&self, live: Value, uuid: &str) -> Result<LeaseEnd, Error> {
         let instant = Instant::now() + self.options.lease;
         let lease = self.fresh_lease(uuid.to_owned());
-        self.write(live, Some(&lease)).await?;
-        Ok(Until { instant, second: lease.expires })
+        self.write_lease(live, Some(&lease)).await?;
+        Ok(LeaseEnd { instant, second: lease.expires })
     }
 
     /// Renews the lease if it is still ours.
-    async fn renew(&self, uuid: &str) -> Result<Option<Until>, Error> {
+    async fn renew_lease(&self, uuid: &str) -> Result<Option<LeaseEnd>, Error> {
         loop {
-            let (live, lease) = self.read().await?;
+            let (live, lease) = self.read_lease().await?;
             match lease {
                 Some(lease) if lease.uuid == uuid => {}
                 _ => return Ok(None),
             }
-            match self.extend(live, uuid).await {
+            match self.extend_lease(live, uuid).await {
                 Ok(until) => return Ok(Some(until)),
                 // Another lock of the namespace was written: read again.
                 Err(e) if e.class == ErrorClass::Conflict => {}
@@ -302,10 +302,10 @@ enum HeldBefore {
 }
 
 /// The outcome of one try to take a lock.
-enum Taken {
+enum AcquireAttempt {
     Ours {
         uuid: String,
-        until: Until,
+        until: LeaseEnd,
         held: HeldBefore,
     },
     /// Somebody else's until then, unless it is renewed.
@@ -315,28 +315,28 @@ enum Taken {
 }
 
 /// A lock that is held and kept.
-pub struct Held {
-    lock: Arc<Lock>,
+pub struct HeldLock {
+    lock: Arc<ClusterLock>,
     uuid: String,
-    gate: Gate,
+    gate: WriteGate,
     keeper: JoinHandle<()>,
 }
 
-impl Held {
-    fn start(lock: Arc<Lock>, uuid: String, until: Until) -> Held {
+impl HeldLock {
+    fn start_renewal(lock: Arc<ClusterLock>, uuid: String, until: LeaseEnd) -> HeldLock {
         let (renewed, until) = watch::channel(until);
-        let gate = Gate { until, lost: CancellationToken::new(), events: lock.events.clone() };
-        let keeper = tokio::spawn(keep(lock.clone(), uuid.clone(), renewed, gate.lost.clone()));
-        Held { lock, uuid, gate, keeper }
+        let gate = WriteGate { until, lost: CancellationToken::new(), events: lock.events.clone() };
+        let keeper = tokio::spawn(keep_renewed(lock.clone(), uuid.clone(), renewed, gate.lost.clone()));
+        HeldLock { lock, uuid, gate, keeper }
     }
 
-    /// Lets writes through only while the lock is surely ours: see [`Cluster::guarded`].
-    pub fn gate(&self) -> Gate {
+    /// Lets writes through only while the lock is surely ours: see [`Cluster::with_write_gate`].
+    pub fn write_gate(&self) -> WriteGate {
         self.gate.clone()
     }
 
     /// Fires when the lock is no longer ours: stop everything.
-    pub fn lost(&self) -> CancellationToken {
+    pub fn lost_token(&self) -> CancellationToken {
         self.gate.lost.clone()
     }
 
@@ -345,7 +345,7 @@ impl Held {
         if self.gate.lost.is_cancelled() {
             return Ok(false);
         }
-        let (_, lease) = self.lock.read().await?;
+        let (_, lease) = self.lock.read_lease().await?;
         let is_ours = lease.is_some_and(|lease| lease.uuid == self.uuid);
         if !is_ours {
             self.gate.lost.cancel();
@@ -357,10 +357,10 @@ impl Held {
     pub async fn release(self) -> Result<(), Error> {
         self.keeper.abort();
         loop {
-            let (live, lease) = self.lock.read().await?;
+            let (live, lease) = self.lock.read_lease().await?;
             let Some(lease) = lease.filter(|lease| lease.uuid == self.uuid) else { return Ok(()) };
             let rest = Lease { holders: lease.holders - 1, ..lease };
-            match self.lock.write(live, Some(&rest).filter(|rest| rest.holders > 0)).await {
+            match self.lock.write_lease(live, Some(&rest).filter(|rest| rest.holders > 0)).await {
                 Err(e) if e.class == ErrorClass::Conflict => {}
                 result => return result,
             }
@@ -368,7 +368,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLock {
     fn drop(&mut self) {
         // Not given back: it expires by itself.
         self.keeper.abort();
@@ -376,25 +376,30 @@ impl Drop for Held {
 }
 
 /// Renews the lease until it is lost.
-async fn keep(lock: Arc<Lock>, uuid: String, renewed: watch::Sender<Until>, lost: CancellationToken) {
+async fn keep_renewed(
+    lock: Arc<ClusterLock>,
+    uuid: String,
+    renewed: watch::Sender<LeaseEnd>,
+    lost: CancellationToken,
+) {
     loop {
         let until = *renewed.borrow();
         tokio::time::sleep_until(until.instant - lock.options.lease + lock.options.renew).await;
-        // Who overslept the end on a busy machine asks all the same: as long as the lease bears our mark,
+        // After oversleeping the end on a busy machine the lease is read all the same: as long as it has our uuid,
         // nobody has taken it.
-        let end = until.instant.max(Instant::now() + TRY);
+        let end = until.instant.max(Instant::now() + RENEWAL_TIMEOUT);
         let mut pause = Duration::from_millis(250);
         loop {
-            let tried = tokio::time::timeout(TRY, lock.renew(&uuid)).await;
+            let tried = tokio::time::timeout(RENEWAL_TIMEOUT, lock.renew_lease(&uuid)).await;
             let last = match tried {
                 Ok(Ok(Some(until))) => {
                     renewed.send_replace(until);
                     break;
                 }
                 Ok(Ok(None)) => return lost.cancel(),
-                // Nobody answers us, and nobody else either as far as we know.
-                Err(_) => end + DOUBT,
-                Ok(Err(e)) if e.is_transient() => end + DOUBT,
+                // No server answers us, nor anybody else as far as we know.
+                Err(_) => end + DOUBT_LIMIT,
+                Ok(Err(e)) if e.is_transient() => end + DOUBT_LIMIT,
                 Ok(Err(_)) => end,
             };
             if Instant::now() + pause >= last {
@@ -416,17 +421,17 @@ mod tests {
             ("release/myapp", "739ae8836a79cee6cf68ae1ed93d7cf01ed68bc7cc95bacb60c3738a"),
             ("release/demo", "6af41e57cc7bc3e1cdf7a9bb61b31b68ced07bfe4ec4dba0e4635faf"),
         ] {
-            assert_eq!(annotation(name), format!("lockgate.io/{hex}"));
+            assert_eq!(annotation_key(name), format!("lockgate.io/{hex}"));
         }
     }
 
     #[test]
     fn leases_are_written_as_others_read_them() {
         let lease = Lease { uuid: "u".into(), expires: 5, holders: 1, is_shared: false };
-        let text = lease.text("release/x");
+        let text = lease.lease_text("release/x");
         let expected = r#"{"uuid":"u","lockName":"release/x","ExpireAtTimestamp":5,"SharedHoldersCount":1,"IsShared":false,"QueueMembers":{}}"#;
         assert_eq!(text, expected);
-        assert_eq!(Lease::read(&text), Some(lease));
-        assert_eq!(Lease::read("nonsense"), None);
+        assert_eq!(Lease::parse_lease(&text), Some(lease));
+        assert_eq!(Lease::parse_lease("nonsense"), None);
     }
 }

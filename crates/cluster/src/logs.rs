@@ -1,4 +1,4 @@
-//! What containers say: read once or followed through lost connections and restarts.
+//! Logs of containers: read once or followed through lost connections and restarts.
 
 use slipway_manifest::ObjectRef;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::Cluster;
-use crate::calls::Verb;
+use crate::calls::RequestVerb;
 use crate::error::{Error, ErrorClass};
-use crate::request::{Call, Query};
+use crate::request::{ApiCall, UrlQuery};
 
 /// Lines longer than this are cut.
 const LONGEST_LINE: usize = 64 * 1024;
-/// How long a quiet connection is trusted before it is made anew.
-const SILENCE: Duration = Duration::from_secs(30 * 60);
+/// The time without lines after which a connection is made anew.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Whose words to read.
+/// The container whose log is read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Source {
+pub struct LogSource {
     pub namespace: String,
     pub pod: String,
     pub container: String,
 }
 
-/// Which words to read.
+/// Options that select lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct ContainerLogOptions {
     pub since: Option<Timestamp>,
     /// Only the last so many lines.
     pub tail: Option<u32>,
@@ -41,81 +41,87 @@ pub struct Options {
 
 /// One line and when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ContainerLogLine {
     pub time: Option<Timestamp>,
     pub text: String,
 }
 
-/// Where a stream stands, so that a new one can go on after it.
+/// The position in a stream, so that a new one can continue after it.
 #[derive(Default)]
-struct Position {
+struct StreamPosition {
     time: Option<Timestamp>,
-    /// How many lines of that very moment were given out.
+    /// The number of lines with that timestamp that were handed out.
     given: usize,
 }
 
-/// Reads what there is.
-pub async fn read(cluster: &Cluster, source: &Source, options: &Options) -> Result<Vec<Line>, Error> {
+/// Reads the lines written so far.
+pub async fn read_logs(
+    cluster: &Cluster,
+    source: &LogSource,
+    options: &ContainerLogOptions,
+) -> Result<Vec<ContainerLogLine>, Error> {
     let mut lines = Vec::new();
-    let call = request(source, options, false);
-    stream(cluster, &call, &mut Position::default(), &mut |line| lines.push(line)).await?;
+    let call = log_request(source, options, false);
+    read_stream(cluster, &call, &mut StreamPosition::default(), &mut |line| lines.push(line)).await?;
     Ok(lines)
 }
 
-/// Follows until the container is done for good or its pod is gone. Every line is given out once.
-pub async fn follow(
+/// Follows until the container has ended for good or its pod is gone. Every line is handed out once.
+pub async fn follow_logs(
     cluster: &Cluster,
-    source: &Source,
-    options: &Options,
-    take: &mut (dyn FnMut(Line) + Send),
+    source: &LogSource,
+    options: &ContainerLogOptions,
+    take: &mut (dyn FnMut(ContainerLogLine) + Send),
 ) -> Result<(), Error> {
-    follow_until(cluster, source, options, &CancellationToken::new(), take).await
+    follow_logs_until(cluster, source, options, &CancellationToken::new(), take).await
 }
 
-/// As [`follow`], but only to what has been said when `enough` fires: that is read to its end.
-pub async fn follow_until(
+/// As [`follow_logs`], but only the lines written when `enough` fires: those are read to their end.
+pub async fn follow_logs_until(
     cluster: &Cluster,
-    source: &Source,
-    options: &Options,
+    source: &LogSource,
+    options: &ContainerLogOptions,
     enough: &CancellationToken,
-    take: &mut (dyn FnMut(Line) + Send),
+    take: &mut (dyn FnMut(ContainerLogLine) + Send),
 ) -> Result<(), Error> {
-    let mut position = Position::default();
+    let mut position = StreamPosition::default();
     let mut options = options.clone();
     let mut failures = 0;
     loop {
         let before = (position.time, position.given);
-        let followed = request(source, &options, true);
+        let followed = log_request(source, &options, true);
         let result = tokio::select! {
-            result = stream(cluster, &followed, &mut position, take) => Some(result),
+            result = read_stream(cluster, &followed, &mut position, take) => Some(result),
             () = enough.cancelled() => None,
         };
         let Some(result) = result else {
-            // Every line given out is counted, so the rest begins where the stream was left.
+            // Every line handed out is counted, so the rest begins where the stream was left.
             if position.time.is_some() {
                 (options.since, options.tail) = (position.time, None);
             }
-            let rest = stream(cluster, &request(source, &options, false), &mut position, take).await;
-            // What has not started has said nothing.
+            let rest = read_stream(cluster, &log_request(source, &options, false), &mut position, take).await;
+            // A container that has not started has no log.
             return rest.or_else(|e| if e.class == ErrorClass::Invalid { Ok(()) } else { Err(e) });
         };
         failures = if (position.time, position.given) == before { failures + 1 } else { 0 };
         match result {
-            // Not started yet, or between two starts, is no reason to give up.
+            // A container that has not started, or restarts, is no reason to give up.
             Err(e) if !(e.is_transient() || e.class == ErrorClass::Invalid) => return Err(e),
             Ok(()) | Err(_) => {}
         }
         let at = ObjectRef::core("Pod", Some(&source.namespace), &source.pod);
         match cluster.get(&at).await {
             Ok(None) => return Ok(()),
-            Ok(Some(pod)) if is_over(&pod, &source.container) && result_is_whole(&result) => return Ok(()),
+            Ok(Some(pod)) if has_finished(&pod, &source.container) && result_is_whole(&result) => {
+                return Ok(());
+            }
             Ok(Some(_)) => {}
             Err(e) if e.is_transient() => {}
             Err(e) => return Err(e),
         }
         (options.since, options.tail) = (position.time.or(options.since), None);
         tokio::select! {
-            () = tokio::time::sleep(cluster.pause(failures + 1)) => {}
+            () = tokio::time::sleep(cluster.retry_pause(failures + 1)) => {}
             () = enough.cancelled() => {}
         }
     }
@@ -125,8 +131,8 @@ fn result_is_whole(result: &Result<(), Error>) -> bool {
     result.as_ref().is_ok_and(|()| true) || result.as_ref().is_err_and(|e| e.class == ErrorClass::Invalid)
 }
 
-/// Whether a container has ended and will not start again.
-pub(crate) fn is_over(pod: &Value, container: &str) -> bool {
+/// Returns true if a container has ended and will not start again.
+pub(crate) fn has_finished(pod: &Value, container: &str) -> bool {
     if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
         return true;
     }
@@ -151,10 +157,10 @@ pub(crate) fn is_over(pod: &Value, container: &str) -> bool {
     !restarts && find("containerStatuses").is_some_and(|status| status["state"]["terminated"].is_object())
 }
 
-fn request(source: &Source, options: &Options, follow: bool) -> Call {
+fn log_request(source: &LogSource, options: &ContainerLogOptions, follow: bool) -> ApiCall {
     let since =
         options.since.map(|since| since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default();
-    let path = Query::new()
+    let path = UrlQuery::new()
         .with("container", &source.container)
         .with("timestamps", "true")
         .with("follow", if follow { "true" } else { "" })
@@ -162,24 +168,24 @@ fn request(source: &Source, options: &Options, follow: bool) -> Call {
         .with("tailLines", &options.tail.map(|tail| tail.to_string()).unwrap_or_default())
         .with("limitBytes", &options.bytes.map(|bytes| bytes.to_string()).unwrap_or_default())
         .with("previous", if options.previous { "true" } else { "" })
-        .on(&format!("/api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod));
-    Call::get(Verb::Log, path, format!("read logs of {}/{}", source.pod, source.container))
+        .append_to(&format!("/api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod));
+    ApiCall::get(RequestVerb::Log, path, format!("read logs of {}/{}", source.pod, source.container))
 }
 
 /// Reads one answer to its end, giving out the lines after `position`.
-async fn stream(
+async fn read_stream(
     cluster: &Cluster,
-    call: &Call,
-    position: &mut Position,
-    take: &mut (dyn FnMut(Line) + Send),
+    call: &ApiCall,
+    position: &mut StreamPosition,
+    take: &mut (dyn FnMut(ContainerLogLine) + Send),
 ) -> Result<(), Error> {
-    let response = cluster.open(call).await?;
+    let response = cluster.open_stream(call).await?;
     let mut body = response.into_body().into_data_stream();
     let mut pending: Vec<u8> = Vec::new();
-    let start = Position { time: position.time, given: position.given };
+    let start = StreamPosition { time: position.time, given: position.given };
     let mut same = 0;
     let mut give = |line: &[u8]| {
-        let line = split(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_LINE)]));
+        let line = split_timestamp(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_LINE)]));
         if let (Some(time), Some(reached)) = (line.time, start.time) {
             same += usize::from(time == reached);
             if time < reached || (time == reached && same <= start.given) {
@@ -193,10 +199,10 @@ async fn stream(
         take(line);
     };
     loop {
-        let chunk = match tokio::time::timeout(SILENCE, body.next()).await {
+        let chunk = match tokio::time::timeout(SILENCE_LIMIT, body.next()).await {
             Ok(Some(Ok(chunk))) => chunk,
-            Ok(Some(Err(e))) => return Err(call.error(ErrorClass::Transport, e.to_string())),
-            Err(_) => return Err(call.error(ErrorClass::Timeout, "the stream fell silent")),
+            Ok(Some(Err(e))) => return Err(call.call_error(ErrorClass::Transport, e.to_string())),
+            Err(_) => return Err(call.call_error(ErrorClass::Timeout, "the stream fell silent")),
             Ok(None) => break,
         };
         let mut rest: &[u8] = &chunk;
@@ -217,12 +223,12 @@ async fn stream(
 }
 
 /// Takes the time off a line; a line of nothing else is an empty one.
-fn split(line: &str) -> Line {
+fn split_timestamp(line: &str) -> ContainerLogLine {
     let line = line.strip_suffix('\r').unwrap_or(line);
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     match first.parse() {
-        Ok(time) => Line { time: Some(time), text: rest.to_owned() },
-        Err(_) => Line { time: None, text: line.to_owned() },
+        Ok(time) => ContainerLogLine { time: Some(time), text: rest.to_owned() },
+        Err(_) => ContainerLogLine { time: None, text: line.to_owned() },
     }
 }
 
@@ -233,11 +239,11 @@ mod tests {
 
     #[test]
     fn lines_lose_their_time() {
-        let line = split("2026-01-02T03:04:05.123456789Z hello there");
+        let line = split_timestamp("2026-01-02T03:04:05.123456789Z hello there");
         assert_eq!(line.text, "hello there");
         assert!(line.time.is_some());
-        assert_eq!(split("2026-01-02T03:04:05Z").text, "");
-        assert_eq!(split("no time").text, "no time");
+        assert_eq!(split_timestamp("2026-01-02T03:04:05Z").text, "");
+        assert_eq!(split_timestamp("no time").text, "no time");
     }
 
     #[test]
@@ -249,7 +255,7 @@ mod tests {
         for (policy, code, expected) in
             [("Always", 0, false), ("Never", 1, true), ("OnFailure", 1, false), ("OnFailure", 0, true)]
         {
-            assert_eq!(is_over(&pod(policy, code), "c"), expected, "{policy} {code}");
+            assert_eq!(has_finished(&pod(policy, code), "c"), expected, "{policy} {code}");
         }
     }
 }

@@ -5,20 +5,20 @@ use slipway_manifest::{ObjectRef, object};
 
 use crate::error::{Error, ErrorClass};
 use crate::lock::CONFIG_MAP;
-use crate::{Apply, Cluster};
+use crate::{ApplyOptions, Cluster};
 
-/// What was found.
+/// The state of a namespace after it was looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Namespace {
+pub enum NamespaceState {
     Existed,
     Created,
     /// It is not there, and was not to be created.
     Missing,
 }
 
-/// Whether a missing namespace is made.
+/// The treatment of a missing namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum NamespaceCreation {
     Create,
     /// Only looks; for plans.
     Leave,
@@ -31,15 +31,15 @@ impl Cluster {
         &self,
         name: &str,
         manager: &str,
-        missing: Missing,
-    ) -> Result<Namespace, Error> {
+        missing: NamespaceCreation,
+    ) -> Result<NamespaceState, Error> {
         let manifest = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": name},
         });
         let at = ObjectRef::core("ConfigMap", Some(name), CONFIG_MAP);
-        let tried = Apply::new(manager).dry_run(true);
+        let tried = ApplyOptions::new(manager).dry_run(true);
         let inside = match self.apply(&at, &manifest, &tried).await {
-            Ok(_) => return Ok(Namespace::Existed),
+            Ok(_) => return Ok(NamespaceState::Existed),
             Err(e) if matches!(e.class, ErrorClass::NotFound | ErrorClass::Forbidden) => e,
             Err(e) => return Err(e),
         };
@@ -54,15 +54,15 @@ impl Cluster {
             // A dry run of an existing object shows the version stored.
             metadata.get("resourceVersion").and_then(serde_json::Value::as_str).is_some_and(|v| !v.is_empty())
         });
-        if existed || missing == Missing::Leave {
+        if existed || missing == NamespaceCreation::Leave {
             // It exists, and still nothing may be written into it.
             return match (existed, inside.class) {
                 (true, ErrorClass::Forbidden) => Err(inside),
-                (true, _) => Ok(Namespace::Existed),
-                (false, _) => Ok(Namespace::Missing),
+                (true, _) => Ok(NamespaceState::Existed),
+                (false, _) => Ok(NamespaceState::Missing),
             };
         }
-        self.apply(&at, &manifest, &Apply::new(manager)).await?;
-        Ok(Namespace::Created)
+        self.apply(&at, &manifest, &ApplyOptions::new(manager)).await?;
+        Ok(NamespaceState::Created)
     }
 }

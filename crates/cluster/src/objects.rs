@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use slipway_manifest::{ObjectRef, object};
 
 use crate::Cluster;
-use crate::calls::Verb;
+use crate::calls::RequestVerb;
 use crate::error::{Error, ErrorClass};
-use crate::kinds::Kind;
-use crate::request::{Call, Query, Repeat};
+use crate::kinds::ServedKind;
+use crate::request::{ApiCall, RepeatRule, UrlQuery};
 
 pub(crate) const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
-/// How many items one answer to a list holds.
-const PAGE: usize = 500;
-/// From how many objects of one kind and namespace on one list is cheaper than single reads.
-const MANY: usize = 3;
+/// The number of items in one page of a list.
+const PAGE_SIZE: usize = 500;
+/// The number of objects of one kind and namespace from which one list is cheaper than single reads.
+const LIST_THRESHOLD: usize = 3;
 
-/// What to list.
+/// Options of a list request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// A label selector.
@@ -33,21 +33,21 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    pub fn labels(labels: impl Into<String>) -> ListOptions {
+    pub fn with_labels(labels: impl Into<String>) -> ListOptions {
         ListOptions { labels: labels.into(), ..ListOptions::default() }
     }
 }
 
-/// A whole list and the moment it shows.
+/// A whole list and the resource version it shows.
 #[derive(Clone, Debug, Default)]
-pub struct Listed {
+pub struct ObjectList {
     pub items: Vec<Value>,
     pub resource_version: String,
 }
 
-/// How to apply.
+/// Options of server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Apply {
+pub struct ApplyOptions {
     /// The field manager.
     pub manager: String,
     /// Takes fields over from other managers.
@@ -57,19 +57,19 @@ pub struct Apply {
     pub strict: bool,
 }
 
-impl Apply {
+impl ApplyOptions {
     /// Applies with force, as release tools do.
-    pub fn new(manager: impl Into<String>) -> Apply {
-        Apply { manager: manager.into(), force: true, dry_run: false, strict: false }
+    pub fn new(manager: impl Into<String>) -> ApplyOptions {
+        ApplyOptions { manager: manager.into(), force: true, dry_run: false, strict: false }
     }
 
-    pub fn dry_run(mut self, dry_run: bool) -> Apply {
+    pub fn dry_run(mut self, dry_run: bool) -> ApplyOptions {
         self.dry_run = dry_run;
         self
     }
 }
 
-/// How to create, replace or patch.
+/// Options of creating, replacing and patching.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// The field manager; the server names one when empty.
@@ -78,32 +78,32 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    pub fn manager(manager: impl Into<String>) -> WriteOptions {
+    pub fn for_manager(manager: impl Into<String>) -> WriteOptions {
         WriteOptions { manager: manager.into(), dry_run: false }
     }
 }
 
 /// A change to an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Patch {
+pub enum ObjectPatch {
     Json(Value),
     Merge(Value),
     Strategic(Value),
 }
 
-/// What becomes of the objects an object owns.
+/// The treatment of the objects an object owns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Propagation {
+pub enum DeletePropagation {
     #[default]
     Background,
     Foreground,
     Orphan,
 }
 
-/// How to delete.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Delete {
-    pub propagation: Propagation,
+pub struct DeleteOptions {
+    pub propagation: DeletePropagation,
     /// Deletes only this very object, not another of the same name.
     pub uid: Option<String>,
     /// Deletes only what nobody changed since.
@@ -112,18 +112,18 @@ pub struct Delete {
     pub dry_run: bool,
 }
 
-/// What came of a deletion.
+/// The outcome of a deletion.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Deleted {
-    /// It was not there, or is no longer.
+pub enum DeleteOutcome {
+    /// The object did not exist, or no longer does.
     Gone,
-    /// It goes once its finalizers and dependents let it; this is how it looks now.
+    /// The object goes once its finalizers and dependents let it; this is its current state.
     Terminating(Box<Value>),
 }
 
 impl Cluster {
-    fn object_path(kind: &Kind, at: &ObjectRef, subresource: Option<&str>) -> String {
-        let collection = kind.collection(at.namespace.as_deref());
+    fn object_path(kind: &ServedKind, at: &ObjectRef, subresource: Option<&str>) -> String {
+        let collection = kind.collection_path(at.namespace.as_deref());
         match subresource {
             Some(subresource) => format!("{collection}/{}/{subresource}", at.name),
             None => format!("{collection}/{}", at.name),
@@ -132,17 +132,17 @@ impl Cluster {
 
     async fn object_call(
         &self,
-        verb: Verb,
+        verb: RequestVerb,
         method: Method,
         at: &ObjectRef,
-        query: Query,
+        query: UrlQuery,
         sub: Option<&str>,
-    ) -> Result<Call, Error> {
+    ) -> Result<ApiCall, Error> {
         let action = match sub {
             Some(sub) => format!("{verb} {sub} of {at}"),
             None => format!("{verb} {at}"),
         };
-        let kind = self.served(&at.gvk, &action).await.map_err(|e| e.at(at))?;
+        let kind = self.require_kind(&at.gvk, &action).await.map_err(|e| e.at(at))?;
         if at.name.is_empty() || at.name.contains(['/', '%', '?', '#', ' ']) {
             let message = format!("`{}` is no name of an object", at.name);
             return Err(Error::new(ErrorClass::Invalid, action, message).at(at));
@@ -150,16 +150,16 @@ impl Cluster {
         if kind.namespaced && at.namespace.is_none() {
             return Err(Error::new(ErrorClass::Invalid, action, "the object needs a namespace").at(at));
         }
-        let path = query.on(&Self::object_path(&kind, at, sub));
-        let mut call = Call::new(verb, method, path, action);
+        let path = query.append_to(&Self::object_path(&kind, at, sub));
+        let mut call = ApiCall::new(verb, method, path, action);
         call.at = Some(at.clone());
         Ok(call)
     }
 
     /// Reads an object; `None` when it does not exist. An unknown kind is an error of its own class.
     pub async fn get(&self, at: &ObjectRef) -> Result<Option<Value>, Error> {
-        let call = self.object_call(Verb::Get, Method::GET, at, Query::new(), None).await?;
-        match self.json(call).await {
+        let call = self.object_call(RequestVerb::Get, Method::GET, at, UrlQuery::new(), None).await?;
+        match self.call_json(call).await {
             Ok(value) => Ok(Some(value)),
             Err(e) if e.class == ErrorClass::NotFound => Ok(None),
             Err(e) => Err(e),
@@ -189,22 +189,22 @@ impl Cluster {
         let mut known: BTreeMap<String, Value> = BTreeMap::new();
         let mut is_complete = false;
         if let [first, ..] = wanted
-            && wanted.len() >= MANY
-            && let Ok(Some(kind)) = self.kind(&first.gvk).await
+            && wanted.len() >= LIST_THRESHOLD
+            && let Ok(Some(kind)) = self.find_kind(&first.gvk).await
         {
             let names: BTreeSet<&str> = wanted.iter().map(|at| at.name.as_str()).collect();
             let (namespace, options) = (first.namespace.as_deref(), ListOptions::default());
             let mut next = String::new();
-            // Whoever may not list may still read.
-            while let Ok(page) = self.list_page(&kind, namespace, &options, &next, PAGE).await {
+            // A user without the right to list may still read.
+            while let Ok(page) = self.list_page(&kind, namespace, &options, &next, PAGE_SIZE).await {
                 let before = known.len();
                 let named =
                     page.items.into_iter().filter_map(|item| Some((object::name(&item)?.to_owned(), item)));
                 known.extend(named.filter(|(name, _)| names.contains(name.as_str())));
                 is_complete = page.next.is_empty();
                 next = page.next;
-                // A namespace full of other things is not read to its end for a few objects.
-                let is_worth_it = known.len() > before && names.len() >= known.len() + MANY;
+                // A namespace with many other objects is not read to its end for a few.
+                let is_worth_it = known.len() > before && names.len() >= known.len() + LIST_THRESHOLD;
                 if is_complete || !is_worth_it {
                     break;
                 }
@@ -229,13 +229,13 @@ impl Cluster {
     /// Lists everything that fits, page by page, as of one moment.
     pub async fn list(
         &self,
-        kind: &Kind,
+        kind: &ServedKind,
         namespace: Option<&str>,
         options: &ListOptions,
-    ) -> Result<Listed, Error> {
-        let mut listed = Listed::default();
+    ) -> Result<ObjectList, Error> {
+        let mut listed = ObjectList::default();
         let mut next = String::new();
-        let mut limit = PAGE;
+        let mut limit = PAGE_SIZE;
         loop {
             match self.list_page(kind, namespace, options, &next, limit).await {
                 Ok(page) => {
@@ -246,65 +246,71 @@ impl Cluster {
                     }
                     next = page.next;
                 }
-                // The pages of that moment are gone: begin again, all at once.
+                // The pages of that version expired: begin again, in one request.
                 Err(e) if e.is_expired() && limit > 0 => {
-                    (listed, next, limit) = (Listed::default(), String::new(), 0);
+                    (listed, next, limit) = (ObjectList::default(), String::new(), 0);
                 }
                 Err(e) => return Err(e),
             }
         }
     }
 
-    /// The present moment of a collection, without what is in it.
-    pub(crate) async fn now(&self, kind: &Kind, namespace: Option<&str>) -> Result<Listed, Error> {
+    /// Returns the current resource version of a collection, without its items.
+    pub(crate) async fn current_version(
+        &self,
+        kind: &ServedKind,
+        namespace: Option<&str>,
+    ) -> Result<ObjectList, Error> {
         let page = self.list_page(kind, namespace, &ListOptions::default(), "", 1).await?;
-        Ok(Listed { items: Vec::new(), resource_version: page.resource_version })
+        Ok(ObjectList { items: Vec::new(), resource_version: page.resource_version })
     }
 
     async fn list_page(
         &self,
-        kind: &Kind,
+        kind: &ServedKind,
         namespace: Option<&str>,
         options: &ListOptions,
         next: &str,
         limit: usize,
-    ) -> Result<Page, Error> {
+    ) -> Result<ListPage, Error> {
         let limit = if limit == 0 { String::new() } else { limit.to_string() };
-        let query = Query::new()
+        let query = UrlQuery::new()
             .with("labelSelector", &options.labels)
             .with("fieldSelector", &options.fields)
             .with("limit", &limit)
             .with("continue", next);
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-        let path = query.on(&kind.collection(namespace));
-        let mut call = Call::get(Verb::List, path, format!("list {}{place}", kind.resource()));
+        let path = query.append_to(&kind.collection_path(namespace));
+        let mut call = ApiCall::get(RequestVerb::List, path, format!("list {}{place}", kind.resource_name()));
         if options.metadata_only {
             let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
             call.headers.push((ACCEPT, HeaderValue::from_static(accept)));
         }
-        let mut answer = self.json(call).await?;
+        let mut answer = self.call_json(call).await?;
         let text = |field: &str| answer["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (next, resource_version) = (text("continue"), text("resourceVersion"));
         let Value::Array(mut items) = answer["items"].take() else {
-            return Ok(Page { items: Vec::new(), next, resource_version });
+            return Ok(ListPage { items: Vec::new(), next, resource_version });
         };
         for item in &mut items {
-            name_type(item, kind);
+            add_type_fields(item, kind);
         }
-        Ok(Page { items, next, resource_version })
+        Ok(ListPage { items, next, resource_version })
     }
 
     /// Server-side apply; creates the object or makes it as the manifest says.
-    pub async fn apply(&self, at: &ObjectRef, manifest: &Value, options: &Apply) -> Result<Value, Error> {
-        let query = Query::new()
+    pub async fn apply(&self, at: &ObjectRef, manifest: &Value, options: &ApplyOptions) -> Result<Value, Error> {
+        let query = UrlQuery::new()
             .with("fieldManager", &options.manager)
             .with("force", if options.force { "true" } else { "" })
             .with("fieldValidation", if options.strict { "Strict" } else { "Warn" })
             .with("dryRun", if options.dry_run { "All" } else { "" });
-        let mut call =
-            self.object_call(Verb::Apply, Method::PATCH, at, query, None).await?.body(APPLY, manifest);
+        let mut call = self
+            .object_call(RequestVerb::Apply, Method::PATCH, at, query, None)
+            .await?
+            .with_body(APPLY, manifest);
         call.dry_run = options.dry_run;
-        self.json(call).await
+        self.call_json(call).await
     }
 
     /// Creates an object. When an answer is lost and the object is there on the next attempt exactly as
@@ -316,16 +322,17 @@ impl Cluster {
         options: &WriteOptions,
     ) -> Result<Value, Error> {
         let action = format!("create {at}");
-        let kind = self.served(&at.gvk, &action).await.map_err(|e| e.at(at))?;
+        let kind = self.require_kind(&at.gvk, &action).await.map_err(|e| e.at(at))?;
         let query = write_query(options);
-        let path = query.on(&kind.collection(at.namespace.as_deref()));
-        let mut call = Call::new(Verb::Create, Method::POST, path, action).body(JSON, manifest);
+        let path = query.append_to(&kind.collection_path(at.namespace.as_deref()));
+        let mut call =
+            ApiCall::new(RequestVerb::Create, Method::POST, path, action).with_body(JSON, manifest);
         call.at = Some(at.clone());
         call.dry_run = options.dry_run;
-        let sent = self.json_sent(&call).await;
+        let sent = self.call_json_outcome(&call).await;
         match sent.answer {
             Err(e) if e.class == ErrorClass::AlreadyExists && sent.was_ambiguous => {
-                self.ours_after_all(at, manifest, e).await
+                self.confirm_lost_write(at, manifest, e).await
             }
             answer => answer,
         }
@@ -340,21 +347,21 @@ impl Cluster {
         options: &WriteOptions,
     ) -> Result<Value, Error> {
         let mut call = self
-            .object_call(Verb::Replace, Method::PUT, at, write_query(options), None)
+            .object_call(RequestVerb::Replace, Method::PUT, at, write_query(options), None)
             .await?
-            .body(JSON, value);
+            .with_body(JSON, value);
         call.dry_run = options.dry_run;
-        let sent = self.json_sent(&call).await;
+        let sent = self.call_json_outcome(&call).await;
         match sent.answer {
             Err(e) if e.class == ErrorClass::Conflict && sent.was_ambiguous => {
-                self.ours_after_all(at, value, e).await
+                self.confirm_lost_write(at, value, e).await
             }
             answer => answer,
         }
     }
 
-    /// After a lost answer: what is there now, if it is what was sent.
-    async fn ours_after_all(&self, at: &ObjectRef, sent: &Value, error: Error) -> Result<Value, Error> {
+    /// Reads the object after a lost answer and returns it if it is as it was sent.
+    async fn confirm_lost_write(&self, at: &ObjectRef, sent: &Value, error: Error) -> Result<Value, Error> {
         let mut sent = sent.clone();
         if let Some(metadata) = object::metadata_mut(&mut sent) {
             for field in ["resourceVersion", "managedFields", "generation", "creationTimestamp"] {
@@ -362,7 +369,7 @@ impl Cluster {
             }
         }
         match self.get(at).await? {
-            Some(live) if holds(&live, &sent) => Ok(live),
+            Some(live) if contains_value(&live, &sent) => Ok(live),
             _ => Err(error),
         }
     }
@@ -371,35 +378,35 @@ impl Cluster {
     pub async fn patch(
         &self,
         at: &ObjectRef,
-        patch: &Patch,
+        patch: &ObjectPatch,
         options: &WriteOptions,
         subresource: Option<&str>,
     ) -> Result<Value, Error> {
         let (content_type, body) = match patch {
-            Patch::Json(body) => ("application/json-patch+json", body),
-            Patch::Merge(body) => ("application/merge-patch+json", body),
-            Patch::Strategic(body) => ("application/strategic-merge-patch+json", body),
+            ObjectPatch::Json(body) => ("application/json-patch+json", body),
+            ObjectPatch::Merge(body) => ("application/merge-patch+json", body),
+            ObjectPatch::Strategic(body) => ("application/strategic-merge-patch+json", body),
         };
         let mut call = self
-            .object_call(Verb::Patch, Method::PATCH, at, write_query(options), subresource)
+            .object_call(RequestVerb::Patch, Method::PATCH, at, write_query(options), subresource)
             .await?
-            .body(content_type, body);
+            .with_body(content_type, body);
         call.dry_run = options.dry_run;
-        if matches!(patch, Patch::Json(_)) {
-            call.repeat = Repeat::Unserved;
+        if matches!(patch, ObjectPatch::Json(_)) {
+            call.repeat = RepeatRule::Unserved;
         }
-        self.json(call).await
+        self.call_json(call).await
     }
 
     /// Deletes an object; that it is not there is fine.
-    pub async fn delete(&self, at: &ObjectRef, options: &Delete) -> Result<Deleted, Error> {
+    pub async fn delete(&self, at: &ObjectRef, options: &DeleteOptions) -> Result<DeleteOutcome, Error> {
         let mut body = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": match options.propagation {
-                Propagation::Background => "Background",
-                Propagation::Foreground => "Foreground",
-                Propagation::Orphan => "Orphan",
+                DeletePropagation::Background => "Background",
+                DeletePropagation::Foreground => "Foreground",
+                DeletePropagation::Orphan => "Orphan",
             },
         });
         if let Some(grace) = options.grace_seconds {
@@ -415,45 +422,45 @@ impl Cluster {
             body["dryRun"] = json!(["All"]);
         }
         // In the address as well, where an audit log shows it.
-        let query = Query::new().with("dryRun", if options.dry_run { "All" } else { "" });
-        let call = match self.object_call(Verb::Delete, Method::DELETE, at, query, None).await {
+        let query = UrlQuery::new().with("dryRun", if options.dry_run { "All" } else { "" });
+        let call = match self.object_call(RequestVerb::Delete, Method::DELETE, at, query, None).await {
             Ok(call) => call,
-            Err(e) if e.class == ErrorClass::NoKind => return Ok(Deleted::Gone),
+            Err(e) if e.class == ErrorClass::NoKind => return Ok(DeleteOutcome::Gone),
             Err(e) => return Err(e),
         };
-        let mut call = call.body(JSON, &body);
+        let mut call = call.with_body(JSON, &body);
         call.dry_run = options.dry_run;
-        match self.json(call).await {
+        match self.call_json(call).await {
             Ok(value) if value["metadata"]["deletionTimestamp"].is_string() => {
-                Ok(Deleted::Terminating(Box::new(value)))
+                Ok(DeleteOutcome::Terminating(Box::new(value)))
             }
-            Ok(_) => Ok(Deleted::Gone),
-            Err(e) if e.is_absent() => Ok(Deleted::Gone),
-            // Another object of that name took its place: the one meant is gone.
+            Ok(_) => Ok(DeleteOutcome::Gone),
+            Err(e) if e.is_absent() => Ok(DeleteOutcome::Gone),
+            // Another object of that name took its place: the one to delete is gone.
             Err(e) if e.class == ErrorClass::Conflict && options.uid.is_some() => {
                 let live = self.get(at).await?;
                 let uid = live.as_ref().and_then(|live| live["metadata"]["uid"].as_str());
-                if uid == options.uid.as_deref() { Err(e) } else { Ok(Deleted::Gone) }
+                if uid == options.uid.as_deref() { Err(e) } else { Ok(DeleteOutcome::Gone) }
             }
             Err(e) => Err(e),
         }
     }
 }
 
-struct Page {
+struct ListPage {
     items: Vec<Value>,
     next: String,
     resource_version: String,
 }
 
-fn write_query(options: &WriteOptions) -> Query {
-    Query::new()
+fn write_query(options: &WriteOptions) -> UrlQuery {
+    UrlQuery::new()
         .with("fieldManager", &options.manager)
         .with("dryRun", if options.dry_run { "All" } else { "" })
 }
 
-/// Items of lists do not say what they are; put it where single objects have it.
-pub(crate) fn name_type(item: &mut Value, kind: &Kind) {
+/// Sets the type of a list's item, which lists leave out.
+pub(crate) fn add_type_fields(item: &mut Value, kind: &ServedKind) {
     let Value::Object(members) = item else { return };
     if members.get("kind").and_then(Value::as_str).is_none_or(|known| known == "PartialObjectMetadata") {
         members.shift_remove("kind");
@@ -463,8 +470,8 @@ pub(crate) fn name_type(item: &mut Value, kind: &Kind) {
     }
 }
 
-/// Whether everything in `part` is in `whole` too, with the same values.
-pub(crate) fn holds(whole: &Value, part: &Value) -> bool {
+/// Returns true if everything in `part` is in `whole` too, with the same values.
+pub(crate) fn contains_value(whole: &Value, part: &Value) -> bool {
     let mut pending = vec![(whole, part)];
     while let Some((whole, part)) = pending.pop() {
         match (whole, part) {
@@ -504,7 +511,7 @@ mod tests {
             (json!({"x": {}}), true),
             (json!({"x": 1}), false),
         ] {
-            assert_eq!(holds(&whole, &part), expected, "{part}");
+            assert_eq!(contains_value(&whole, &part), expected, "{part}");
         }
     }
 }

@@ -10,66 +10,67 @@ use tokio::time::Instant;
 
 use crate::Cluster;
 use crate::error::Error;
-use crate::kinds::Kind;
-use crate::watch::{Interest, Past, Watched, version};
+use crate::kinds::ServedKind;
+use crate::watch::{PastObjects, ReaderInterest, WatchHandle, resource_version};
 
-/// How often to read where watching is not allowed.
-const POLL: Duration = Duration::from_secs(2);
-/// How long a watch may take to stand before what is watched for is written all the same.
-const STANDING: Duration = Duration::from_secs(5);
-/// How often to read while the watch lags behind what was read already.
-const CATCH_UP: Duration = Duration::from_secs(1);
+/// The polling interval where watching is not allowed.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Time limit for a watch to start; after it the object is written all the same.
+const WATCH_START_LIMIT: Duration = Duration::from_secs(5);
+/// The polling interval while the watch lags behind an object that was read.
+const CATCH_UP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is known of an object.
+/// The last known state of an object.
 #[derive(Clone, Debug)]
-pub(crate) enum Seen {
+pub(crate) enum ObservedState {
     Absent,
     Present(Arc<Value>),
 }
 
-/// A place watched since before something was written there: what comes and goes at once is seen all the same.
-pub struct Vigil {
+/// A watch started before an object is written, so that one that comes and goes at once is seen.
+pub struct EarlyWatch {
     at: ObjectRef,
-    watched: Watched,
+    watched: WatchHandle,
     wake: Arc<Notify>,
 }
 
-impl Vigil {
-    /// Begins to watch, and waits until the watch stands or turns out to be impossible.
-    pub(crate) async fn begin(cluster: &Cluster, at: &ObjectRef) -> Result<Vigil, Error> {
-        let kind = cluster.served(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
+impl EarlyWatch {
+    /// Begins to watch, and waits until the watch runs or turns out to be impossible.
+    pub(crate) async fn begin(cluster: &Cluster, at: &ObjectRef) -> Result<EarlyWatch, Error> {
+        let kind = cluster.require_kind(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
         let wake: Arc<Notify> = Arc::default();
-        let interest = Interest::Named(at.name.clone());
-        let watched = cluster.watch(&kind, at.namespace.as_deref(), Past::Known, &wake, interest);
-        let vigil = Vigil { at: at.clone(), watched, wake };
+        let interest = ReaderInterest::Named(at.name.clone());
+        let watched =
+            cluster.watch_shared(&kind, at.namespace.as_deref(), PastObjects::Known, &wake, interest);
+        let vigil = EarlyWatch { at: at.clone(), watched, wake };
         let stands = async {
-            while !vigil.watched.is_synced() && vigil.watched.denied().is_none() {
+            while !vigil.watched.is_synced() && vigil.watched.denied_error().is_none() {
                 vigil.wake.notified().await;
             }
         };
-        // A server that does not answer must not keep anybody from writing.
-        let _ = tokio::time::timeout(STANDING, stands).await;
+        // A server that does not answer must not prevent the write.
+        let _ = tokio::time::timeout(WATCH_START_LIMIT, stands).await;
         Ok(vigil)
     }
 }
 
-pub(crate) struct Observer {
+pub(crate) struct ObjectObserver {
     cluster: Cluster,
     at: ObjectRef,
-    kind: Arc<Kind>,
-    /// What the last own read found.
+    kind: Arc<ServedKind>,
+    /// The result of the last read.
     read: Option<Arc<Value>>,
-    /// Whether the watch has shown what the read found, or something newer.
+    /// True if the watch has shown the version that was read, or a newer one.
     is_caught_up: bool,
-    watched: Option<Watched>,
+    watched: Option<WatchHandle>,
     /// Wakes whoever follows the object.
     pub(crate) wake: Arc<Notify>,
     next_read: Instant,
 }
 
-impl Observer {
+impl ObjectObserver {
     /// Reads the object. The watch starts only when the first answer was not enough.
-    pub(crate) async fn start(cluster: &Cluster, at: &ObjectRef) -> Result<Observer, Error> {
+    pub(crate) async fn start(cluster: &Cluster, at: &ObjectRef) -> Result<ObjectObserver, Error> {
         Self::resume(cluster, at, None).await
     }
 
@@ -77,15 +78,15 @@ impl Observer {
     pub(crate) async fn resume(
         cluster: &Cluster,
         at: &ObjectRef,
-        vigil: Option<Vigil>,
-    ) -> Result<Observer, Error> {
-        let kind = cluster.served(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
+        vigil: Option<EarlyWatch>,
+    ) -> Result<ObjectObserver, Error> {
+        let kind = cluster.require_kind(&at.gvk, &format!("follow {at}")).await.map_err(|e| e.at(at))?;
         let read = cluster.get(at).await?.map(Arc::new);
         let (watched, wake) = match vigil.filter(|vigil| vigil.at == *at) {
-            Some(Vigil { watched, wake, .. }) => (Some(watched), wake),
+            Some(EarlyWatch { watched, wake, .. }) => (Some(watched), wake),
             None => (None, Arc::default()),
         };
-        Ok(Observer {
+        Ok(ObjectObserver {
             cluster: cluster.clone(),
             at: at.clone(),
             kind,
@@ -97,68 +98,69 @@ impl Observer {
         })
     }
 
-    /// How the object was when it went, if that was seen.
-    pub(crate) fn departed(&self) -> Option<Arc<Value>> {
-        self.watched.as_ref()?.departed(self.at.namespace.as_deref(), &self.at.name)
+    /// The last state of the object before it was deleted, if it was seen.
+    pub(crate) fn departed_state(&self) -> Option<Arc<Value>> {
+        self.watched.as_ref()?.departed_object(self.at.namespace.as_deref(), &self.at.name)
     }
 
-    pub(crate) fn kind(&self) -> &Arc<Kind> {
+    pub(crate) fn kind(&self) -> &Arc<ServedKind> {
         &self.kind
     }
 
-    /// Why the object cannot be watched, if so.
-    pub(crate) fn denied(&self) -> Option<Error> {
-        self.watched.as_ref().and_then(Watched::denied)
+    /// The error that prevents watching the object, if there is one.
+    pub(crate) fn denied_error(&self) -> Option<Error> {
+        self.watched.as_ref().and_then(WatchHandle::denied_error)
     }
 
-    /// The error that the watch is up against, if any.
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        self.watched.as_ref().and_then(Watched::trouble)
+    /// The last error of the watch, if it has not recovered.
+    pub(crate) fn last_error(&self) -> Option<Error> {
+        self.watched.as_ref().and_then(WatchHandle::last_error)
     }
 
     fn is_usable(&self) -> bool {
-        self.watched.as_ref().is_some_and(|watched| watched.is_synced() && watched.denied().is_none())
+        self.watched.as_ref().is_some_and(|watched| watched.is_synced() && watched.denied_error().is_none())
     }
 
     /// The newest state known.
-    pub(crate) fn seen(&mut self) -> Seen {
+    pub(crate) fn current_state(&mut self) -> ObservedState {
         let (shown, watched) = match &self.watched {
             Some(watched) if self.is_usable() => {
-                // First how far the watch is: what it shows then is of that version or a later one.
-                let until = watched.version();
+                // The version is read first: the objects read after it are of that version or a later one.
+                let until = watched.known_version();
                 (watched.get(self.at.namespace.as_deref(), &self.at.name), until)
             }
-            _ => return self.own(),
+            _ => return self.read_state(),
         };
         match (&shown, &self.read) {
             _ if self.is_caught_up => {}
-            // The watch may have begun before the write we are to follow: older states are no news.
-            (Some(shown), Some(read)) => match (version(shown), version(read)) {
-                (Some(shown), Some(read)) if shown < read => return self.own(),
+            // The watch may have begun before the write that is followed: older states are ignored.
+            (Some(shown), Some(read)) => match (resource_version(shown), resource_version(read)) {
+                (Some(shown), Some(read)) if shown < read => return self.read_state(),
                 _ => self.is_caught_up = true,
             },
             (None, None) => self.is_caught_up = true,
-            // It went between our read and the watch.
-            (None, Some(read)) if version(read).is_some_and(|read| read <= watched) => {
+            // It was deleted between the read and the watch.
+            (None, Some(read)) if resource_version(read).is_some_and(|read| read <= watched) => {
                 self.is_caught_up = true;
             }
-            (Some(_), None) | (None, Some(_)) => return self.own(),
+            (Some(_), None) | (None, Some(_)) => return self.read_state(),
         }
-        shown.map_or(Seen::Absent, Seen::Present)
+        shown.map_or(ObservedState::Absent, ObservedState::Present)
     }
 
-    fn own(&self) -> Seen {
-        self.read.clone().map_or(Seen::Absent, Seen::Present)
+    fn read_state(&self) -> ObservedState {
+        self.read.clone().map_or(ObservedState::Absent, ObservedState::Present)
     }
 
     /// Waits until there may be something new.
-    pub(crate) async fn changed(&mut self) -> Result<(), Error> {
+    pub(crate) async fn wait_for_change(&mut self) -> Result<(), Error> {
         if self.watched.is_none() {
             let namespace = self.at.namespace.as_deref();
-            let interest = Interest::Named(self.at.name.clone());
-            let watched = self.cluster.watch(&self.kind, namespace, Past::Known, &self.wake, interest);
+            let interest = ReaderInterest::Named(self.at.name.clone());
+            let watched =
+                self.cluster.watch_shared(&self.kind, namespace, PastObjects::Known, &self.wake, interest);
             self.watched = Some(watched);
-            self.next_read = Instant::now() + CATCH_UP;
+            self.next_read = Instant::now() + CATCH_UP_INTERVAL;
         }
         if self.is_usable() && self.is_caught_up {
             self.wake.notified().await;
@@ -167,7 +169,7 @@ impl Observer {
         tokio::select! {
             () = self.wake.notified() => Ok(()),
             () = tokio::time::sleep_until(self.next_read) => {
-                let pause = if self.denied().is_some() { POLL } else { CATCH_UP };
+                let pause = if self.denied_error().is_some() { POLL_INTERVAL } else { CATCH_UP_INTERVAL };
                 self.next_read = Instant::now() + pause;
                 self.read = self.cluster.get(&self.at).await?.map(Arc::new);
                 Ok(())

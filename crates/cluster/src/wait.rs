@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use crate::Cluster;
 use crate::error::{Error, ErrorClass};
-use crate::observe::{Observer, Seen};
-use crate::track::scalar;
+use crate::observe::{ObjectObserver, ObservedState};
+use crate::track::scalar_text;
 
-/// What to wait for.
+/// A condition to wait for.
 #[derive(Clone, Debug)]
-pub enum Condition {
+pub enum WaitCondition {
     /// A condition of the object has a status.
     Condition { kind: String, status: String },
     /// A JSONPath finds something, or a certain value.
@@ -26,7 +26,7 @@ pub enum Condition {
     Create,
 }
 
-/// Why a text is no condition.
+/// The reason a text is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidCondition {
@@ -34,30 +34,33 @@ pub struct InvalidCondition {
     pub hint: Option<String>,
 }
 
-fn invalid(message: impl Into<String>, hint: Option<&str>) -> InvalidCondition {
+fn invalid_condition(message: impl Into<String>, hint: Option<&str>) -> InvalidCondition {
     InvalidCondition { message: message.into(), hint: hint.map(str::to_owned) }
 }
 
 const BRACES: &str = "put the path in braces: jsonpath={…}=value";
 
-impl Condition {
+impl WaitCondition {
     /// Reads `delete`, `condition=NAME[=VALUE]` or `jsonpath=PATH[=VALUE]`.
-    pub fn parse(text: &str) -> Result<Condition, InvalidCondition> {
+    pub fn parse(text: &str) -> Result<WaitCondition, InvalidCondition> {
         if text == "delete" {
-            return Ok(Condition::Delete);
+            return Ok(WaitCondition::Delete);
         }
         if let Some(rest) = text.strip_prefix("condition=") {
             let (kind, status) = match rest.split_once('=') {
-                Some((kind, value)) => (kind, value_of(value)?),
+                Some((kind, value)) => (kind, parse_value(value)?),
                 None => (rest, "True".to_owned()),
             };
             if kind.is_empty() {
-                return Err(invalid("the condition name is empty", Some("write `condition=Ready`")));
+                return Err(invalid_condition(
+                    "the condition name is empty",
+                    Some("write `condition=Ready`"),
+                ));
             }
-            return Ok(Condition::Condition { kind: kind.to_owned(), status });
+            return Ok(WaitCondition::Condition { kind: kind.to_owned(), status });
         }
         if let Some(rest) = text.strip_prefix("jsonpath=") {
-            return json_path(rest);
+            return parse_json_path(rest);
         }
         let hint = match text {
             "create" => "wait for existence with `jsonpath={.metadata.uid}`".to_owned(),
@@ -70,39 +73,39 @@ impl Condition {
             }
             _ => "write `condition=NAME[=VALUE]`, `jsonpath={PATH}[=VALUE]` or `delete`".to_owned(),
         };
-        Err(invalid(format!("`{text}` is not a wait target"), Some(&hint)))
+        Err(invalid_condition(format!("`{text}` is not a wait target"), Some(&hint)))
     }
 
-    /// Whether the object, or its absence, is what was waited for.
+    /// Returns true if the object, or its absence, meets the condition.
     pub fn is_met(&self, object: Option<&Value>) -> bool {
         match (self, object) {
-            (Condition::Delete, object) => object.is_none(),
+            (WaitCondition::Delete, object) => object.is_none(),
             (_, None) => false,
-            (Condition::Create, Some(_)) => true,
-            (Condition::Condition { kind, status }, Some(object)) => has_condition(object, kind, status),
-            (Condition::JsonPath { path, value, .. }, Some(object)) => {
+            (WaitCondition::Create, Some(_)) => true,
+            (WaitCondition::Condition { kind, status }, Some(object)) => has_condition(object, kind, status),
+            (WaitCondition::JsonPath { path, value, .. }, Some(object)) => {
                 let Ok(found) = path.find_values(object) else { return false };
                 found.iter().flatten().any(|result| match value {
                     None => !is_empty(result),
-                    Some(value) => scalar(result).is_some_and(|text| text.trim() == value.trim()),
+                    Some(value) => scalar_text(result).is_some_and(|text| text.trim() == value.trim()),
                 })
             }
         }
     }
 }
 
-fn value_of(text: &str) -> Result<String, InvalidCondition> {
+fn parse_value(text: &str) -> Result<String, InvalidCondition> {
     let quoted = ['\'', '"'].into_iter().find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
     match quoted.unwrap_or(text) {
-        "" => Err(invalid("nothing follows `=`", Some("leave `=` out to wait for any value"))),
+        "" => Err(invalid_condition("nothing follows `=`", Some("leave `=` out to wait for any value"))),
         value => Ok(value.to_owned()),
     }
 }
 
-fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
+fn parse_json_path(rest: &str) -> Result<WaitCondition, InvalidCondition> {
     let (path, value) = if rest.starts_with('{') {
         let Some(end) = rest.rfind('}') else {
-            return Err(invalid("invalid jsonpath: the closing brace is missing", None));
+            return Err(invalid_condition("invalid jsonpath: the closing brace is missing", None));
         };
         match &rest[end + 1..] {
             "" => (&rest[..=end], None),
@@ -110,7 +113,7 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
                 Some(value) => (&rest[..=end], Some(value)),
                 None => {
                     let message = "invalid jsonpath: only `=value` may follow the closing brace";
-                    return Err(invalid(message, Some(BRACES)));
+                    return Err(invalid_condition(message, Some(BRACES)));
                 }
             },
         }
@@ -123,13 +126,13 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
     let inner = match path.strip_prefix('{') {
         Some(inner) => inner.strip_suffix('}').unwrap_or(inner),
         None if path.contains(['{', '}']) => {
-            return Err(invalid(
+            return Err(invalid_condition(
                 "invalid jsonpath: braces stand inside a path without braces around it",
                 Some(BRACES),
             ));
         }
         None if value.is_some() && path.contains("[?") && !path.contains(")]") => {
-            return Err(invalid(
+            return Err(invalid_condition(
                 "invalid jsonpath: a path with `=` in it cannot stand without braces",
                 Some(BRACES),
             ));
@@ -139,21 +142,21 @@ fn json_path(rest: &str) -> Result<Condition, InvalidCondition> {
     let inner = inner.trim();
     let inner = inner.strip_prefix(['$', '@']).unwrap_or(inner);
     if inner.is_empty() || inner == "." {
-        return Err(invalid("invalid jsonpath: the expression is empty", None));
+        return Err(invalid_condition("invalid jsonpath: the expression is empty", None));
     }
     if inner.contains('}') && inner.contains('{') {
-        return Err(invalid("invalid jsonpath: one expression in braces is expected", None));
+        return Err(invalid_condition("invalid jsonpath: one expression in braces is expected", None));
     }
     if ["range ", "end"].iter().any(|word| inner == word.trim() || inner.starts_with("range ")) {
-        return Err(invalid("invalid jsonpath: `range` and `end` cannot be waited for", None));
+        return Err(invalid_condition("invalid jsonpath: `range` and `end` cannot be waited for", None));
     }
     let normal = if inner.starts_with(['.', '[']) { format!("{{{inner}}}") } else { format!("{{.{inner}}}") };
-    // What is not there, or not of the right type, may be so a moment later.
+    // A field that does not exist or has another type may change later.
     let parsed = JsonPath::parse(&escape_keys(&normal))
-        .map_err(|e| invalid(format!("invalid jsonpath: {e}"), None))?
+        .map_err(|e| invalid_condition(format!("invalid jsonpath: {e}"), None))?
         .with_missing_fields(MissingFields::Lenient);
-    let value = value.map(value_of).transpose()?;
-    Ok(Condition::JsonPath { path: Box::new(parsed), text: normal, value })
+    let value = value.map(parse_value).transpose()?;
+    Ok(WaitCondition::JsonPath { path: Box::new(parsed), text: normal, value })
 }
 
 /// Makes dots inside quoted keys, `['a.b/c']`, mean themselves, and both quotes the same; kubectl wants
@@ -202,45 +205,45 @@ fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
     !is_behind && found.eq_ignore_ascii_case(status)
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for WaitCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Condition::Delete => f.write_str("delete"),
-            Condition::Create => f.write_str("create"),
-            Condition::Condition { kind, status } => write!(f, "condition={kind}={status}"),
-            Condition::JsonPath { text, value: None, .. } => write!(f, "jsonpath={text}"),
-            Condition::JsonPath { text, value: Some(value), .. } => write!(f, "jsonpath={text}={value}"),
+            WaitCondition::Delete => f.write_str("delete"),
+            WaitCondition::Create => f.write_str("create"),
+            WaitCondition::Condition { kind, status } => write!(f, "condition={kind}={status}"),
+            WaitCondition::JsonPath { text, value: None, .. } => write!(f, "jsonpath={text}"),
+            WaitCondition::JsonPath { text, value: Some(value), .. } => write!(f, "jsonpath={text}={value}"),
         }
     }
 }
 
 /// Waits until the condition is met and gives the object as it was then; `None` for a deletion. Reads
 /// once, then watches: no polling where the server can tell.
-pub async fn until(
+pub async fn wait_until(
     cluster: &Cluster,
     at: &ObjectRef,
-    condition: &Condition,
+    condition: &WaitCondition,
     timeout: Option<Duration>,
 ) -> Result<Option<Value>, Error> {
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let wait = async {
-        let mut observer = match Observer::start(cluster, at).await {
+        let mut observer = match ObjectObserver::start(cluster, at).await {
             Ok(observer) => observer,
-            // What nobody serves is not there.
-            Err(e) if e.class == ErrorClass::NoKind && matches!(condition, Condition::Delete) => {
+            // An object of a kind that is not served does not exist.
+            Err(e) if e.class == ErrorClass::NoKind && matches!(condition, WaitCondition::Delete) => {
                 return Ok(None);
             }
             Err(e) => return Err(e),
         };
         loop {
-            match observer.seen() {
-                Seen::Present(object) if condition.is_met(Some(&object)) => {
+            match observer.current_state() {
+                ObservedState::Present(object) if condition.is_met(Some(&object)) => {
                     return Ok(Some(Value::clone(&object)));
                 }
-                Seen::Absent if condition.is_met(None) => return Ok(None),
-                Seen::Present(_) | Seen::Absent => {}
+                ObservedState::Absent if condition.is_met(None) => return Ok(None),
+                ObservedState::Present(_) | ObservedState::Absent => {}
             }
-            observer.changed().await?;
+            observer.wait_for_change().await?;
         }
     };
     match deadline {
@@ -309,10 +312,10 @@ mod tests {
             ("", None),
             ("delete", Some(false)),
         ] {
-            let found = Condition::parse(text).ok().map(|condition| condition.is_met(Some(&object)));
+            let found = WaitCondition::parse(text).ok().map(|condition| condition.is_met(Some(&object)));
             assert_eq!(found, expected, "{text}");
         }
-        assert!(Condition::Delete.is_met(None));
-        assert!(!Condition::parse("condition=Ready").unwrap().is_met(None));
+        assert!(WaitCondition::Delete.is_met(None));
+        assert!(!WaitCondition::parse("condition=Ready").unwrap().is_met(None));
     }
 }

@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 use slipway_problem::{Problem, Problems};
 
 use crate::build::Quirks;
-use crate::config::Config;
+use crate::config::TransformerConfig;
 use crate::fieldspec::FieldSpec;
-use crate::id::{Gvk, Id};
-use crate::kustomization::{At, Behavior, BuildMetadata, Variable};
-use crate::load::{Entry, Root};
+use crate::id::{Gvk, ResourceId};
+use crate::kustomization::{BuildMetadata, GeneratorBehavior, LocatedValue, VariableEntry};
+use crate::load::{LoadedKustomization, ResourceEntry};
 use crate::patch;
 use crate::resource::{ConfiguredBy, Resource, object_at};
-use crate::transform::names::End;
-use crate::transform::namespace::{BindingSubjects, NamespaceChange, Overwrite};
+use crate::transform::names::NameEnd;
+use crate::transform::namespace::{BindingSubjects, NamespaceChange, OverwriteRule};
 use crate::transform::{images, metadata, names, namespace, replacements, replicas, variables};
 
 /// The objects, settings and variables a build gathers while it goes up the tree.
 pub(crate) struct Accumulator<'p> {
     pub(crate) resources: Vec<Resource>,
-    pub(crate) config: Config,
+    pub(crate) config: TransformerConfig,
     pub(crate) quirks: Quirks,
     pub(crate) build_metadata: BuildMetadata,
     /// The entries of `vars` of all kustomizations so far.
-    pub(crate) variables: Vec<Variable>,
+    pub(crate) variables: Vec<VariableEntry>,
     pub(crate) problems: &'p mut Problems,
 }
 
@@ -33,7 +33,7 @@ impl<'p> Accumulator<'p> {
     pub(crate) fn new(quirks: Quirks, build_metadata: BuildMetadata, problems: &'p mut Problems) -> Self {
         Self {
             resources: Vec::new(),
-            config: Config::built_in(),
+            config: TransformerConfig::built_in(),
             quirks,
             build_metadata,
             variables: Vec::new(),
@@ -42,8 +42,8 @@ impl<'p> Accumulator<'p> {
     }
 
     /// Builds `root` on top of what is there, which is nothing except for a component.
-    pub(crate) fn add(&mut self, root: Root) {
-        let Root {
+    pub(crate) fn add(&mut self, root: LoadedKustomization) {
+        let LoadedKustomization {
             kustomization,
             relative_file,
             entries,
@@ -57,7 +57,7 @@ impl<'p> Accumulator<'p> {
             transformers,
             validators,
         } = root;
-        self.gather(entries);
+        self.gather_resources(entries);
         let conflicts = self.config.merge(&config);
         let named = kustomization.configurations.iter().chain(&kustomization.crds).next();
         self.problems.extend(conflicts.into_iter().map(|path| {
@@ -71,7 +71,7 @@ impl<'p> Accumulator<'p> {
                 named.add(resource, at);
             }
             for (made, behavior) in generated {
-                self.generate(made, behavior, &mut named);
+                self.add_generated(made, behavior, &mut named);
             }
         }
         if self.build_metadata != BuildMetadata::default() {
@@ -81,44 +81,44 @@ impl<'p> Accumulator<'p> {
             self.add(component);
         }
         let quirks = self.quirks;
-        self.step(
+        self.run_transformer(
             "PatchStrategicMergeTransformer",
             &relative_file,
             usize::from(!strategic_patches.is_empty()),
             |all| {
-                patch::apply(&mut all.resources, &strategic_patches, quirks, all.problems);
+                patch::apply_patches(&mut all.resources, &strategic_patches, quirks, all.problems);
             },
         );
-        self.step("PatchTransformer", &relative_file, patches.len(), |all| {
-            patch::apply(&mut all.resources, &patches, quirks, all.problems);
+        self.run_transformer("PatchTransformer", &relative_file, patches.len(), |all| {
+            patch::apply_patches(&mut all.resources, &patches, quirks, all.problems);
         });
         let given = kustomization.namespace.filter(|namespace| !namespace.value.is_empty());
-        if let Some(At { value, at }) = given {
-            self.step("NamespaceTransformer", &relative_file, 1, |all| {
+        if let Some(LocatedValue { value, at }) = given {
+            self.run_transformer("NamespaceTransformer", &relative_file, 1, |all| {
                 let change = NamespaceChange {
                     namespace: value,
                     fields: all.config.namespace.clone(),
-                    overwrite: Overwrite::Always,
+                    overwrite: OverwriteRule::Always,
                     subjects: BindingSubjects::CalledDefault,
                 };
-                namespace::apply(&mut all.resources, &change, &at, all.problems);
+                namespace::move_resources(&mut all.resources, &change, &at, all.problems);
             });
         }
-        if let Some(At { value, at }) = kustomization.name_prefix {
-            self.step("PrefixTransformer", &relative_file, 1, |all| {
+        if let Some(LocatedValue { value, at }) = kustomization.name_prefix {
+            self.run_transformer("PrefixTransformer", &relative_file, 1, |all| {
                 let fields = &all.config.name_prefix;
-                names::apply(&mut all.resources, &value, End::Prefix, fields, &at, all.problems);
+                names::extend_names(&mut all.resources, &value, NameEnd::Prefix, fields, &at, all.problems);
             });
         }
-        if let Some(At { value, at }) = kustomization.name_suffix {
-            self.step("SuffixTransformer", &relative_file, 1, |all| {
+        if let Some(LocatedValue { value, at }) = kustomization.name_suffix {
+            self.run_transformer("SuffixTransformer", &relative_file, 1, |all| {
                 let fields = &all.config.name_suffix;
-                names::apply(&mut all.resources, &value, End::Suffix, fields, &at, all.problems);
+                names::extend_names(&mut all.resources, &value, NameEnd::Suffix, fields, &at, all.problems);
             });
         }
         let has_labels = !kustomization.labels.is_empty();
         for entry in kustomization.labels {
-            self.step("LabelTransformer", &relative_file, 1, |all| {
+            self.run_transformer("LabelTransformer", &relative_file, 1, |all| {
                 let own = [FieldSpec::new(Gvk::default(), "metadata/labels", true)];
                 let mut fields = entry.fields.clone();
                 let configured = all.config.labels.as_slice();
@@ -145,33 +145,39 @@ impl<'p> Accumulator<'p> {
                         Some(_) => {}
                     }
                 }
-                metadata::apply(&mut all.resources, &entry.pairs, fields.iter(), &entry.at, all.problems);
+                metadata::add_metadata(
+                    &mut all.resources,
+                    &entry.pairs,
+                    fields.iter(),
+                    &entry.at,
+                    all.problems,
+                );
             });
         }
         let common = kustomization.common_labels.filter(|pairs| !pairs.value.is_empty());
-        if let Some(At { value, at }) = common {
-            self.step("LabelTransformer", &relative_file, 1, |all| {
+        if let Some(LocatedValue { value, at }) = common {
+            self.run_transformer("LabelTransformer", &relative_file, 1, |all| {
                 let fields = all.config.common_labels.iter();
-                metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
+                metadata::add_metadata(&mut all.resources, &value, fields, &at, all.problems);
             });
         } else {
             // The step for `commonLabels` runs, without effect, whenever there are labels at all.
-            self.step("LabelTransformer", &relative_file, usize::from(has_labels), |_| {});
+            self.run_transformer("LabelTransformer", &relative_file, usize::from(has_labels), |_| {});
         }
         let annotations = kustomization.common_annotations.filter(|pairs| !pairs.value.is_empty());
-        if let Some(At { value, at }) = annotations {
-            self.step("AnnotationsTransformer", &relative_file, 1, |all| {
+        if let Some(LocatedValue { value, at }) = annotations {
+            self.run_transformer("AnnotationsTransformer", &relative_file, 1, |all| {
                 let fields = all.config.common_annotations.iter();
-                metadata::apply(&mut all.resources, &value, fields, &at, all.problems);
+                metadata::add_metadata(&mut all.resources, &value, fields, &at, all.problems);
             });
         }
-        self.step("PatchJson6902Transformer", &relative_file, json_patches.len(), |all| {
-            patch::apply(&mut all.resources, &json_patches, quirks, all.problems);
+        self.run_transformer("PatchJson6902Transformer", &relative_file, json_patches.len(), |all| {
+            patch::apply_patches(&mut all.resources, &json_patches, quirks, all.problems);
         });
         for replica in kustomization.replicas {
-            self.step("ReplicaCountTransformer", &relative_file, 1, |all| {
+            self.run_transformer("ReplicaCountTransformer", &relative_file, 1, |all| {
                 let fields = &all.config.replicas;
-                replicas::apply(
+                replicas::set_replicas(
                     &mut all.resources,
                     &replica.name,
                     replica.count,
@@ -182,36 +188,47 @@ impl<'p> Accumulator<'p> {
             });
         }
         for image in kustomization.images {
-            self.step("ImageTagTransformer", &relative_file, 1, |all| {
-                images::apply(&mut all.resources, &image, &all.config.images, all.problems);
+            self.run_transformer("ImageTagTransformer", &relative_file, 1, |all| {
+                images::change_images(&mut all.resources, &image, &all.config.images, all.problems);
             });
         }
-        self.step("ReplacementTransformer", &relative_file, usize::from(!replacements.is_empty()), |all| {
-            for replacement in &replacements {
-                replacements::apply(&mut all.resources, replacement, all.problems);
-            }
-        });
+        self.run_transformer(
+            "ReplacementTransformer",
+            &relative_file,
+            usize::from(!replacements.is_empty()),
+            |all| {
+                for replacement in &replacements {
+                    replacements::apply_replacement(&mut all.resources, replacement, all.problems);
+                }
+            },
+        );
         for transformer in &transformers {
             transformer.apply(&mut self.resources, quirks, self.problems);
-            self.note(&transformer.by, 1);
+            self.note_transformer(&transformer.by, 1);
         }
         for validator in &validators {
             validator.validate(&mut self.resources, quirks, self.problems);
         }
-        variables::bind(&mut self.resources, &kustomization.variables, self.problems);
+        variables::bind_variables(&mut self.resources, &kustomization.variables, self.problems);
         self.add_variables(kustomization.variables);
     }
 
     /// Runs one transformer and, if asked for, notes in every object that it ran.
-    fn step(&mut self, kind: &'static str, file: &str, times: usize, transform: impl FnOnce(&mut Self)) {
+    fn run_transformer(
+        &mut self,
+        kind: &'static str,
+        file: &str,
+        times: usize,
+        transform: impl FnOnce(&mut Self),
+    ) {
         if times == 0 {
             return;
         }
         transform(self);
-        self.note(&ConfiguredBy::kustomization(file, kind), times);
+        self.note_transformer(&ConfiguredBy::kustomization(file, kind), times);
     }
 
-    fn note(&mut self, by: &ConfiguredBy, times: usize) {
+    fn note_transformer(&mut self, by: &ConfiguredBy, times: usize) {
         if self.build_metadata == BuildMetadata::default() {
             return;
         }
@@ -224,7 +241,7 @@ impl<'p> Accumulator<'p> {
     }
 
     /// Adds variables; no two of a build have one name.
-    fn add_variables(&mut self, variables: Vec<Variable>) {
+    fn add_variables(&mut self, variables: Vec<VariableEntry>) {
         for variable in variables {
             match self.variables.iter().find(|known| known.name == variable.name) {
                 None => self.variables.push(variable),
@@ -238,13 +255,16 @@ impl<'p> Accumulator<'p> {
     }
 
     /// Adds the objects of `resources`, in the order they are listed.
-    pub(crate) fn gather(&mut self, entries: Vec<Entry>) {
-        let mut known: HashMap<Id, slipway_problem::Location> =
-            self.resources.iter().map(|resource| (resource.current().key(), resource.at.clone())).collect();
+    pub(crate) fn gather_resources(&mut self, entries: Vec<ResourceEntry>) {
+        let mut known: HashMap<ResourceId, slipway_problem::Location> = self
+            .resources
+            .iter()
+            .map(|resource| (resource.current_id().key(), resource.at.clone()))
+            .collect();
         for entry in entries {
             let objects = match entry {
-                Entry::Objects(objects) => objects,
-                Entry::Root(root) => {
+                ResourceEntry::Objects(objects) => objects,
+                ResourceEntry::Root(root) => {
                     let mut below = Accumulator::new(self.quirks, self.build_metadata, self.problems);
                     below.add(*root);
                     let Accumulator { resources, config, variables, .. } = below;
@@ -255,7 +275,7 @@ impl<'p> Accumulator<'p> {
                 }
             };
             for object in objects {
-                let id = object.current();
+                let id = object.current_id();
                 match known.entry(id.key()) {
                     Place::Vacant(place) => {
                         place.insert(object.at.clone());
@@ -272,8 +292,8 @@ impl<'p> Accumulator<'p> {
     }
 
     /// Adds a generated object, or merges it into the one it is about.
-    fn generate(&mut self, mut made: Resource, behavior: Behavior, named: &mut NamesInUse) {
-        let id = made.current();
+    fn add_generated(&mut self, mut made: Resource, behavior: GeneratorBehavior, named: &mut NamesInUse) {
+        let id = made.current_id();
         let places = named.0.get(&id.name).map(Vec::as_slice).unwrap_or_default();
         let matching: Vec<usize> = places
             .iter()
@@ -281,7 +301,7 @@ impl<'p> Accumulator<'p> {
             .filter(|&at| self.resources[at].ids().any(|known| known.same_as(&id)))
             .collect();
         match (matching.as_slice(), behavior) {
-            ([], Behavior::Create) => {
+            ([], GeneratorBehavior::Create) => {
                 named.add(&made, self.resources.len());
                 self.resources.push(made);
             }
@@ -298,7 +318,7 @@ impl<'p> Accumulator<'p> {
                         .did_you_mean(&id.name, names),
                 );
             }
-            ([at], Behavior::Create) => {
+            ([at], GeneratorBehavior::Create) => {
                 let first = self.resources[*at].at.clone();
                 self.problems.push(
                     Problem::error(format!("`{id}` is there already"))
@@ -320,7 +340,7 @@ impl<'p> Accumulator<'p> {
                 made.set_name(old.name().to_owned());
                 let namespace = old.namespace().to_owned();
                 made.set_namespace(&namespace);
-                if behavior == Behavior::Merge {
+                if behavior == GeneratorBehavior::Merge {
                     for field in ["data", "binaryData"] {
                         merge_field(old.value.get(field).cloned(), &mut made.value, field);
                     }

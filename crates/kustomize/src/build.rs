@@ -11,7 +11,7 @@ use crate::accumulate::Accumulator;
 use crate::hash;
 use crate::kustomization::BuildMetadata;
 use crate::load::Loader;
-use crate::resource::{ConfiguredBy, Origin, Resource, object_at, scalar_text};
+use crate::resource::{ConfiguredBy, Resource, ResourceOrigin, object_at, scalar_text};
 use crate::transform::{references, variables};
 
 /// The treatment of behaviour of kustomize that surprises.
@@ -91,13 +91,13 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
     accumulator.add(root);
     let Accumulator { mut resources, config, variables: vars, .. } = accumulator;
     hash::add_suffixes(&mut resources);
-    references::fix(&mut resources, &config, options.quirks, &mut problems);
-    variables::resolve(&mut resources, &vars, &config.var_reference, &mut problems);
-    report_doubles(&resources, &mut problems);
+    references::fix_references(&mut resources, &config, options.quirks, &mut problems);
+    variables::resolve_variables(&mut resources, &vars, &config.var_reference, &mut problems);
+    report_duplicates(&resources, &mut problems);
     resources.retain(|resource| !resource.is_local_config());
     order.sort(&mut resources);
     report_unwritable(&resources, &mut problems);
-    let objects = resources.into_iter().map(|resource| finish(resource, build_metadata)).collect();
+    let objects = resources.into_iter().map(|resource| finish_object(resource, build_metadata)).collect();
     if options.strict {
         problems = problems
             .into_iter()
@@ -116,14 +116,17 @@ pub fn build(root: &Path, options: &BuildOptions) -> Result<Build, Problems> {
 }
 
 /// Patches and replacements can give two objects one name, or none.
-fn report_doubles(resources: &[Resource], problems: &mut Problems) {
+fn report_duplicates(resources: &[Resource], problems: &mut Problems) {
     let mut seen = HashMap::with_capacity(resources.len());
     for resource in resources {
-        let id = resource.current();
+        let id = resource.current_id();
         if id.name.is_empty() {
             problems.push(
-                Problem::error(format!("`{}` lost its name to a patch or replacement", resource.original()))
-                    .at(resource.at.clone()),
+                Problem::error(format!(
+                    "`{}` lost its name to a patch or replacement",
+                    resource.original_id()
+                ))
+                .at(resource.at.clone()),
             );
         }
         if let Some(first) = seen.insert(id.key(), &resource.at) {
@@ -153,7 +156,7 @@ fn report_unwritable(resources: &[Resource], problems: &mut Problems) {
             problems.push(
                 Problem::error(format!(
                     "`{}` has control characters that YAML cannot hold",
-                    resource.current()
+                    resource.current_id()
                 ))
                 .at(resource.at.clone())
                 .hint("encode them, or use `binaryData`"),
@@ -163,7 +166,7 @@ fn report_unwritable(resources: &[Resource], problems: &mut Problems) {
 }
 
 /// The object as it is printed.
-fn finish(resource: Resource, build_metadata: BuildMetadata) -> Value {
+fn finish_object(resource: Resource, build_metadata: BuildMetadata) -> Value {
     let Resource { mut value, origin, transformed_by, .. } = resource;
     let metadata = object_at(&mut value, "metadata");
     if build_metadata.origins {
@@ -186,10 +189,10 @@ fn finish(resource: Resource, build_metadata: BuildMetadata) -> Value {
     Value::Object(value)
 }
 
-fn origin_text(origin: &Origin) -> String {
+fn origin_text(origin: &ResourceOrigin) -> String {
     match origin {
-        Origin::File { path } => format!("path: {path}\n"),
-        Origin::Generator(by) => configured_text(by),
+        ResourceOrigin::File { path } => format!("path: {path}\n"),
+        ResourceOrigin::Generator(by) => configured_text(by),
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct NameReference {
 
 /// The fields each transformer changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct TransformerConfig {
     pub(crate) name_prefix: Vec<FieldSpec>,
     pub(crate) name_suffix: Vec<FieldSpec>,
     pub(crate) namespace: Vec<FieldSpec>,
@@ -28,10 +28,10 @@ pub(crate) struct Config {
     pub(crate) name_references: Vec<NameReference>,
 }
 
-impl Config {
+impl TransformerConfig {
     /// Adds what `other` has and this has not. Gives the paths they disagree on: one makes what is missing,
     /// the other does not.
-    pub(crate) fn merge(&mut self, other: &Config) -> Vec<String> {
+    pub(crate) fn merge(&mut self, other: &TransformerConfig) -> Vec<String> {
         let mut conflicts = Vec::new();
         let mut add = |mine: &mut Vec<FieldSpec>, theirs: &[FieldSpec]| {
             for field in theirs {
@@ -64,15 +64,15 @@ impl Config {
     /// The tables kustomize has built in.
     pub(crate) fn built_in() -> Self {
         Self {
-            name_prefix: fields(&["metadata/name"]),
-            name_suffix: fields(&["metadata/name"]),
-            namespace: fields(NAMESPACE),
-            common_labels: fields(COMMON_LABELS),
-            template_labels: fields(TEMPLATE_LABELS),
+            name_prefix: parse_fields(&["metadata/name"]),
+            name_suffix: parse_fields(&["metadata/name"]),
+            namespace: parse_fields(NAMESPACE),
+            common_labels: parse_fields(COMMON_LABELS),
+            template_labels: parse_fields(TEMPLATE_LABELS),
             labels: Vec::new(),
-            common_annotations: fields(COMMON_ANNOTATIONS),
-            images: fields(IMAGES),
-            replicas: fields(REPLICAS),
+            common_annotations: parse_fields(COMMON_ANNOTATIONS),
+            images: parse_fields(IMAGES),
+            replicas: parse_fields(REPLICAS),
             var_reference: var_references(),
             name_references: name_references(),
         }
@@ -80,7 +80,7 @@ impl Config {
 }
 
 /// Reads a table whose lines are `PATH [+] [@GROUP/VERSION/KIND]`; `+` makes missing parts.
-fn fields(lines: &[&str]) -> Vec<FieldSpec> {
+fn parse_fields(lines: &[&str]) -> Vec<FieldSpec> {
     lines
         .iter()
         .map(|line| {
@@ -89,7 +89,7 @@ fn fields(lines: &[&str]) -> Vec<FieldSpec> {
             let (mut create, mut gvk) = (false, Gvk::default());
             for word in words {
                 match word.strip_prefix('@') {
-                    Some(kind) => gvk = pattern(kind),
+                    Some(kind) => gvk = parse_pattern(kind),
                     None => create = word == "+",
                 }
             }
@@ -99,7 +99,7 @@ fn fields(lines: &[&str]) -> Vec<FieldSpec> {
 }
 
 /// Reads `GROUP/VERSION/KIND`, `VERSION/KIND` or `KIND`; `_` is any group.
-fn pattern(text: &str) -> Gvk {
+fn parse_pattern(text: &str) -> Gvk {
     let parts: Vec<&str> = text.split('/').collect();
     let part = |text: &str| if text == "_" { String::new() } else { text.to_owned() };
     match parts.as_slice() {
@@ -235,7 +235,7 @@ fn in_pods(kinds: &[(&str, &str)], paths: &[&str]) -> Vec<FieldSpec> {
     let mut found = Vec::new();
     for (kind, pod) in kinds {
         for path in paths {
-            found.push(FieldSpec::new(pattern(kind), &format!("{pod}/{path}"), false));
+            found.push(FieldSpec::new(parse_pattern(kind), &format!("{pod}/{path}"), false));
         }
     }
     found
@@ -269,9 +269,9 @@ fn var_references() -> Vec<FieldSpec> {
         ("StatefulSet", "spec/template/spec", "spec/volumeClaimTemplates/spec/nfs/server"),
     ] {
         found.extend(in_pods(&[(kind, pod)], VARIABLES));
-        found.push(FieldSpec::new(pattern(kind), server, false));
+        found.push(FieldSpec::new(parse_pattern(kind), server, false));
     }
-    found.extend(fields(&[
+    found.extend(parse_fields(&[
         "spec/template/metadata/annotations @Deployment",
         "spec/rules/host @Ingress",
         "spec/tls/hosts @Ingress",
@@ -287,8 +287,8 @@ fn var_references() -> Vec<FieldSpec> {
 
 fn name_references() -> Vec<NameReference> {
     let entry = |kind: &str, mut more: Vec<FieldSpec>, lines: &[&str]| {
-        more.extend(fields(lines));
-        NameReference { referred: pattern(kind), fields: more }
+        more.extend(parse_fields(lines));
+        NameReference { referred: parse_pattern(kind), fields: more }
     };
     let scaled = "spec/scaleTargetRef/name @HorizontalPodAutoscaler";
     vec![

@@ -5,7 +5,7 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::edit::{EditableDocument, PathSegment};
 use slipway_yaml::{DuplicateKeys, ScalarRules, YamlNode, YamlReader};
 
-use crate::transform::images::split;
+use crate::transform::images::split_image;
 
 /// A new name, tag or digest for an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl ImageEdit {
             Some((name, image)) => (Some(name), image),
             None => (None, argument),
         };
-        let (repository, tag, digest) = split(image);
+        let (repository, tag, digest) = split_image(image);
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let edit = Self {
             name: name.unwrap_or(repository).to_owned(),
@@ -48,9 +48,9 @@ impl ImageEdit {
 /// without one, an entry is added. A tag given alone removes a digest and the other way round, because
 /// what is left over would keep pinning the old image.
 pub fn set_image(text: &str, file: &str, image: &ImageEdit) -> Result<String, Problems> {
-    let mut document = open(text, file)?;
+    let mut document = open_document(text, file)?;
     let root = document.root()?;
-    let entries = list(&root, "images")?;
+    let entries = list_field(&root, "images")?;
     let says = |entry: &YamlNode, field: &str, wanted: &str| {
         !wanted.is_empty() && entry.get(field).and_then(YamlNode::as_str) == Some(wanted)
     };
@@ -63,15 +63,15 @@ pub fn set_image(text: &str, file: &str, image: &ImageEdit) -> Result<String, Pr
     let Some(at) = found else {
         let mut entry = Map::new();
         entry.insert("name".to_owned(), json!(image.name));
-        for (field, value) in fields(image) {
+        for (field, value) in image_fields(image) {
             entry.extend(value.map(|value| (field.to_owned(), json!(value))));
         }
-        append(&mut document, "images", entries.len(), Value::Object(entry))?;
+        append_entry(&mut document, "images", entries.len(), Value::Object(entry))?;
         return Ok(document.into_text());
     };
     let entry = &entries[at];
     let pins = image.new_tag.is_some() || image.digest.is_some();
-    for (field, value) in fields(image) {
+    for (field, value) in image_fields(image) {
         let path: [PathSegment; 3] = ["images".into(), at.into(), field.into()];
         match value {
             Some(value) if says(entry, field, value) => {}
@@ -87,7 +87,7 @@ pub fn set_image(text: &str, file: &str, image: &ImageEdit) -> Result<String, Pr
     Ok(document.into_text())
 }
 
-fn fields(image: &ImageEdit) -> [(&'static str, Option<&String>); 3] {
+fn image_fields(image: &ImageEdit) -> [(&'static str, Option<&String>); 3] {
     [
         ("newName", image.new_name.as_ref()),
         ("newTag", image.new_tag.as_ref()),
@@ -97,7 +97,7 @@ fn fields(image: &ImageEdit) -> [(&'static str, Option<&String>); 3] {
 
 /// Sets `namespace`.
 pub fn set_namespace(text: &str, file: &str, namespace: &str) -> Result<String, Problems> {
-    let mut document = open(text, file)?;
+    let mut document = open_document(text, file)?;
     if document.root()?.get("namespace").and_then(YamlNode::as_str) != Some(namespace) {
         document.set(&["namespace".into()], &json!(namespace))?;
     }
@@ -106,16 +106,16 @@ pub fn set_namespace(text: &str, file: &str, namespace: &str) -> Result<String, 
 
 /// Adds an entry to `resources`, unless it is listed already.
 pub fn add_resource(text: &str, file: &str, resource: &str) -> Result<String, Problems> {
-    let mut document = open(text, file)?;
+    let mut document = open_document(text, file)?;
     let root = document.root()?;
-    let entries = list(&root, "resources")?;
+    let entries = list_field(&root, "resources")?;
     if !entries.iter().any(|entry| entry.as_str() == Some(resource)) {
-        append(&mut document, "resources", entries.len(), json!(resource))?;
+        append_entry(&mut document, "resources", entries.len(), json!(resource))?;
     }
     Ok(document.into_text())
 }
 
-fn open(text: &str, file: &str) -> Result<EditableDocument, Problems> {
+fn open_document(text: &str, file: &str) -> Result<EditableDocument, Problems> {
     let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
     let document = EditableDocument::new(text, file, reader)?;
     let root = document.root()?;
@@ -127,7 +127,7 @@ fn open(text: &str, file: &str) -> Result<EditableDocument, Problems> {
         .into())
 }
 
-fn list<'n>(root: &'n YamlNode, field: &str) -> Result<&'n [YamlNode], Problems> {
+fn list_field<'n>(root: &'n YamlNode, field: &str) -> Result<&'n [YamlNode], Problems> {
     match root.get(field) {
         None => Ok(&[]),
         Some(node) if node.is_null() => Ok(&[]),
@@ -137,7 +137,7 @@ fn list<'n>(root: &'n YamlNode, field: &str) -> Result<&'n [YamlNode], Problems>
     }
 }
 
-fn append(document: &mut EditableDocument, field: &str, length: usize, value: Value) -> Result<(), Problems> {
+fn append_entry(document: &mut EditableDocument, field: &str, length: usize, value: Value) -> Result<(), Problems> {
     if length == 0 {
         document.set(&[field.into()], &Value::Array(vec![value]))
     } else {

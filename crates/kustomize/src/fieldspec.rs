@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::id::Gvk;
-use crate::resource::{Resource, Step};
+use crate::resource::{ObjectStep, Resource};
 
 /// A field of some kinds, named by a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct FieldSpec {
 
 /// The value made at the end of a path that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaf {
+pub(crate) enum LeafKind {
     Mapping,
     Scalar,
 }
@@ -43,18 +43,18 @@ impl FieldSpec {
     }
 
     /// Calls `set` with every value the path leads to in `resource`, which is of a fitting kind.
-    pub(crate) fn each(
+    pub(crate) fn visit_values(
         &self,
         resource: &mut Resource,
-        leaf: Leaf,
+        leaf: LeafKind,
         set: &mut dyn FnMut(&mut Value),
     ) -> Result<(), NotAContainer> {
         self.step_map(&mut resource.value, &self.path, leaf, set)
     }
 
     /// The places [`FieldSpec::each`] leads to in what is there, in the same order.
-    pub(crate) fn places(&self, resource: &Resource) -> Vec<Vec<Step>> {
-        let mut open: Vec<(Option<&Value>, Vec<Step>)> = vec![(None, Vec::new())];
+    pub(crate) fn find_places(&self, resource: &Resource) -> Vec<Vec<ObjectStep>> {
+        let mut open: Vec<(Option<&Value>, Vec<ObjectStep>)> = vec![(None, Vec::new())];
         for name in &self.path {
             let name = name.strip_suffix("[]").unwrap_or(name);
             let mut next = Vec::new();
@@ -66,7 +66,7 @@ impl FieldSpec {
                 }
                 for (map, mut path) in maps {
                     if let Some(value) = map.get(name) {
-                        path.push(Step::Field(name.to_owned()));
+                        path.push(ObjectStep::Field(name.to_owned()));
                         next.push((Some(value), path));
                     }
                 }
@@ -80,7 +80,7 @@ impl FieldSpec {
         &self,
         map: &mut Map<String, Value>,
         path: &[String],
-        leaf: Leaf,
+        leaf: LeafKind,
         set: &mut dyn FnMut(&mut Value),
     ) -> Result<(), NotAContainer> {
         let Some((first, rest)) = path.split_first() else { return Ok(()) };
@@ -98,23 +98,23 @@ impl FieldSpec {
                 return Ok(());
             }
             let made = match (rest.is_empty(), leaf) {
-                (true, Leaf::Scalar) => Value::String(String::new()),
+                (true, LeafKind::Scalar) => Value::String(String::new()),
                 _ => Value::Object(Map::new()),
             };
             map.insert(name.to_owned(), made);
         }
         match map.get_mut(name) {
-            Some(value) => self.step(value, name, rest, leaf, set),
+            Some(value) => self.step_value(value, name, rest, leaf, set),
             None => Ok(()),
         }
     }
 
-    fn step(
+    fn step_value(
         &self,
         value: &mut Value,
         name: &str,
         rest: &[String],
-        leaf: Leaf,
+        leaf: LeafKind,
         set: &mut dyn FnMut(&mut Value),
     ) -> Result<(), NotAContainer> {
         if rest.is_empty() {
@@ -124,7 +124,7 @@ impl FieldSpec {
         match value {
             Value::Object(map) => self.step_map(map, rest, leaf, set),
             Value::Array(list) => {
-                list.iter_mut().try_for_each(|element| self.step(element, name, rest, leaf, set))
+                list.iter_mut().try_for_each(|element| self.step_value(element, name, rest, leaf, set))
             }
             Value::Null => Ok(()),
             _ => Err(NotAContainer { field: name.to_owned() }),
@@ -133,13 +133,17 @@ impl FieldSpec {
 }
 
 /// The mapping a value is, or those in the list it is.
-fn maps_in<'v>(value: &'v Value, path: Vec<Step>, found: &mut Vec<(&'v Map<String, Value>, Vec<Step>)>) {
+fn maps_in<'v>(
+    value: &'v Value,
+    path: Vec<ObjectStep>,
+    found: &mut Vec<(&'v Map<String, Value>, Vec<ObjectStep>)>,
+) {
     match value {
         Value::Object(map) => found.push((map, path)),
         Value::Array(list) => {
             for (at, element) in list.iter().enumerate() {
                 let mut path = path.clone();
-                path.push(Step::Element(at));
+                path.push(ObjectStep::Element(at));
                 maps_in(element, path, found);
             }
         }

@@ -6,11 +6,11 @@ use std::path::{Component, Path, PathBuf};
 
 use slipway_problem::{Problem, Problems};
 
-use crate::kustomization::At;
+use crate::kustomization::LocatedValue;
 
 /// The directory of one kustomization.
 #[derive(Clone, Debug)]
-pub(crate) struct Directory {
+pub(crate) struct BuildDirectory {
     /// As the user named it, for messages.
     pub(crate) shown: PathBuf,
     /// With symbolic links followed.
@@ -20,14 +20,14 @@ pub(crate) struct Directory {
 }
 
 /// The file or directory an entry of `resources` names.
-pub(crate) enum Place {
+pub(crate) enum EntryTarget {
     File(PathBuf),
-    Directory(Directory),
+    Directory(BuildDirectory),
 }
 
 /// Reads files and remembers which.
 #[derive(Debug, Default)]
-pub(crate) struct Files {
+pub(crate) struct FileReader {
     /// No directory outside of this one is entered.
     pub(crate) within: Option<PathBuf>,
     pub(crate) read: BTreeSet<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) struct Files {
 const LONGEST: u64 = 64 << 20;
 
 /// Removes `.` and resolves `..` by the text alone.
-pub(crate) fn tidy(path: &Path) -> PathBuf {
+pub(crate) fn normalise_path(path: &Path) -> PathBuf {
     let mut tidy = PathBuf::new();
     for part in path.components() {
         match part {
@@ -56,7 +56,7 @@ pub(crate) fn tidy(path: &Path) -> PathBuf {
 }
 
 /// A path as text with forward slashes.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn display_path(path: &Path) -> String {
     let text = path.to_string_lossy();
     if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() }
 }
@@ -74,7 +74,7 @@ fn is_remote(entry: &str) -> bool {
         || entry.contains(".git//")
 }
 
-fn refuse_elsewhere(entry: &At<String>) -> Option<Problem> {
+fn refuse_elsewhere(entry: &LocatedValue<String>) -> Option<Problem> {
     if Path::new(&entry.value).is_absolute() {
         return Some(
             Problem::error(format!("`{}` is an absolute path", entry.value))
@@ -91,7 +91,7 @@ fn refuse_elsewhere(entry: &At<String>) -> Option<Problem> {
     })
 }
 
-fn cannot_read(entry: &At<String>, error: &std::io::Error) -> Problem {
+fn cannot_read(entry: &LocatedValue<String>, error: &std::io::Error) -> Problem {
     let why = match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
@@ -100,20 +100,24 @@ fn cannot_read(entry: &At<String>, error: &std::io::Error) -> Problem {
     Problem::error(format!("cannot read `{}`: {why}", entry.value)).at(entry.at.clone())
 }
 
-impl Files {
+impl FileReader {
     /// The directory a build starts in.
-    pub(crate) fn start(&self, root: &Path) -> Result<Directory, Problems> {
+    pub(crate) fn start(&self, root: &Path) -> Result<BuildDirectory, Problems> {
         let real = fs::canonicalize(root)
             .map_err(|error| Problem::error(format!("cannot open `{}`: {error}", root.display())))
             .map_err(Problems::from)?;
         if !real.is_dir() {
             return Err(Problem::error(format!("`{}` is not a directory", root.display())).into());
         }
-        Ok(Directory { shown: tidy(root), real, relative: PathBuf::new() })
+        Ok(BuildDirectory { shown: normalise_path(root), real, relative: PathBuf::new() })
     }
 
     /// Finds out what an entry is: a file below its kustomization, or a directory anywhere.
-    pub(crate) fn place(&self, from: &Directory, entry: &At<String>) -> Result<Place, Problems> {
+    pub(crate) fn resolve_entry(
+        &self,
+        from: &BuildDirectory,
+        entry: &LocatedValue<String>,
+    ) -> Result<EntryTarget, Problems> {
         let path = from.shown.join(&entry.value);
         let real = match fs::canonicalize(from.real.join(&entry.value)) {
             Ok(real) if !Path::new(&entry.value).is_absolute() => real,
@@ -131,8 +135,8 @@ impl Files {
             }
         };
         if !real.is_dir() {
-            self.confine(from, entry, &real)?;
-            return Ok(Place::File(real));
+            self.check_confined(from, entry, &real)?;
+            return Ok(EntryTarget::File(real));
         }
         if let Some(within) = &self.within
             && !real.starts_with(within)
@@ -141,11 +145,16 @@ impl Files {
                 .at(entry.at.clone())
                 .into());
         }
-        let relative = tidy(&from.relative.join(&entry.value));
-        Ok(Place::Directory(Directory { shown: tidy(&path), real, relative }))
+        let relative = normalise_path(&from.relative.join(&entry.value));
+        Ok(EntryTarget::Directory(BuildDirectory { shown: normalise_path(&path), real, relative }))
     }
 
-    fn confine(&self, from: &Directory, entry: &At<String>, real: &Path) -> Result<(), Problems> {
+    fn check_confined(
+        &self,
+        from: &BuildDirectory,
+        entry: &LocatedValue<String>,
+        real: &Path,
+    ) -> Result<(), Problems> {
         if real.starts_with(&from.real) {
             return Ok(());
         }
@@ -157,10 +166,14 @@ impl Files {
     }
 
     /// Reads a file in or below the kustomization's directory.
-    pub(crate) fn bytes(&mut self, from: &Directory, entry: &At<String>) -> Result<Vec<u8>, Problems> {
-        match self.place(from, entry)? {
-            Place::File(real) => self.bytes_of(&real, entry),
-            Place::Directory(_) => {
+    pub(crate) fn bytes(
+        &mut self,
+        from: &BuildDirectory,
+        entry: &LocatedValue<String>,
+    ) -> Result<Vec<u8>, Problems> {
+        match self.resolve_entry(from, entry)? {
+            EntryTarget::File(real) => self.read_bytes_of(&real, entry),
+            EntryTarget::Directory(_) => {
                 Err(Problem::error(format!("`{}` is a directory, a file is needed", entry.value))
                     .at(entry.at.clone())
                     .into())
@@ -168,7 +181,11 @@ impl Files {
         }
     }
 
-    pub(crate) fn bytes_of(&mut self, real: &Path, entry: &At<String>) -> Result<Vec<u8>, Problems> {
+    pub(crate) fn read_bytes_of(
+        &mut self,
+        real: &Path,
+        entry: &LocatedValue<String>,
+    ) -> Result<Vec<u8>, Problems> {
         let about = fs::metadata(real).map_err(|error| Problems::from(cannot_read(entry, &error)))?;
         if !about.is_file() {
             return Err(Problem::error(format!("`{}` is not a regular file", entry.value))
@@ -191,14 +208,18 @@ impl Files {
     }
 
     /// Reads a text file in or below the kustomization's directory.
-    pub(crate) fn text(&mut self, from: &Directory, entry: &At<String>) -> Result<String, Problems> {
+    pub(crate) fn text(
+        &mut self,
+        from: &BuildDirectory,
+        entry: &LocatedValue<String>,
+    ) -> Result<String, Problems> {
         let bytes = self.bytes(from, entry)?;
-        decode(bytes, entry)
+        decode_text(bytes, entry)
     }
 }
 
 /// Bytes as text, without a byte order mark.
-pub(crate) fn decode(bytes: Vec<u8>, entry: &At<String>) -> Result<String, Problems> {
+pub(crate) fn decode_text(bytes: Vec<u8>, entry: &LocatedValue<String>) -> Result<String, Problems> {
     let text = String::from_utf8(bytes)
         .map_err(|_| Problem::error(format!("`{}` is not UTF-8 text", entry.value)).at(entry.at.clone()))?;
     Ok(match text.strip_prefix('\u{feff}') {
@@ -208,8 +229,8 @@ pub(crate) fn decode(bytes: Vec<u8>, entry: &At<String>) -> Result<String, Probl
 }
 
 /// The entry of the same directory with the most similar name.
-fn nearest_entry(from: &Directory, entry: &str) -> Option<String> {
-    let path = tidy(Path::new(entry));
+fn nearest_entry(from: &BuildDirectory, entry: &str) -> Option<String> {
+    let path = normalise_path(Path::new(entry));
     let (parent, name) = (path.parent()?, path.file_name()?.to_str()?);
     let mut names: Vec<String> = fs::read_dir(from.real.join(parent))
         .ok()?
@@ -217,5 +238,5 @@ fn nearest_entry(from: &Directory, entry: &str) -> Option<String> {
         .collect();
     names.sort();
     let near = slipway_problem::nearest(name, names.iter().map(String::as_str))?;
-    Some(shown(&parent.join(near)))
+    Some(display_path(&parent.join(near)))
 }

@@ -5,28 +5,28 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use slipway_problem::{Problem, Problems};
 
-use crate::files::{Directory, Files};
-use crate::kustomization::{At, Generator, GeneratorOptions};
-use crate::resource::{Origin, Resource, object_at};
+use crate::files::{BuildDirectory, FileReader};
+use crate::kustomization::{GeneratorEntry, GeneratorOptions, LocatedValue};
+use crate::resource::{Resource, ResourceOrigin, object_at};
 
 /// The kind of a generated object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Generated {
+pub(crate) enum GeneratedKind {
     ConfigMap,
     Secret,
 }
 
 /// Makes the object of one generator entry.
-pub(crate) fn generate(
-    kind: Generated,
-    generator: &Generator,
+pub(crate) fn generate_object(
+    kind: GeneratedKind,
+    generator: &GeneratorEntry,
     shared: &GeneratorOptions,
-    origin: Origin,
-    from: &Directory,
-    files: &mut Files,
+    origin: ResourceOrigin,
+    from: &BuildDirectory,
+    files: &mut FileReader,
     problems: &mut Problems,
 ) -> Resource {
-    let mut pairs: Vec<At<(String, Vec<u8>)>> = Vec::new();
+    let mut pairs: Vec<LocatedValue<(String, Vec<u8>)>> = Vec::new();
     for entry in &generator.envs {
         if let Some(text) = problems.take(files.text(from, entry)) {
             read_env(&text, entry, &mut pairs, problems);
@@ -34,16 +34,18 @@ pub(crate) fn generate(
     }
     for entry in &generator.literals {
         match read_literal(&entry.value) {
-            Some((key, value)) => pairs.push(At { value: (key, value.into_bytes()), at: entry.at.clone() }),
+            Some((key, value)) => {
+                pairs.push(LocatedValue { value: (key, value.into_bytes()), at: entry.at.clone() })
+            }
             None => problems.push(Problem::error("a literal is written `key=value`").at(entry.at.clone())),
         }
     }
     for entry in &generator.files {
         match split_file(&entry.value) {
             Ok((key, path)) => {
-                let path = At { value: path, at: entry.at.clone() };
+                let path = LocatedValue { value: path, at: entry.at.clone() };
                 if let Some(bytes) = problems.take(files.bytes(from, &path)) {
-                    pairs.push(At { value: (key, bytes), at: entry.at.clone() });
+                    pairs.push(LocatedValue { value: (key, bytes), at: entry.at.clone() });
                 }
             }
             Err(message) => problems.push(Problem::error(message).at(entry.at.clone())),
@@ -52,8 +54,8 @@ pub(crate) fn generate(
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), Value::String("v1".to_owned()));
     let name = match kind {
-        Generated::ConfigMap => "ConfigMap",
-        Generated::Secret => "Secret",
+        GeneratedKind::ConfigMap => "ConfigMap",
+        GeneratedKind::Secret => "Secret",
     };
     object.insert("kind".to_owned(), Value::String(name.to_owned()));
     let metadata = object_at(&mut object, "metadata");
@@ -73,13 +75,13 @@ pub(crate) fn generate(
     if shared.immutable || generator.options.immutable {
         object.insert("immutable".to_owned(), Value::Bool(true));
     }
-    if kind == Generated::Secret {
+    if kind == GeneratedKind::Secret {
         let secret_type = if generator.secret_type.is_empty() { "Opaque" } else { &generator.secret_type };
         object.insert("type".to_owned(), Value::String(secret_type.to_owned()));
         object.insert("data".to_owned(), Value::Object(Map::new()));
     }
     let mut keys = std::collections::HashSet::new();
-    for At { value: (key, bytes), at } in pairs {
+    for LocatedValue { value: (key, bytes), at } in pairs {
         if !keys.insert(key.clone()) {
             problems.push(
                 Problem::error(format!("`{}` already has a key `{key}`", generator.name))
@@ -89,10 +91,10 @@ pub(crate) fn generate(
             continue;
         }
         let (field, text) = match (kind, String::from_utf8(bytes)) {
-            (Generated::ConfigMap, Ok(text)) => ("data", text),
-            (Generated::ConfigMap, Err(binary)) => ("binaryData", encode(binary.as_bytes())),
-            (Generated::Secret, Ok(text)) => ("data", encode(text.as_bytes())),
-            (Generated::Secret, Err(binary)) => ("data", encode(binary.as_bytes())),
+            (GeneratedKind::ConfigMap, Ok(text)) => ("data", text),
+            (GeneratedKind::ConfigMap, Err(binary)) => ("binaryData", encode_base64(binary.as_bytes())),
+            (GeneratedKind::Secret, Ok(text)) => ("data", encode_base64(text.as_bytes())),
+            (GeneratedKind::Secret, Err(binary)) => ("data", encode_base64(binary.as_bytes())),
         };
         object_at(&mut object, field).insert(key, Value::String(text));
     }
@@ -102,7 +104,7 @@ pub(crate) fn generate(
 }
 
 /// Base64; long values are broken into lines, as kustomize does.
-fn encode(bytes: &[u8]) -> String {
+fn encode_base64(bytes: &[u8]) -> String {
     const LINE: usize = 70;
     let text = STANDARD.encode(bytes);
     if text.len() <= LINE {
@@ -149,7 +151,12 @@ fn split_file(text: &str) -> Result<(String, String), String> {
 
 /// Reads `KEY=value` lines; blank lines and comments are skipped. A key alone would take its value
 /// from the environment, which a build never looks at, so it gets the empty text.
-fn read_env(text: &str, entry: &At<String>, pairs: &mut Vec<At<(String, Vec<u8>)>>, problems: &mut Problems) {
+fn read_env(
+    text: &str,
+    entry: &LocatedValue<String>,
+    pairs: &mut Vec<LocatedValue<(String, Vec<u8>)>>,
+    problems: &mut Problems,
+) {
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_start();
         if line.is_empty() || line.starts_with('#') {
@@ -163,6 +170,6 @@ fn read_env(text: &str, entry: &At<String>, pairs: &mut Vec<At<(String, Vec<u8>)
             );
             continue;
         }
-        pairs.push(At { value: (key.to_owned(), value.as_bytes().to_vec()), at: entry.at.clone() });
+        pairs.push(LocatedValue { value: (key.to_owned(), value.as_bytes().to_vec()), at: entry.at.clone() });
     }
 }

@@ -8,14 +8,14 @@ use crate::resource::Resource;
 /// Adds the suffix to the names of the objects that want one.
 pub(crate) fn add_suffixes(resources: &mut [Resource]) {
     for resource in resources.iter_mut().filter(|resource| resource.needs_hash) {
-        let suffix = suffix(resource);
-        resource.remember();
+        let suffix = hash_suffix(resource);
+        resource.remember_name();
         resource.set_name(format!("{}-{suffix}", resource.name()));
     }
 }
 
 /// The suffix for an object's content.
-fn suffix(resource: &Resource) -> String {
+fn hash_suffix(resource: &Resource) -> String {
     let mut content = Map::new();
     let data = |key: &str| match resource.value.get(key) {
         Some(Value::Object(map)) => Some(Value::Object(map.clone())),

@@ -42,7 +42,7 @@ impl fmt::Display for Gvk {
 
 /// The full identity of one object at one moment of a build.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Id {
+pub(crate) struct ResourceId {
     pub(crate) gvk: Gvk,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -51,7 +51,7 @@ pub(crate) struct Id {
 /// The namespace an absent one stands for in every comparison.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
-impl Id {
+impl ResourceId {
     /// The namespace used in comparisons: none for cluster-scoped kinds, `default` for absent ones.
     pub(crate) fn effective_namespace(&self) -> &str {
         if self.gvk.is_cluster_scoped() {
@@ -63,18 +63,18 @@ impl Id {
         }
     }
 
-    pub(crate) fn same_namespace(&self, other: &Id) -> bool {
+    pub(crate) fn same_namespace(&self, other: &ResourceId) -> bool {
         self.effective_namespace() == other.effective_namespace()
     }
 
     /// Returns true if both name the same object.
-    pub(crate) fn same_as(&self, other: &Id) -> bool {
+    pub(crate) fn same_as(&self, other: &ResourceId) -> bool {
         self.name == other.name && self.gvk == other.gvk && self.same_namespace(other)
     }
 
     /// A form that is equal exactly when [`Id::same_as`] holds.
-    pub(crate) fn key(&self) -> Id {
-        Id {
+    pub(crate) fn key(&self) -> ResourceId {
+        ResourceId {
             gvk: self.gvk.clone(),
             namespace: self.effective_namespace().to_owned(),
             name: self.name.clone(),
@@ -82,7 +82,7 @@ impl Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for ResourceId {
     /// Prints `apps/v1 Deployment namespace/name`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() {

@@ -9,29 +9,29 @@ use slipway_yaml::YamlReader;
 
 use crate::accumulate::Accumulator;
 use crate::build::Quirks;
-use crate::config::Config;
-use crate::files::{Directory, Files, Place, decode, shown};
-use crate::generate::{Generated, generate};
+use crate::config::TransformerConfig;
+use crate::files::{BuildDirectory, EntryTarget, FileReader, decode_text, display_path};
+use crate::generate::{GeneratedKind, generate_object};
 use crate::kustomization::{
-    At, Behavior, BuildMetadata, FILE_NAMES, Findings, Kind, Kustomization, PatchEntry, ReplacementEntry,
-    Strictness, read_configuration, read_hints, read_replacements,
+    BuildMetadata, FILE_NAMES, FileKind, Findings, GeneratorBehavior, Kustomization, LocatedValue,
+    PatchEntry, ReplacementEntry, Strictness, read_configuration, read_hints, read_replacements,
 };
-use crate::objects::{Annotations, is_inline, read_documents, read_objects};
-use crate::patch::{self, Body, MetadataOf, Patch, Renames};
+use crate::objects::{AnnotationReading, is_inline, read_documents, read_objects};
+use crate::patch::{self, MetadataReading, Patch, PatchBody, RenameEffect};
 use crate::plugin::ConfiguredTransformer;
-use crate::resource::{ConfiguredBy, Origin, Resource};
+use crate::resource::{ConfiguredBy, Resource, ResourceOrigin};
 use crate::transform::replacements::Replacement;
 
 /// One kustomization and everything it names, read.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct LoadedKustomization {
     pub(crate) kustomization: Kustomization,
     /// The file, relative to where the build started.
     pub(crate) relative_file: String,
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) components: Vec<Root>,
-    pub(crate) config: Config,
-    pub(crate) generated: Vec<(Resource, Behavior)>,
+    pub(crate) entries: Vec<ResourceEntry>,
+    pub(crate) components: Vec<LoadedKustomization>,
+    pub(crate) config: TransformerConfig,
+    pub(crate) generated: Vec<(Resource, GeneratorBehavior)>,
     pub(crate) strategic_patches: Vec<Patch>,
     pub(crate) patches: Vec<Patch>,
     pub(crate) json_patches: Vec<Patch>,
@@ -42,9 +42,9 @@ pub(crate) struct Root {
 
 /// The content of one entry of `resources`.
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum ResourceEntry {
     Objects(Vec<Resource>),
-    Root(Box<Root>),
+    Root(Box<LoadedKustomization>),
 }
 
 /// Most kustomizations one build can read, counting each as often as it is used.
@@ -53,32 +53,32 @@ const MOST_ROOTS: usize = 10_000;
 const DEEPEST: usize = 100;
 
 pub(crate) struct Loader<'a> {
-    pub(crate) files: Files,
+    pub(crate) files: FileReader,
     pub(crate) problems: &'a mut Problems,
     /// True while every object that is listed could be read.
     pub(crate) complete: bool,
     quirks: Quirks,
     /// The notes the first kustomization asks for; those below do the same.
     build_metadata: Option<BuildMetadata>,
-    stack: Vec<Directory>,
+    stack: Vec<BuildDirectory>,
     roots: usize,
 }
 
 impl<'a> Loader<'a> {
     pub(crate) fn new(within: Option<PathBuf>, quirks: Quirks, problems: &'a mut Problems) -> Self {
-        let files = Files { within, ..Files::default() };
+        let files = FileReader { within, ..FileReader::default() };
         Self { files, problems, complete: true, quirks, build_metadata: None, stack: Vec::new(), roots: 0 }
     }
 
     /// Loads the kustomization a build starts with.
-    pub(crate) fn load(&mut self, root: &Path) -> Option<Root> {
+    pub(crate) fn load(&mut self, root: &Path) -> Option<LoadedKustomization> {
         let directory = self.problems.take(self.files.start(root))?;
-        self.root(directory, None)
+        self.load_root(directory, None)
     }
 
     fn kustomization_file(
         &mut self,
-        directory: &Directory,
+        directory: &BuildDirectory,
         named: Option<&Location>,
     ) -> Option<(String, PathBuf)> {
         let found: Vec<&str> =
@@ -90,7 +90,7 @@ impl<'a> Loader<'a> {
                 if std::fs::canonicalize(&path).is_ok_and(|real| real.starts_with(&directory.real)) {
                     return Some(((*one).to_owned(), path));
                 }
-                let shown = shown(&directory.shown.join(one));
+                let shown = display_path(&directory.shown.join(one));
                 let problem =
                     Problem::error(format!("`{shown}` is a link to a file outside of its directory"))
                         .hint("a kustomization reads files of its own directory only; copy the file");
@@ -113,7 +113,11 @@ impl<'a> Loader<'a> {
         None
     }
 
-    fn root(&mut self, directory: Directory, named: Option<&Location>) -> Option<Root> {
+    fn load_root(
+        &mut self,
+        directory: BuildDirectory,
+        named: Option<&Location>,
+    ) -> Option<LoadedKustomization> {
         // A directory that contains one being built would build it again and again.
         if let Some(visited) = self.stack.iter().position(|visited| visited.real.starts_with(&directory.real))
         {
@@ -144,40 +148,40 @@ impl<'a> Loader<'a> {
             return None;
         }
         let (name, real) = self.kustomization_file(&directory, named)?;
-        let file = shown(&directory.shown.join(&name));
-        let entry = At { value: file.clone(), at: Location::file(file.as_str()) };
-        let bytes = self.files.bytes_of(&real, &entry);
-        let text = self.problems.take(bytes.and_then(|bytes| decode(bytes, &entry)))?;
+        let file = display_path(&directory.shown.join(&name));
+        let entry = LocatedValue { value: file.clone(), at: Location::file(file.as_str()) };
+        let bytes = self.files.read_bytes_of(&real, &entry);
+        let text = self.problems.take(bytes.and_then(|bytes| decode_text(bytes, &entry)))?;
         let kustomization = Kustomization::read(&text, &file, self.problems)?;
         self.build_metadata.get_or_insert(kustomization.build_metadata);
-        let relative_file = shown(&directory.relative.join(&name));
+        let relative_file = display_path(&directory.relative.join(&name));
         self.stack.push(directory.clone());
-        let root = self.contents(kustomization, &directory, relative_file);
+        let root = self.load_contents(kustomization, &directory, relative_file);
         self.stack.pop();
         Some(root)
     }
 
-    fn contents(
+    fn load_contents(
         &mut self,
         mut kustomization: Kustomization,
-        directory: &Directory,
+        directory: &BuildDirectory,
         relative_file: String,
-    ) -> Root {
+    ) -> LoadedKustomization {
         let before = self.problems.len();
         let entries =
-            kustomization.resources.iter().filter_map(|entry| self.resource(directory, entry)).collect();
+            kustomization.resources.iter().filter_map(|entry| self.load_resource(directory, entry)).collect();
         let mut components = Vec::new();
         for entry in &kustomization.components {
-            let place = self.files.place(directory, entry);
+            let place = self.files.resolve_entry(directory, entry);
             match self.problems.take(place) {
                 None => {}
-                Some(Place::File(_)) => self.problems.push(
+                Some(EntryTarget::File(_)) => self.problems.push(
                     Problem::error(format!("`{}` is a file, a component is a directory", entry.value))
                         .at(entry.at.clone()),
                 ),
-                Some(Place::Directory(found)) => {
-                    if let Some(root) = self.root(found, Some(&entry.at)) {
-                        if root.kustomization.kind == Kind::Component {
+                Some(EntryTarget::Directory(found)) => {
+                    if let Some(root) = self.load_root(found, Some(&entry.at)) {
+                        if root.kustomization.kind == FileKind::Component {
                             components.push(root);
                         } else {
                             self.problems.push(
@@ -195,11 +199,11 @@ impl<'a> Loader<'a> {
         // With no objects at all, `resources` may be what is misspelt.
         let empty = kustomization.resources.is_empty() && self.problems.has_errors();
         self.complete &= !lost && !empty;
-        let mut config = Config::default();
+        let mut config = TransformerConfig::default();
         for entry in &kustomization.configurations {
             let text = self.files.text(directory, entry);
             if let Some(text) = self.problems.take(text) {
-                let file = shown(&directory.shown.join(&entry.value));
+                let file = display_path(&directory.shown.join(&entry.value));
                 let more = read_configuration(&text, &file, self.problems);
                 let conflicts = config.merge(&more);
                 self.problems.extend(conflicts.iter().map(|path| {
@@ -211,31 +215,31 @@ impl<'a> Loader<'a> {
         for entry in &kustomization.crds {
             let text = self.files.text(directory, entry);
             if let Some(text) = self.problems.take(text) {
-                let file = shown(&directory.shown.join(&entry.value));
+                let file = display_path(&directory.shown.join(&entry.value));
                 let _ = config.merge(&read_hints(&text, &file, self.problems));
             }
         }
-        let generated = self.generated(&kustomization, directory, &relative_file);
-        let transformers = self.transformers(&kustomization.transformers, directory, &relative_file);
-        let validators = self.transformers(&kustomization.validators, directory, &relative_file);
+        let generated = self.generate_objects(&kustomization, directory, &relative_file);
+        let transformers = self.load_transformers(&kustomization.transformers, directory, &relative_file);
+        let validators = self.load_transformers(&kustomization.validators, directory, &relative_file);
         let strategic_patches = std::mem::take(&mut kustomization.patches_strategic_merge)
             .into_iter()
-            .filter_map(|entry| self.strategic_patch(directory, entry))
+            .filter_map(|entry| self.load_strategic_patch(directory, entry))
             .collect();
         let patches = std::mem::take(&mut kustomization.patches)
             .into_iter()
-            .filter_map(|entry| self.patch(directory, entry))
+            .filter_map(|entry| self.load_patch(directory, entry))
             .collect();
         let json_patches = std::mem::take(&mut kustomization.patches_json)
             .into_iter()
-            .filter_map(|entry| self.json_patch(directory, entry))
+            .filter_map(|entry| self.load_json_patch(directory, entry))
             .collect();
-        let replacements = self.replacements(
+        let replacements = self.load_replacements(
             directory,
             std::mem::take(&mut kustomization.replacements),
             Strictness::Kustomization,
         );
-        Root {
+        LoadedKustomization {
             kustomization,
             relative_file,
             entries,
@@ -252,9 +256,9 @@ impl<'a> Loader<'a> {
     }
 
     /// The replacements written in a kustomization or plugin, and those in the files it names.
-    pub(crate) fn replacements(
+    pub(crate) fn load_replacements(
         &mut self,
-        directory: &Directory,
+        directory: &BuildDirectory,
         entries: Vec<ReplacementEntry>,
         strictness: Strictness,
     ) -> Vec<Replacement> {
@@ -265,7 +269,7 @@ impl<'a> Loader<'a> {
                 ReplacementEntry::File(entry) => {
                     let text = self.files.text(directory, &entry);
                     if let Some(text) = self.problems.take(text) {
-                        let file = shown(&directory.shown.join(&entry.value));
+                        let file = display_path(&directory.shown.join(&entry.value));
                         if let Some(node) = self.problems.take(YamlReader::kustomize().read_one(&text, &file))
                         {
                             let findings = &mut Findings::new(strictness, self.problems);
@@ -282,8 +286,8 @@ impl<'a> Loader<'a> {
     /// first, then files and the results of other kustomizations.
     pub(crate) fn plugin_objects(
         &mut self,
-        listed: &[At<String>],
-        directory: &Directory,
+        listed: &[LocatedValue<String>],
+        directory: &BuildDirectory,
         relative_file: &str,
     ) -> Vec<Resource> {
         let before = self.problems.len();
@@ -293,9 +297,9 @@ impl<'a> Loader<'a> {
             let documents = self.problems.take(read_documents(&entry.value, "", &entry.at));
             let mut objects = Vec::new();
             for document in documents.iter().flatten() {
-                let origin = Origin::File { path: relative_file.to_owned() };
+                let origin = ResourceOrigin::File { path: relative_file.to_owned() };
                 let problems = &mut Problems::new();
-                read_objects(document, origin, Annotations::AsText, &mut objects, problems);
+                read_objects(document, origin, AnnotationReading::AsText, &mut objects, problems);
                 // The text has no file of its own.
                 let found = std::mem::take(problems);
                 self.problems.extend(found.into_iter().map(|problem| problem.at(entry.at.clone())));
@@ -304,34 +308,41 @@ impl<'a> Loader<'a> {
                 object.at = entry.at.clone();
                 object.document = None;
             }
-            entries.push(Entry::Objects(objects));
+            entries.push(ResourceEntry::Objects(objects));
         }
-        entries.extend(paths.into_iter().filter_map(|entry| self.resource(directory, entry)));
+        entries.extend(paths.into_iter().filter_map(|entry| self.load_resource(directory, entry)));
         if self.problems.iter().skip(before).any(|problem| problem.severity == ProblemSeverity::Error) {
             return Vec::new();
         }
         let metadata = self.build_metadata.unwrap_or_default();
         let mut gathered = Accumulator::new(self.quirks, metadata, self.problems);
-        gathered.gather(entries);
+        gathered.gather_resources(entries);
         gathered.resources
     }
 
-    fn generated(
+    fn generate_objects(
         &mut self,
         kustomization: &Kustomization,
-        directory: &Directory,
+        directory: &BuildDirectory,
         relative_file: &str,
-    ) -> Vec<(Resource, Behavior)> {
+    ) -> Vec<(Resource, GeneratorBehavior)> {
         let mut generated = Vec::new();
         for (kind, origin, generators) in [
-            (Generated::ConfigMap, "ConfigMapGenerator", &kustomization.config_maps),
-            (Generated::Secret, "SecretGenerator", &kustomization.secrets),
+            (GeneratedKind::ConfigMap, "ConfigMapGenerator", &kustomization.config_maps),
+            (GeneratedKind::Secret, "SecretGenerator", &kustomization.secrets),
         ] {
             for generator in generators {
-                let origin = Origin::Generator(ConfiguredBy::kustomization(relative_file, origin));
+                let origin = ResourceOrigin::Generator(ConfiguredBy::kustomization(relative_file, origin));
                 let options = &kustomization.generator_options;
-                let made =
-                    generate(kind, generator, options, origin, directory, &mut self.files, self.problems);
+                let made = generate_object(
+                    kind,
+                    generator,
+                    options,
+                    origin,
+                    directory,
+                    &mut self.files,
+                    self.problems,
+                );
                 generated.push((made, generator.behavior));
             }
         }
@@ -340,12 +351,16 @@ impl<'a> Loader<'a> {
     }
 
     /// One entry of `resources`: a file of objects or another kustomization.
-    fn resource(&mut self, directory: &Directory, entry: &At<String>) -> Option<Entry> {
-        let place = self.files.place(directory, entry);
+    fn load_resource(
+        &mut self,
+        directory: &BuildDirectory,
+        entry: &LocatedValue<String>,
+    ) -> Option<ResourceEntry> {
+        let place = self.files.resolve_entry(directory, entry);
         match self.problems.take(place)? {
-            Place::Directory(found) => {
-                let root = self.root(found, Some(&entry.at))?;
-                if root.kustomization.kind == Kind::Component {
+            EntryTarget::Directory(found) => {
+                let root = self.load_root(found, Some(&entry.at))?;
+                if root.kustomization.kind == FileKind::Component {
                     self.problems.push(
                         Problem::error(format!("`{}` is a component", entry.value))
                             .at(entry.at.clone())
@@ -353,26 +368,31 @@ impl<'a> Loader<'a> {
                     );
                     return None;
                 }
-                Some(Entry::Root(Box::new(root)))
+                Some(ResourceEntry::Root(Box::new(root)))
             }
-            Place::File(real) => {
-                let bytes = self.files.bytes_of(&real, entry);
-                let text = self.problems.take(bytes.and_then(|bytes| decode(bytes, entry)))?;
-                let file = shown(&crate::files::tidy(&directory.shown.join(&entry.value)));
+            EntryTarget::File(real) => {
+                let bytes = self.files.read_bytes_of(&real, entry);
+                let text = self.problems.take(bytes.and_then(|bytes| decode_text(bytes, entry)))?;
+                let file = display_path(&crate::files::normalise_path(&directory.shown.join(&entry.value)));
                 let documents = self.problems.take(read_documents(&text, &file, &entry.at))?;
-                let path = shown(&crate::files::tidy(&directory.relative.join(&entry.value)));
+                let path =
+                    display_path(&crate::files::normalise_path(&directory.relative.join(&entry.value)));
                 let mut objects = Vec::new();
                 for document in &documents {
-                    let origin = Origin::File { path: path.clone() };
-                    read_objects(document, origin, Annotations::AsText, &mut objects, self.problems);
+                    let origin = ResourceOrigin::File { path: path.clone() };
+                    read_objects(document, origin, AnnotationReading::AsText, &mut objects, self.problems);
                 }
-                Some(Entry::Objects(objects))
+                Some(ResourceEntry::Objects(objects))
             }
         }
     }
 
     /// An entry of `patchesStrategicMerge` is a file, or the patch itself.
-    pub(crate) fn strategic_patch(&mut self, directory: &Directory, entry: At<String>) -> Option<Patch> {
+    pub(crate) fn load_strategic_patch(
+        &mut self,
+        directory: &BuildDirectory,
+        entry: LocatedValue<String>,
+    ) -> Option<Patch> {
         let inline = is_inline(&entry.value);
         let (path, patch) = if inline { (None, Some(entry.clone())) } else { (Some(entry.clone()), None) };
         let entry = PatchEntry {
@@ -383,12 +403,12 @@ impl<'a> Loader<'a> {
             allow_kind_change: false,
             at: entry.at,
         };
-        let patch = self.patch(directory, entry)?;
-        Some(Patch { metadata: MetadataOf::Copies, ..patch })
+        let patch = self.load_patch(directory, entry)?;
+        Some(Patch { metadata: MetadataReading::Copies, ..patch })
     }
 
     /// An entry of `patchesJson6902` has to name one object.
-    pub(crate) fn json_patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {
+    pub(crate) fn load_json_patch(&mut self, directory: &BuildDirectory, entry: PatchEntry) -> Option<Patch> {
         if !entry.target.as_ref().is_some_and(|target| target.name.is_given()) {
             self.problems.push(
                 Problem::error("an entry of `patchesJson6902` needs `target.name`")
@@ -398,8 +418,8 @@ impl<'a> Loader<'a> {
             return None;
         }
         let at = entry.at.clone();
-        let patch = self.patch(directory, entry)?;
-        if matches!(patch.body, Body::Strategic(_)) {
+        let patch = self.load_patch(directory, entry)?;
+        if matches!(patch.body, PatchBody::Strategic(_)) {
             self.problems.push(
                 Problem::error("a JSON patch is a list of operations")
                     .at(at)
@@ -407,18 +427,18 @@ impl<'a> Loader<'a> {
             );
             return None;
         }
-        Some(Patch { renames: Renames::Forgotten, ..patch })
+        Some(Patch { renames: RenameEffect::Forgotten, ..patch })
     }
 
-    pub(crate) fn patch(&mut self, directory: &Directory, entry: PatchEntry) -> Option<Patch> {
+    pub(crate) fn load_patch(&mut self, directory: &BuildDirectory, entry: PatchEntry) -> Option<Patch> {
         let body = match (&entry.path, &entry.patch) {
             (Some(path), _) => {
                 let text = self.files.text(directory, path);
                 let text = self.problems.take(text)?;
-                let file = shown(&crate::files::tidy(&directory.shown.join(&path.value)));
-                patch::read(&text, &file, &path.at, self.problems)?
+                let file = display_path(&crate::files::normalise_path(&directory.shown.join(&path.value)));
+                patch::read_patch(&text, &file, &path.at, self.problems)?
             }
-            (None, Some(patch)) => patch::read(&patch.value, "", &patch.at, self.problems)?,
+            (None, Some(patch)) => patch::read_patch(&patch.value, "", &patch.at, self.problems)?,
             (None, None) => return None,
         };
         Patch::new(body, entry, self.problems)

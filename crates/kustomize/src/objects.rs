@@ -6,9 +6,9 @@ use serde_json::Value;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{YamlNode, YamlReader};
 
-use crate::resource::{Origin, Resource, Step};
-use crate::schema::{self, Field, Type};
-use crate::written::{self, Document};
+use crate::resource::{ObjectStep, Resource, ResourceOrigin};
+use crate::schema::{self, SchemaField, SchemaType};
+use crate::written::{self, WrittenDocument};
 
 /// Returns true if an entry is YAML itself rather than the name of a file.
 pub(crate) fn is_inline(entry: &str) -> bool {
@@ -17,13 +17,17 @@ pub(crate) fn is_inline(entry: &str) -> bool {
 
 /// Reads the documents of a file of objects or of a patch written in a kustomization, which has no
 /// file of its own and whose problems are shown where it is written.
-pub(crate) fn read_documents(text: &str, file: &str, at: &Location) -> Result<Vec<Document>, Problems> {
+pub(crate) fn read_documents(
+    text: &str,
+    file: &str,
+    at: &Location,
+) -> Result<Vec<WrittenDocument>, Problems> {
     let inline = file.is_empty();
     let read = YamlReader::kustomize().read(text, if inline { &at.file } else { file });
     match read {
         Ok(nodes) => {
             let there = nodes.into_iter().filter(|node| !node.is_null());
-            Ok(there.map(|node| Document(Arc::new(node))).collect())
+            Ok(there.map(|node| WrittenDocument(Arc::new(node))).collect())
         }
         Err(problems) if inline => Err(problems
             .into_iter()
@@ -43,7 +47,7 @@ pub(crate) fn read_documents(text: &str, file: &str, at: &Location) -> Result<Ve
 
 /// The treatment of annotations that are no strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Annotations {
+pub(crate) enum AnnotationReading {
     /// They become the text they were written as.
     AsText,
     /// The same, but null means removal.
@@ -55,9 +59,9 @@ const DEEPEST_LIST: usize = 8;
 
 /// Turns a document into objects; lists of objects are taken apart.
 pub(crate) fn read_objects(
-    document: &Document,
-    origin: Origin,
-    annotations: Annotations,
+    document: &WrittenDocument,
+    origin: ResourceOrigin,
+    annotations: AnnotationReading,
     objects: &mut Vec<Resource>,
     problems: &mut Problems,
 ) {
@@ -87,8 +91,8 @@ pub(crate) fn read_objects(
 
 fn read_object(
     node: &YamlNode,
-    origin: Origin,
-    annotations: Annotations,
+    origin: ResourceOrigin,
+    annotations: AnnotationReading,
     problems: &mut Problems,
 ) -> Option<Resource> {
     let mut complete = true;
@@ -109,7 +113,7 @@ fn read_object(
     if !complete {
         return None;
     }
-    let mut value = written::object(node, problems);
+    let mut value = written::read_object(node, problems);
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         for key in ["name", "namespace"] {
             if let Some(found) = metadata.get_mut(key)
@@ -132,7 +136,7 @@ fn read_object(
                 raw.starts_with(|letter: char| letter.is_ascii_digit()) && !raw.contains('\n') && text != raw
             };
             let is_text = value.as_str().is_some_and(|text| !is_date(text));
-            if is_text || (value.is_null() && annotations == Annotations::KeepNulls) {
+            if is_text || (value.is_null() && annotations == AnnotationReading::KeepNulls) {
                 continue;
             }
             if value.as_map().is_none() && value.as_seq().is_none() {
@@ -162,9 +166,9 @@ fn annotation_of(value: &Value) -> String {
 /// Notes fields without a value, in mappings and in lists that merge by key.
 fn find_blanks(
     node: &YamlNode,
-    schema: Option<&'static Type>,
-    path: &mut Vec<Step>,
-    blanks: &mut Vec<Vec<Step>>,
+    schema: Option<&'static SchemaType>,
+    path: &mut Vec<ObjectStep>,
+    blanks: &mut Vec<Vec<ObjectStep>>,
 ) {
     let Some(map) = node.as_map() else { return };
     for (key, value) in map.iter() {
@@ -172,20 +176,20 @@ fn find_blanks(
         if says_null || value.as_str().is_some() {
             continue;
         }
-        path.push(Step::Field(key.key_text().into_owned()));
+        path.push(ObjectStep::Field(key.key_text().into_owned()));
         let field = schema.and_then(|schema| schema.field(&key.key_text()));
         if value.is_null() {
             blanks.push(path.clone());
         } else if let Some(list) = value.as_seq() {
             if field.is_some_and(|field| field.merge_keys.is_some()) {
                 for (at, element) in list.iter().enumerate() {
-                    path.push(Step::Element(at));
-                    find_blanks(element, field.and_then(Field::value_type), path, blanks);
+                    path.push(ObjectStep::Element(at));
+                    find_blanks(element, field.and_then(SchemaField::value_type), path, blanks);
                     path.pop();
                 }
             }
         } else {
-            find_blanks(value, field.and_then(Field::value_type), path, blanks);
+            find_blanks(value, field.and_then(SchemaField::value_type), path, blanks);
         }
         path.pop();
     }

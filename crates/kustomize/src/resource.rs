@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use slipway_problem::Location;
 
-use crate::id::{Gvk, Id};
-use crate::written::Document;
+use crate::id::{Gvk, ResourceId};
+use crate::written::WrittenDocument;
 
 /// An earlier identity of an object, before some step renamed or moved it or changed its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct PastName {
 
 /// The origin of an object, for `buildMetadata: [originAnnotations]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ResourceOrigin {
     /// Read from a file.
     File { path: String },
     /// Made by a generator.
@@ -43,14 +43,14 @@ impl ConfiguredBy {
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ObjectStep {
     Field(String),
     Element(usize),
 }
 
-impl Step {
+impl ObjectStep {
     fn is_element(&self) -> bool {
-        matches!(self, Step::Element(_))
+        matches!(self, ObjectStep::Element(_))
     }
 }
 
@@ -67,17 +67,17 @@ pub(crate) struct Resource {
     pub(crate) suffixes: Vec<String>,
     /// Fields written without any value (`key:`); a strategic merge drops such fields, but
     /// keeps those that say `null`.
-    pub(crate) blanks: Vec<Vec<Step>>,
+    pub(crate) blanks: Vec<Vec<ObjectStep>>,
     /// Annotations written without quotes that are no text, and the text JSON makes of them: `0x10` and `16`.
     pub(crate) unquoted: Vec<(String, String)>,
     /// Places that hold one and the same text: changing one in place changes all. kustomize puts a new
     /// label into every field of an object as one node, so a label changed later takes the selector along.
-    pub(crate) shared: Vec<Vec<Vec<Step>>>,
+    pub(crate) shared: Vec<Vec<Vec<ObjectStep>>>,
     /// True if the content's hash becomes part of the name at the end.
     pub(crate) needs_hash: bool,
     /// True if kustomize keeps notes in its annotations from the start, as it does with `buildMetadata`.
     pub(crate) noted: bool,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ResourceOrigin,
     /// Transformers that changed it, when `buildMetadata` asks for them.
     pub(crate) transformed_by: Vec<ConfiguredBy>,
     /// Fields that were made from a text without saying what it is, `1_000` say, and that text.
@@ -87,12 +87,12 @@ pub(crate) struct Resource {
     /// Names of the variables that read one of its fields.
     pub(crate) variables: Vec<String>,
     /// The document it was read from, as long as its values are still written as they were there.
-    pub(crate) document: Option<Document>,
+    pub(crate) document: Option<WrittenDocument>,
     pub(crate) at: Location,
 }
 
 impl Resource {
-    pub(crate) fn new(value: Map<String, Value>, origin: Origin, at: Location) -> Self {
+    pub(crate) fn new(value: Map<String, Value>, origin: ResourceOrigin, at: Location) -> Self {
         Self {
             value,
             past: Vec::new(),
@@ -158,27 +158,27 @@ impl Resource {
         }
     }
 
-    pub(crate) fn current(&self) -> Id {
-        Id { gvk: self.gvk(), namespace: self.namespace().to_owned(), name: self.name().to_owned() }
+    pub(crate) fn current_id(&self) -> ResourceId {
+        ResourceId { gvk: self.gvk(), namespace: self.namespace().to_owned(), name: self.name().to_owned() }
     }
 
     /// The identity it was read with; group and version are always the current ones.
-    pub(crate) fn original(&self) -> Id {
-        self.past.first().map_or_else(|| self.current(), |past| self.past_id(past))
+    pub(crate) fn original_id(&self) -> ResourceId {
+        self.past.first().map_or_else(|| self.current_id(), |past| self.past_id(past))
     }
 
-    pub(crate) fn past_id(&self, past: &PastName) -> Id {
+    pub(crate) fn past_id(&self, past: &PastName) -> ResourceId {
         let gvk = Gvk { kind: past.kind.clone(), ..self.gvk() };
-        Id { gvk, namespace: past.namespace.clone(), name: past.name.clone() }
+        ResourceId { gvk, namespace: past.namespace.clone(), name: past.name.clone() }
     }
 
     /// Every id it ever had, oldest first, the current one last.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + '_ {
-        self.past.iter().map(|past| self.past_id(past)).chain(std::iter::once_with(|| self.current()))
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ResourceId> + '_ {
+        self.past.iter().map(|past| self.past_id(past)).chain(std::iter::once_with(|| self.current_id()))
     }
 
     /// Keeps the current name as a past one; called before every change of name, namespace or kind.
-    pub(crate) fn remember(&mut self) {
+    pub(crate) fn remember_name(&mut self) {
         self.past.push(PastName {
             kind: self.kind().to_owned(),
             namespace: self.namespace().to_owned(),
@@ -188,7 +188,7 @@ impl Resource {
 
     /// Returns true if kustomize keeps notes of its own in the annotations, so that there are some.
     pub(crate) fn has_notes(&self) -> bool {
-        self.noted || !self.past.is_empty() || matches!(self.origin, Origin::Generator(_))
+        self.noted || !self.past.is_empty() || matches!(self.origin, ResourceOrigin::Generator(_))
     }
 
     /// With `buildMetadata`, kustomize writes all annotations anew after every step: from then on they
@@ -196,7 +196,7 @@ impl Resource {
     pub(crate) fn rewrite_annotations(&mut self) {
         for group in &mut self.shared {
             group.retain(|path| {
-                !matches!(path.as_slice(), [Step::Field(first), Step::Field(second), ..]
+                !matches!(path.as_slice(), [ObjectStep::Field(first), ObjectStep::Field(second), ..]
                 if first == "metadata" && second == "annotations")
             });
         }
@@ -204,18 +204,18 @@ impl Resource {
     }
 
     /// The value a path leads to.
-    fn value_at(&mut self, path: &[Step]) -> Option<&mut Value> {
-        let (Step::Field(first), rest) = path.split_first()? else { return None };
+    fn value_at(&mut self, path: &[ObjectStep]) -> Option<&mut Value> {
+        let (ObjectStep::Field(first), rest) = path.split_first()? else { return None };
         rest.iter().try_fold(self.value.get_mut(first)?, |value, step| match step {
-            Step::Field(name) => value.get_mut(name),
-            Step::Element(at) => value.get_mut(*at),
+            ObjectStep::Field(name) => value.get_mut(name),
+            ObjectStep::Element(at) => value.get_mut(*at),
         })
     }
 
     /// Drops the fields that were written without a value and still have none.
     pub(crate) fn drop_blanks(&mut self) {
         for path in std::mem::take(&mut self.blanks) {
-            let Some((Step::Field(last), before)) = path.split_last() else { continue };
+            let Some((ObjectStep::Field(last), before)) = path.split_last() else { continue };
             let parent = match before {
                 [] => Some(&mut self.value),
                 before => self.value_at(before).and_then(Value::as_object_mut),
@@ -229,7 +229,7 @@ impl Resource {
     }
 
     /// Writes a changed text to the other places that hold the same one.
-    pub(crate) fn share(&mut self, changed: &[Step], value: &Value) {
+    pub(crate) fn write_shared(&mut self, changed: &[ObjectStep], value: &Value) {
         let groups = std::mem::take(&mut self.shared);
         for group in groups.iter().filter(|group| group.iter().any(|path| path == changed)) {
             for path in group {
@@ -256,7 +256,7 @@ impl Resource {
                 Some(value) if Some(&*value) == before.as_ref() => true,
                 // The elements of a list can have moved: another one is there now.
                 Some(Value::Null | Value::Array(_) | Value::Object(_)) => false,
-                Some(value) if !path.iter().any(Step::is_element) => {
+                Some(value) if !path.iter().any(ObjectStep::is_element) => {
                     changed = Some(value.clone());
                     true
                 }
@@ -266,7 +266,7 @@ impl Resource {
             if let Some(value) = changed
                 && let Some(path) = self.shared.last().and_then(|group| group.first()).cloned()
             {
-                self.share(&path, &value);
+                self.write_shared(&path, &value);
             }
         }
         result

@@ -10,51 +10,51 @@ use crate::id::Gvk;
 
 /// One type of the table: what is known about its fields.
 #[derive(Debug, Default)]
-pub(crate) struct Type {
-    fields: HashMap<&'static str, Field>,
+pub(crate) struct SchemaType {
+    fields: HashMap<&'static str, SchemaField>,
 }
 
 /// The type of one field.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct SchemaField {
     /// The keys a list merges by; empty for a set of scalars; `None` when it is replaced whole.
     pub(crate) merge_keys: Option<Vec<&'static str>>,
     element: Option<usize>,
 }
 
-impl Type {
-    pub(crate) fn field(&'static self, name: &str) -> Option<&'static Field> {
+impl SchemaType {
+    pub(crate) fn field(&'static self, name: &str) -> Option<&'static SchemaField> {
         self.fields.get(name).or_else(|| self.fields.get("{}"))
     }
 }
 
-impl Field {
+impl SchemaField {
     /// The type of the field's value, or of the elements when it is a list.
-    pub(crate) fn value_type(&self) -> Option<&'static Type> {
+    pub(crate) fn value_type(&self) -> Option<&'static SchemaType> {
         self.element.and_then(|index| TABLE.types.get(index))
     }
 }
 
 struct Table {
-    types: Vec<Type>,
+    types: Vec<SchemaType>,
     kinds: HashMap<(&'static str, &'static str), usize>,
     cluster: HashSet<(&'static str, &'static str, &'static str)>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| read(include_str!("schema.txt")));
+static TABLE: LazyLock<Table> = LazyLock::new(|| parse_table(include_str!("schema.txt")));
 
 fn split_group(api_version: &'static str) -> (&'static str, &'static str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-fn read(text: &'static str) -> Table {
+fn parse_table(text: &'static str) -> Table {
     let mut table = Table { types: Vec::new(), kinds: HashMap::new(), cluster: HashSet::new() };
     for line in text.lines() {
         let mut words = line.split(' ');
         match words.next() {
             Some("type") => {
                 let fields = words.skip(1).filter(|word| !word.is_empty()).map(read_field).collect();
-                table.types.push(Type { fields });
+                table.types.push(SchemaType { fields });
             }
             Some("kind") => {
                 if let (Some(api), Some(kind), Some(Ok(index))) =
@@ -75,7 +75,7 @@ fn read(text: &'static str) -> Table {
     table
 }
 
-fn read_field(word: &'static str) -> (&'static str, Field) {
+fn read_field(word: &'static str) -> (&'static str, SchemaField) {
     let (rest, element) = match word.split_once('>') {
         Some((rest, index)) => (rest, index.parse().ok()),
         None => (word, None),
@@ -83,14 +83,14 @@ fn read_field(word: &'static str) -> (&'static str, Field) {
     match rest.split_once('*') {
         Some((name, keys)) => {
             let keys = keys.split(',').filter(|key| !key.is_empty()).collect();
-            (name, Field { merge_keys: Some(keys), element })
+            (name, SchemaField { merge_keys: Some(keys), element })
         }
-        None => (rest, Field { merge_keys: None, element }),
+        None => (rest, SchemaField { merge_keys: None, element }),
     }
 }
 
 /// The type of a built-in kind's objects.
-pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Type> {
+pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<&'static SchemaType> {
     TABLE.kinds.get(&(api_version, kind)).and_then(|index| TABLE.types.get(*index))
 }
 

@@ -8,9 +8,9 @@ use crate::resource::{Resource, scalar_text};
 
 /// A regular expression that has to match whole; absent ones match everything.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pattern(Option<Regex>);
+pub(crate) struct TextPattern(Option<Regex>);
 
-impl Pattern {
+impl TextPattern {
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(Self(None));
@@ -30,17 +30,17 @@ impl Pattern {
 
 /// Selects the objects a patch is for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selector {
-    pub(crate) group: Pattern,
-    pub(crate) version: Pattern,
-    pub(crate) kind: Pattern,
-    pub(crate) name: Pattern,
-    pub(crate) namespace: Pattern,
-    pub(crate) labels: Requirements,
-    pub(crate) annotations: Requirements,
+pub(crate) struct TargetSelector {
+    pub(crate) group: TextPattern,
+    pub(crate) version: TextPattern,
+    pub(crate) kind: TextPattern,
+    pub(crate) name: TextPattern,
+    pub(crate) namespace: TextPattern,
+    pub(crate) labels: LabelRequirements,
+    pub(crate) annotations: LabelRequirements,
 }
 
-impl Selector {
+impl TargetSelector {
     /// Names and namespaces match as they were read or as they are now, never in between.
     pub(crate) fn matches(&self, resource: &Resource) -> bool {
         let gvk = resource.gvk();
@@ -50,7 +50,7 @@ impl Selector {
         {
             return false;
         }
-        let (original, current) = (resource.original(), resource.current());
+        let (original, current) = (resource.original_id(), resource.current_id());
         (self.namespace.matches(original.effective_namespace())
             || self.namespace.matches(current.effective_namespace()))
             && (self.name.matches(&original.name) || self.name.matches(&current.name))
@@ -61,7 +61,7 @@ impl Selector {
 
 /// A Kubernetes label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Requirements(Vec<Requirement>);
+pub(crate) struct LabelRequirements(Vec<Requirement>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Requirement {
@@ -79,7 +79,7 @@ enum Test {
     Below(i64),
 }
 
-impl Requirements {
+impl LabelRequirements {
     /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         split_outside_parentheses(text)
@@ -101,14 +101,14 @@ impl Requirements {
                 (Test::Absent, value) => value.is_none(),
                 (Test::In(allowed), value) => value.is_some_and(|value| allowed.contains(&value)),
                 (Test::NotIn(refused), value) => value.is_none_or(|value| !refused.contains(&value)),
-                (Test::Above(limit), value) => number(value).is_some_and(|number| number > *limit),
-                (Test::Below(limit), value) => number(value).is_some_and(|number| number < *limit),
+                (Test::Above(limit), value) => parse_number(value).is_some_and(|number| number > *limit),
+                (Test::Below(limit), value) => parse_number(value).is_some_and(|number| number < *limit),
             }
         })
     }
 }
 
-fn number(value: Option<String>) -> Option<i64> {
+fn parse_number(value: Option<String>) -> Option<i64> {
     value.and_then(|value| value.parse().ok())
 }
 
@@ -184,23 +184,23 @@ mod tests {
             ("n>4,n<6", true),
             ("e=", true),
         ] {
-            let read = Requirements::read(text).expect(text);
+            let read = LabelRequirements::read(text).expect(text);
             assert_eq!(read.hold_for(labels.as_object()), expected, "{text}");
         }
         for text in ["a b", "a in b", "=x", "a=>"] {
-            assert!(Requirements::read(text).is_err() || text == "a=>", "{text}");
+            assert!(LabelRequirements::read(text).is_err() || text == "a=>", "{text}");
         }
     }
 
     #[test]
     fn patterns_match_whole() {
-        let pattern = Pattern::read("Deploy.*|Service").expect("a pattern");
+        let pattern = TextPattern::read("Deploy.*|Service").expect("a pattern");
         for (text, expected) in
             [("Deployment", true), ("Service", true), ("Services", false), ("aService", false)]
         {
             assert_eq!(pattern.matches(text), expected, "{text}");
         }
-        assert!(Pattern::read("(").is_err());
-        assert!(Pattern::read("").expect("anything").matches("x"));
+        assert!(TextPattern::read("(").is_err());
+        assert!(TextPattern::read("").expect("anything").matches("x"));
     }
 }

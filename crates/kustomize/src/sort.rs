@@ -5,14 +5,14 @@ use crate::resource::Resource;
 
 /// The order of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum ObjectOrder {
     /// As they were listed.
     Listed,
     /// By kind, so that what others need comes first; then by name.
     ByKind { first: Vec<String>, last: Vec<String> },
 }
 
-impl Default for Order {
+impl Default for ObjectOrder {
     fn default() -> Self {
         let owned = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect();
         Self::ByKind { first: owned(FIRST), last: owned(LAST) }
@@ -46,7 +46,7 @@ const FIRST: &[&str] = &[
 
 const LAST: &[&str] = &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
-impl Order {
+impl ObjectOrder {
     pub(crate) fn sort(&self, resources: &mut [Resource]) {
         let Self::ByKind { first, last } = self else { return };
         let place = |kind: &str| -> isize {
@@ -59,26 +59,26 @@ impl Order {
             }
         };
         resources.sort_by_cached_key(|resource| {
-            let id = resource.current();
-            let namespace = or(&id.namespace, "~X");
-            (place(&id.gvk.kind), text(&id.gvk), format!("{namespace}|{}", id.name))
+            let id = resource.current_id();
+            let namespace = text_or(&id.namespace, "~X");
+            (place(&id.gvk.kind), gvk_text(&id.gvk), format!("{namespace}|{}", id.name))
         });
     }
 }
 
 /// The rank of a kind among others; references are looked up in this order.
-pub(crate) fn rank(gvk: &Gvk) -> (isize, String) {
+pub(crate) fn kind_rank(gvk: &Gvk) -> (isize, String) {
     let place = match FIRST.iter().position(|known| *known == gvk.kind) {
         Some(at) => at as isize - FIRST.len() as isize,
         None => LAST.iter().position(|known| *known == gvk.kind).map_or(0, |at| at as isize + 1),
     };
-    (place, text(gvk))
+    (place, gvk_text(gvk))
 }
 
-fn or(text: &str, absent: &str) -> String {
+fn text_or(text: &str, absent: &str) -> String {
     if text.is_empty() { absent.to_owned() } else { text.to_owned() }
 }
 
-fn text(gvk: &Gvk) -> String {
-    format!("{}_{}_{}", or(&gvk.group, "~G"), or(&gvk.version, "~V"), gvk.kind)
+fn gvk_text(gvk: &Gvk) -> String {
+    format!("{}_{}_{}", text_or(&gvk.group, "~G"), text_or(&gvk.version, "~V"), gvk.kind)
 }

@@ -9,11 +9,11 @@ use slipway_yaml::{NodeValue as Written, ScalarStyle, YamlEmitter, YamlNode, Yam
 
 /// A document objects were read from, kept to be asked how values were written.
 #[derive(Clone, Debug)]
-pub(crate) struct Document(pub(crate) Arc<YamlNode>);
+pub(crate) struct WrittenDocument(pub(crate) Arc<YamlNode>);
 
-impl Document {
+impl WrittenDocument {
     /// Calls `visit` with the values of every field called `key`.
-    fn fields<'n>(&'n self, key: &str, visit: &mut dyn FnMut(&'n YamlNode)) {
+    fn visit_fields<'n>(&'n self, key: &str, visit: &mut dyn FnMut(&'n YamlNode)) {
         let mut open: Vec<&YamlNode> = vec![&self.0];
         while let Some(node) = open.pop() {
             match &node.value {
@@ -34,7 +34,7 @@ impl Document {
     /// Returns true if the fields called `key` are in quotes: those that say `text`, or all if none does.
     pub(crate) fn is_quoted(&self, key: &str, text: &str) -> bool {
         let (mut same, mut all) = ((0, 0), (0, 0));
-        self.fields(key, &mut |value| {
+        self.visit_fields(key, &mut |value| {
             let quoted = usize::from(value.is_quoted());
             all = (all.0 + 1, all.1 + quoted);
             if value.as_str() == Some(text) {
@@ -46,16 +46,16 @@ impl Document {
     }
 
     /// Returns true if a field called `key` is written as `text`, without quotes.
-    pub(crate) fn says(&self, key: &str, text: &str) -> bool {
+    pub(crate) fn is_written_as(&self, key: &str, text: &str) -> bool {
         let mut found = false;
-        self.fields(key, &mut |value| found |= !value.is_quoted() && value.raw() == text);
+        self.visit_fields(key, &mut |value| found |= !value.is_quoted() && value.raw() == text);
         found
     }
 
     /// The text of a number or boolean under `key`, as it was written.
     pub(crate) fn text_of(&self, key: &str, wanted: &Value) -> Option<&str> {
         let mut found = None;
-        self.fields(key, &mut |value| {
+        self.visit_fields(key, &mut |value| {
             if !value.is_quoted() && value.to_json() == *wanted {
                 found = Some(value.raw());
             }
@@ -65,7 +65,7 @@ impl Document {
 }
 
 /// The value a text stands for when it is written without quotes.
-pub(crate) fn unquoted(text: &str) -> Value {
+pub(crate) fn read_unquoted(text: &str) -> Value {
     let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-._~".contains(letter));
     if !plain || text.is_empty() {
         return Value::String(text.to_owned());
@@ -101,7 +101,7 @@ pub(crate) fn go_float(number: f64) -> String {
 
 /// An object's value as kustomize sees it once it has written and read it: what JSON has no word for is
 /// reported.
-pub(crate) fn object(node: &YamlNode, problems: &mut Problems) -> Map<String, Value> {
+pub(crate) fn read_object(node: &YamlNode, problems: &mut Problems) -> Map<String, Value> {
     let Some(map) = node.as_map() else { return Map::new() };
     let mut object = Map::new();
     for (key, value) in map.iter() {
@@ -142,7 +142,7 @@ fn value_of(node: &YamlNode, problems: &mut Problems) -> Value {
             Value::Null
         }
         Written::String(text) if node.style() == Some(ScalarStyle::Folded) => {
-            Value::String(refolded(text).into_owned())
+            Value::String(refold_text(text).into_owned())
         }
         _ => node.to_json(),
     }
@@ -150,7 +150,7 @@ fn value_of(node: &YamlNode, problems: &mut Problems) -> Value {
 
 /// A folded text (`>`) as kustomize writes it and reads it again: a line break
 /// before a deeper line, and those kept at the end, get one more.
-fn refolded(text: &str) -> Cow<'_, str> {
+fn refold_text(text: &str) -> Cow<'_, str> {
     let is_blank = |text: &str| text.is_empty() || text.starts_with([' ', '\t']);
     let in_quotes = text.ends_with(' ')
         || text.contains(" \n")
@@ -192,7 +192,7 @@ mod tests {
             ("a\n  b\n\n", "a\n\n  b\n\n"),
             ("a\n \n  b\n", "a\n \n  b\n"),
         ] {
-            assert_eq!(refolded(text), expected, "{text:?}");
+            assert_eq!(refold_text(text), expected, "{text:?}");
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn quotes_are_remembered_by_field() {
         let read = YamlReader::kustomize().read_one("a: \"x\"\nb: x\nc: [{a: y, d: 7.50}]\n", "f").unwrap();
-        let document = Document(Arc::new(read));
+        let document = WrittenDocument(Arc::new(read));
         assert!(document.is_quoted("a", "x"));
         assert!(!document.is_quoted("a", "y"));
         assert!(!document.is_quoted("a", "z"), "some are, some are not");

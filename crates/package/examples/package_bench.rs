@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use slipway_package::{Emit, Files, Inputs, LoadOptions, Package};
+use slipway_package::{BuildInputs, EmitOptions, LoadOptions, Package, PackageFiles};
 
 /// A package whose patches each change a few objects, one in ten of them all Deployments of a name.
-fn package(resources: usize, patches: usize) -> Files {
+fn package(resources: usize, patches: usize) -> PackageFiles {
     let mut files: Vec<(String, String)> = Vec::new();
     let mut parameters =
         "kurel: {name: bench, version: 1.0.0, appVersion: \"1\"}\nglobal: {labels: {team: core}}\n"
@@ -49,7 +49,7 @@ fn package(resources: usize, patches: usize) -> Files {
         files.push((format!("patches/{number:05}.yaml"), format!("enabled: \"${{p{shared}.on}}\"\n")));
     }
     files.push(("parameters.yaml".to_owned(), parameters));
-    Files::of(files)
+    PackageFiles::of(files)
 }
 
 fn report(name: &str, resources: usize, patches: usize, best: Duration) {
@@ -83,10 +83,11 @@ fn main() {
             let package = Package::from_files(files, None, &LoadOptions::default());
             load = load.min(started.elapsed());
             let started = Instant::now();
-            let built = package.build(&Inputs::default()).unwrap_or_else(|problems| panic!("{problems}"));
+            let built =
+                package.build(&BuildInputs::default()).unwrap_or_else(|problems| panic!("{problems}"));
             build = build.min(started.elapsed());
             let started = Instant::now();
-            assert!(!built.stream(Emit::default()).is_empty());
+            assert!(!built.stream(EmitOptions::default()).is_empty());
             emit = emit.min(started.elapsed());
         }
         report("load", resources, patches, load);

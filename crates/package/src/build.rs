@@ -9,18 +9,18 @@ use slipway_manifest::ObjectId;
 use slipway_manifest::object::{annotation, split_api_version};
 use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
 
-use crate::apply::{self, Realize, Write, WriteKind, show_segs};
+use crate::apply::{self, PatchWrite, ValueRealizer, WriteKind, show_segs};
 use crate::check;
-use crate::enable::{Decision, State, decide};
-use crate::located::keys;
+use crate::enable::{PatchDecision, PatchState, decide_patches};
+use crate::located::key_path;
 use crate::package::Package;
-use crate::params::{LayerKind, Layers, ParamData, Params, SetValue, read_tree, resolve};
-use crate::patches::Origin;
-use crate::report::{error, strict, warning};
+use crate::params::{LayerKind, ParamData, ParamLayers, ResolvedParams, SetValue, read_tree, resolve_params};
+use crate::patches::PatchOrigin;
+use crate::report::{coded_error, coded_warning, warnings_to_errors};
 use crate::resources::{self, Resource, show_id};
-use crate::schema::{Kinds, check_parameters};
+use crate::schema::{KindTypes, check_parameters};
 use crate::template::{ParamPath, ParamStep};
-use crate::val::{Data, Reading, Val};
+use crate::val::{ValueData, ValueReader, WrittenValue};
 
 /// The annotation that says when an object is installed.
 pub const PHASE: &str = "kurel.gokure.dev/install-phase";
@@ -37,7 +37,7 @@ pub struct ValuesFile {
 
 /// Everything that varies from build to build.
 #[derive(Clone, Debug, Default)]
-pub struct Inputs {
+pub struct BuildInputs {
     /// Laid over the package and the local extension, first to last.
     pub values: Vec<ValuesFile>,
     /// Laid over all files, first to last.
@@ -56,14 +56,14 @@ pub struct Inputs {
 
 /// The install phase of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum InstallPhase {
     PreInstall,
     #[default]
     Main,
     PostInstall,
 }
 
-impl Phase {
+impl InstallPhase {
     /// All of them, in order.
     pub const ALL: [Self; 3] = [Self::PreInstall, Self::Main, Self::PostInstall];
 
@@ -81,7 +81,7 @@ impl Phase {
     }
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for InstallPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -93,7 +93,7 @@ pub struct BuiltObject {
     /// As it is now, renames and all.
     pub id: ObjectId,
     pub value: Arc<Json>,
-    pub phase: Phase,
+    pub phase: InstallPhase,
     /// The beginning of its manifest; `generated:namespaces` for those we made.
     pub at: Location,
     /// Index into [`Build::resources`].
@@ -102,48 +102,48 @@ pub struct BuiltObject {
 
 /// An object that is not part of the result, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedObject {
     pub id: ObjectId,
     pub why: String,
 }
 
 /// A finished build.
 #[derive(Clone, Debug)]
-pub struct Build {
+pub struct PackageBuild {
     pub package: String,
     pub version: String,
     /// In the order they are written.
     pub objects: Vec<BuiltObject>,
     /// Warnings and notes; a build has no errors.
     pub problems: Problems,
-    pub params: Params,
-    pub decision: Decision,
+    pub params: ResolvedParams,
+    pub decision: PatchDecision,
     pub patches: Arc<Vec<crate::patches::Patch>>,
     /// All objects, also those left out, as patches left them.
     pub resources: Vec<Resource>,
     /// Every change every patch made.
-    pub writes: Vec<Write>,
-    pub dropped: Vec<Dropped>,
+    pub writes: Vec<PatchWrite>,
+    pub dropped: Vec<DroppedObject>,
     /// Names of Namespaces added because `global.namespaces.create` is true.
     pub synthesised: Vec<String>,
-    pub(crate) kinds: Kinds,
+    pub(crate) kinds: KindTypes,
     /// Digest of package and inputs.
     pub digest: String,
 }
 
 /// The findings of a validation, with the build if there is one.
 #[derive(Clone, Debug)]
-pub struct Validation {
+pub struct PackageValidation {
     pub problems: Problems,
-    pub build: Option<Build>,
-    pub decision: Decision,
+    pub build: Option<PackageBuild>,
+    pub decision: PatchDecision,
     /// The number of objects of each kind.
     pub(crate) counts: Vec<(String, usize)>,
 }
 
 /// The checks of a run beyond building.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Thorough {
+enum CheckDepth {
     Build,
     /// Disabled patches are checked too.
     Validate,
@@ -151,30 +151,30 @@ enum Thorough {
 
 impl Package {
     /// Builds the objects. All problems come at once; with an error there is no build.
-    pub fn build(&self, inputs: &Inputs) -> Result<Build, Problems> {
+    pub fn build(&self, inputs: &BuildInputs) -> Result<PackageBuild, Problems> {
         let mut problems = Problems::new();
-        let build = self.run(inputs, Thorough::Build, &mut problems).ok();
-        self.finish(build, problems, inputs)
+        let build = self.run_build(inputs, CheckDepth::Build, &mut problems).ok();
+        self.finish_build(build, problems, inputs)
     }
 
     /// Does everything but write, and looks at disabled patches as well.
-    pub fn validate(&self, inputs: &Inputs) -> Validation {
+    pub fn validate(&self, inputs: &BuildInputs) -> PackageValidation {
         let mut problems = Problems::new();
-        let run = self.run(inputs, Thorough::Validate, &mut problems);
+        let run = self.run_build(inputs, CheckDepth::Validate, &mut problems);
         let (decision, counts) = match &run {
             Ok(build) => (build.decision.clone(), build.counts()),
             Err(decision) => (decision.clone(), Vec::new()),
         };
-        match self.finish(run.ok(), problems, inputs) {
+        match self.finish_build(run.ok(), problems, inputs) {
             Ok(build) => {
-                Validation { problems: build.problems.clone(), build: Some(build), decision, counts }
+                PackageValidation { problems: build.problems.clone(), build: Some(build), decision, counts }
             }
-            Err(problems) => Validation { problems, build: None, decision, counts },
+            Err(problems) => PackageValidation { problems, build: None, decision, counts },
         }
     }
 
     /// The merged and resolved parameters.
-    pub fn params(&self, inputs: &Inputs) -> Result<Params, Problems> {
+    pub fn params(&self, inputs: &BuildInputs) -> Result<ResolvedParams, Problems> {
         let mut problems = Problems::new();
         problems.extend(
             self.problems
@@ -182,15 +182,15 @@ impl Package {
                 .filter(|problem| problem.code.as_deref().is_some_and(|code| code.starts_with("KV")))
                 .cloned(),
         );
-        match self.merged(inputs, &mut problems) {
+        match self.merge_layers(inputs, &mut problems) {
             Some(params) if !problems.has_errors() => Ok(params),
             _ => Err(problems),
         }
     }
 
-    fn merged(&self, inputs: &Inputs, problems: &mut Problems) -> Option<Params> {
-        let mut layers = Layers::new("parameters.yaml", self.tree.clone()?);
-        let mut lay = |kind: LayerKind, name: &str, text: &str, layers: &mut Layers| {
+    fn merge_layers(&self, inputs: &BuildInputs, problems: &mut Problems) -> Option<ResolvedParams> {
+        let mut layers = ParamLayers::new("parameters.yaml", self.tree.clone()?);
+        let mut lay = |kind: LayerKind, name: &str, text: &str, layers: &mut ParamLayers| {
             let layer = layers.add(kind, name);
             if let Some((tree, _)) = read_tree(name, text, layer, problems) {
                 layers.merge(tree, problems);
@@ -206,31 +206,42 @@ impl Package {
         for set in &inputs.sets {
             layers.set(set, problems);
         }
-        Some(resolve(layers, problems))
+        Some(resolve_params(layers, problems))
     }
 
     /// Goes as far as it can whatever is wrong; the build is of use only if nothing is. Without
     /// parameters there is none.
-    fn run(&self, inputs: &Inputs, thorough: Thorough, problems: &mut Problems) -> Result<Build, Decision> {
+    fn run_build(
+        &self,
+        inputs: &BuildInputs,
+        thorough: CheckDepth,
+        problems: &mut Problems,
+    ) -> Result<PackageBuild, PatchDecision> {
         problems.extend(self.problems.iter().cloned());
         let loaded = !problems.has_errors();
-        let Some(params) = self.merged(inputs, problems) else { return Err(Decision::default()) };
+        let Some(params) = self.merge_layers(inputs, problems) else { return Err(PatchDecision::default()) };
         let of_parameters = summary(problems).0;
-        let decision = decide(&self.patches, &params, problems);
-        if thorough == Thorough::Validate {
+        let decision = decide_patches(&self.patches, &params, problems);
+        if thorough == CheckDepth::Validate {
             self.check_names(|index| !decision.states[index].is_on(), &params, problems);
         }
         // Patches run even if something is wrong already, so that one run shows every mistake; a package
         // whose patches could not be chosen would only show consequences.
         let mut resources = self.resources.clone();
         if self.metadata.substitute_resources {
-            substitute(&mut resources, &params, &self.kinds, problems);
+            substitute_references(&mut resources, &params, &self.kinds, problems);
         } else {
             let known = |path: &ParamPath| params.get(path).is_some();
-            resources.iter().for_each(|resource| resources::unsubstituted(resource, &known, problems));
+            resources.iter().for_each(|resource| resources::warn_unsubstituted(resource, &known, problems));
         }
-        let applied =
-            apply::apply(&mut resources, &self.patches, &decision.order, &params, &self.kinds, problems);
+        let applied = apply::apply_patches(
+            &mut resources,
+            &self.patches,
+            &decision.order,
+            &params,
+            &self.kinds,
+            problems,
+        );
         // Objects are whole when nothing but parameters is wrong.
         let whole = loaded && summary(problems).0 == of_parameters;
         if problems.has_errors() {
@@ -242,13 +253,13 @@ impl Package {
         self.check_exported(&schema, problems);
         check_parameters(&schema, &params, problems);
         params.layers.report_unknown(
-            &|path| schema.allows(path),
-            &|path| schema.forbids(path),
+            &|path| schema.allows_key(path),
+            &|path| schema.forbids_key(path),
             &params.names(),
             problems,
         );
         contention_problems(&resources, &applied.writes, &self.patches, inputs.no_contention, problems);
-        let mut build = Build {
+        let mut build = PackageBuild {
             package: self.metadata.name.clone(),
             version: self.metadata.version.clone(),
             objects: Vec::new(),
@@ -260,17 +271,17 @@ impl Package {
             dropped: Vec::new(),
             synthesised: Vec::new(),
             kinds: self.kinds.clone(),
-            digest: self.digest(inputs),
+            digest: self.input_digest(inputs),
             params,
         };
-        build.choose(inputs, problems);
+        build.choose_objects(inputs, problems);
         // What else could be said of objects that are half made follows from the mistakes known already.
         if !problems.has_errors() {
-            check::check(&build, inputs, problems);
+            check::check_build(&build, inputs, problems);
         } else if whole {
             // With a wrong parameter in them, errors of objects would only repeat it.
             let mut found = Problems::new();
-            check::check(&build, inputs, &mut found);
+            check::check_build(&build, inputs, &mut found);
             problems.extend(found.into_iter().filter(|problem| problem.severity != ProblemSeverity::Error));
         }
         Ok(build)
@@ -278,7 +289,7 @@ impl Package {
 
     /// Reports undefined parameters in some patches, each once: those that do not apply today would fail
     /// on the day they do.
-    fn check_names(&self, chosen: impl Fn(usize) -> bool, params: &Params, problems: &mut Problems) {
+    fn check_names(&self, chosen: impl Fn(usize) -> bool, params: &ResolvedParams, problems: &mut Problems) {
         let known: HashSet<(Arc<str>, u32, String)> = problems
             .iter()
             .filter(|problem| problem.code.as_deref() == Some("KV020"))
@@ -287,7 +298,7 @@ impl Package {
             .collect();
         for (_, patch) in self.patches.iter().enumerate().filter(|(index, _)| chosen(*index)) {
             let mut found = Problems::new();
-            for (path, pos) in crate::trace::references(&patch.content) {
+            for (path, pos) in crate::trace::patch_references(&patch.content) {
                 if params.get(path).is_some() || found.len() >= MOST_UNDEFINED {
                     continue;
                 }
@@ -303,14 +314,14 @@ impl Package {
     }
 
     /// Sorts the problems, gives each the line it is about, and keeps the build if none is an error.
-    fn finish(
+    fn finish_build(
         &self,
-        build: Option<Build>,
+        build: Option<PackageBuild>,
         mut problems: Problems,
-        inputs: &Inputs,
-    ) -> Result<Build, Problems> {
+        inputs: &BuildInputs,
+    ) -> Result<PackageBuild, Problems> {
         if inputs.strict {
-            strict(&mut problems);
+            warnings_to_errors(&mut problems);
         }
         problems.sort();
         let mut files: Vec<Arc<str>> = problems
@@ -338,7 +349,7 @@ impl Package {
         }
     }
 
-    fn digest(&self, inputs: &Inputs) -> String {
+    fn input_digest(&self, inputs: &BuildInputs) -> String {
         use sha2::{Digest, Sha256};
         let mut hash = Sha256::new();
         hash.update(self.schema_digest());
@@ -346,7 +357,7 @@ impl Package {
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text.as_bytes());
         };
-        for patch in self.patches.iter().filter(|patch| patch.origin == Origin::Local) {
+        for patch in self.patches.iter().filter(|patch| patch.origin == PatchOrigin::Local) {
             add(&patch.id);
             add(&patch.text);
         }
@@ -360,23 +371,28 @@ impl Package {
         for set in &inputs.sets {
             add(&set.text);
         }
-        crate::package::hex(&hash.finalize())
+        crate::package::hex_text(&hash.finalize())
     }
 }
 
 /// Puts references in resources, value by value and never as text.
-fn substitute(resources: &mut [Resource], params: &Params, kinds: &Kinds, problems: &mut Problems) {
+fn substitute_references(
+    resources: &mut [Resource],
+    params: &ResolvedParams,
+    kinds: &KindTypes,
+    problems: &mut Problems,
+) {
     for resource in resources {
         let Some(node) = resource.node() else { continue };
         let mut found = Problems::new();
-        let reading = Reading { file: &resource.at.file, lines: 0, columns: 0, layer: 0 };
+        let reading = ValueReader { file: &resource.at.file, lines: 0, columns: 0, layer: 0 };
         let mut val = reading.value(node, &mut found);
         let file = Arc::clone(&resource.at.file);
         let mut warnings = Problems::new();
-        let mut realize = Realize { params, file: &file, warnings: &mut warnings };
+        let mut realize = ValueRealizer { params, file: &file, warnings: &mut warnings };
         let ty = resource.ty(kinds);
         let label = resource.label();
-        if !found.has_errors() && replace(&mut val) {
+        if !found.has_errors() && mark_references(&mut val) {
             match realize.value(&val, ty, &|| label.clone()) {
                 Ok(value) => {
                     resource.value = Arc::new(value);
@@ -395,37 +411,37 @@ fn substitute(resources: &mut [Resource], params: &Params, kinds: &Kinds, proble
 }
 
 /// Returns true if a tree holds references; literals in it keep the type they were written with.
-fn replace(val: &mut Val) -> bool {
+fn mark_references(val: &mut WrittenValue) -> bool {
     match &mut val.data {
-        Data::Text(template) => {
+        ValueData::Text(template) => {
             if !resources::has_references(template) {
-                val.tag = Some(crate::val::Forced::Str);
+                val.tag = Some(crate::val::ForcedType::Str);
                 return template.literal().is_some_and(|text| text.contains("${"));
             }
             true
         }
-        Data::List(items) => items.iter_mut().map(replace).fold(false, |any, one| any | one),
-        Data::Map(map) => map.values_mut().map(replace).fold(false, |any, one| any | one),
+        ValueData::List(items) => items.iter_mut().map(mark_references).fold(false, |any, one| any | one),
+        ValueData::Map(map) => map.values_mut().map(mark_references).fold(false, |any, one| any | one),
         _ => {
-            val.tag = Some(crate::val::Forced::Str);
+            val.tag = Some(crate::val::ForcedType::Str);
             false
         }
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// Decides which objects are part of the result, their phases and their order.
-    fn choose(&mut self, inputs: &Inputs, problems: &mut Problems) {
+    fn choose_objects(&mut self, inputs: &BuildInputs, problems: &mut Problems) {
         let namespaces = |key: &str| {
             let path = ["global", "namespaces", key].map(|key| ParamStep::Key(key.to_owned()));
             self.params.get(&ParamPath(path.to_vec()))
         };
         let create =
             namespaces("create").filter(|param| !matches!(param.data, ParamData::Null | ParamData::Broken));
-        let truth = create.and_then(apply::truth);
+        let truth = create.and_then(apply::bool_value);
         if let (Some(param), None) = (create, truth) {
             let message = format!("global.namespaces.create must be true or false, not {}", param.to_json());
-            problems.push(error("KV041", message).at(self.params.location(param.pos)));
+            problems.push(coded_error("KV041", message).at(self.params.location(param.pos)));
         }
         let create = truth;
         let mut exclude: BTreeSet<String> = BTreeSet::new();
@@ -438,14 +454,14 @@ impl Build {
                             exclude.insert(name.into_owned());
                         }
                         Err(_) => problems.push(
-                            error("KV041", "global.namespaces.exclude lists names of namespaces")
+                            coded_error("KV041", "global.namespaces.exclude lists names of namespaces")
                                 .at(self.params.location(item.pos)),
                         ),
                     }
                 }
             }
             Some((param, _)) => problems.push(
-                error("KV041", "global.namespaces.exclude must be a list of names")
+                coded_error("KV041", "global.namespaces.exclude must be a list of names")
                     .at(self.params.location(param.pos))
                     .hint("write `exclude: [NAME]`"),
             ),
@@ -467,20 +483,20 @@ impl Build {
                 None => None,
             };
             if let Some(why) = why {
-                dropped.push(Dropped { id, why });
+                dropped.push(DroppedObject { id, why });
                 continue;
             }
-            if !id.namespace.is_empty() && self.kinds.namespaced(&id.group, &id.kind) == Some(false) {
+            if !id.namespace.is_empty() && self.kinds.is_namespaced(&id.group, &id.kind) == Some(false) {
                 let message = format!(
                     "{} `{}` belongs to no namespace, but names `{}`",
                     id.kind, id.name, id.namespace
                 );
-                let path = keys(&["metadata", "namespace"]);
-                problems.push(self.located(warning("KR022", message), index, &[path]));
+                let path = key_path(&["metadata", "namespace"]);
+                problems.push(self.locate_problem(coded_warning("KR022", message), index, &[path]));
                 id.namespace.clear();
             }
             objects.push(BuiltObject {
-                phase: self.phase(index, resource, inputs, problems),
+                phase: self.phase_of(index, resource, inputs, problems),
                 value: Arc::clone(&resource.value),
                 at: resource.at.clone(),
                 resource: index,
@@ -488,7 +504,7 @@ impl Build {
             });
         }
         if create == Some(true) {
-            self.synthesise(&mut objects, &exclude);
+            self.synthesise_namespaces(&mut objects, &exclude);
         }
         let mut seen: HashMap<&ObjectId, &BuiltObject> = HashMap::new();
         for object in &objects {
@@ -504,30 +520,38 @@ impl Build {
                     first.at.file,
                     first.at.line
                 );
-                let paths = [keys(&["metadata", "name"]), keys(&["metadata", "namespace"])];
+                let paths = [key_path(&["metadata", "name"]), key_path(&["metadata", "namespace"])];
                 // The patch may have moved either of them.
                 let moved = |resource: usize| self.writes.iter().any(|write| write.resource == resource);
                 let which = if moved(object.resource) { object } else { first };
-                let problem = error("KR021", message).hint("a patch renamed or moved one onto the other");
-                problems.push(self.located(problem, which.resource, &paths));
+                let problem =
+                    coded_error("KR021", message).hint("a patch renamed or moved one onto the other");
+                problems.push(self.locate_problem(problem, which.resource, &paths));
             }
         }
         // Ranking looks a kind up in a list: once an object, not once a comparison.
         let mut ranked: Vec<(usize, BuiltObject)> =
-            objects.into_iter().map(|object| (rank(&object), object)).collect();
+            objects.into_iter().map(|object| (install_rank(&object), object)).collect();
         ranked.sort_by(|a, b| order_key(a).cmp(&order_key(b)));
         self.objects = ranked.into_iter().map(|(_, object)| object).collect();
         self.dropped = dropped;
     }
 
-    fn phase(&self, index: usize, resource: &Resource, inputs: &Inputs, problems: &mut Problems) -> Phase {
+    fn phase_of(
+        &self,
+        index: usize,
+        resource: &Resource,
+        inputs: &BuildInputs,
+        problems: &mut Problems,
+    ) -> InstallPhase {
         match annotation(&resource.value, PHASE) {
-            Some(text) => Phase::parse(text).unwrap_or_else(|| {
+            Some(text) => InstallPhase::parse(text).unwrap_or_else(|| {
                 let message = format!("`{text}` is no install phase of {}", resource.label());
-                let problem = error("KR036", message).hint("phases are pre-install, main and post-install");
-                let path = keys(&["metadata", "annotations", PHASE]);
-                problems.push(self.located(problem, index, &[path]));
-                Phase::Main
+                let problem =
+                    coded_error("KR036", message).hint("phases are pre-install, main and post-install");
+                let path = key_path(&["metadata", "annotations", PHASE]);
+                problems.push(self.locate_problem(problem, index, &[path]));
+                InstallPhase::Main
             }),
             None => {
                 let id = &resource.id;
@@ -535,12 +559,12 @@ impl Build {
                     id.kind.as_str(),
                     "CustomResourceDefinition" | "Namespace" | "Secret" | "ServiceAccount"
                 ) || id.group == "rbac.authorization.k8s.io";
-                if inputs.auto_phase && early { Phase::PreInstall } else { Phase::Main }
+                if inputs.auto_phase && early { InstallPhase::PreInstall } else { InstallPhase::Main }
             }
         }
     }
 
-    fn synthesise(&mut self, objects: &mut Vec<BuiltObject>, exclude: &BTreeSet<String>) {
+    fn synthesise_namespaces(&mut self, objects: &mut Vec<BuiltObject>, exclude: &BTreeSet<String>) {
         let existing: BTreeSet<&str> = objects
             .iter()
             .filter(|object| object.id.kind == "Namespace" && object.id.group.is_empty())
@@ -572,11 +596,11 @@ impl Build {
                 metadata.insert("labels".to_owned(), Json::Object(labels.clone()));
             }
             let value = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
-            let resource = Resource::generated(value, "generated:namespaces");
+            let resource = Resource::from_generated(value, "generated:namespaces");
             objects.push(BuiltObject {
                 id: resource.id.clone(),
                 value: Arc::clone(&resource.value),
-                phase: Phase::PreInstall,
+                phase: InstallPhase::PreInstall,
                 at: resource.at.clone(),
                 resource: self.resources.len(),
             });
@@ -598,8 +622,8 @@ impl Build {
     }
 
     /// Fields several patches wrote, with what each wrote.
-    pub fn contention(&self) -> Vec<Contention> {
-        contention(&self.resources, &self.writes)
+    pub fn contention(&self) -> Vec<FieldContention> {
+        contended_fields(&self.resources, &self.writes)
     }
 
     /// The patches that apply only because another one requires them, one line each.
@@ -609,7 +633,7 @@ impl Build {
 
     /// The lines of the report: stages, patches, counts, problems, summary.
     pub fn report(&self) -> Vec<String> {
-        crate::text::report(self)
+        crate::text::build_report(self)
     }
 }
 
@@ -649,7 +673,7 @@ const RANKS: &[&str] = &[
     "HTTPRoute",
 ];
 
-fn rank(object: &BuiltObject) -> usize {
+fn install_rank(object: &BuiltObject) -> usize {
     let (group, _) = split_api_version(object.value["apiVersion"].as_str().unwrap_or_default());
     let built_in = !group.contains('.') || group.ends_with(".k8s.io");
     match object.id.kind.as_str() {
@@ -661,7 +685,7 @@ fn rank(object: &BuiltObject) -> usize {
     }
 }
 
-fn order_key((rank, object): &(usize, BuiltObject)) -> (Phase, usize, &str, &str, &str, &str) {
+fn order_key((rank, object): &(usize, BuiltObject)) -> (InstallPhase, usize, &str, &str, &str, &str) {
     let id = &object.id;
     (object.phase, *rank, &id.group, &id.kind, &id.namespace, &id.name)
 }
@@ -671,7 +695,7 @@ pub type LeafWrite = (usize, u32, Json);
 
 /// A field several patches wrote.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contention {
+pub struct FieldContention {
     /// Index into [`Build::resources`].
     pub resource: usize,
     pub path: String,
@@ -679,14 +703,14 @@ pub struct Contention {
     pub writes: Vec<LeafWrite>,
 }
 
-impl Contention {
+impl FieldContention {
     /// Returns true if the patches disagree.
     pub fn differs(&self) -> bool {
         self.writes.windows(2).any(|pair| pair[0].2 != pair[1].2)
     }
 }
 
-fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
+fn contended_fields(resources: &[Resource], writes: &[PatchWrite]) -> Vec<FieldContention> {
     let mut leaves: BTreeMap<(usize, String), Vec<LeafWrite>> = BTreeMap::new();
     // Objects only one patch touched need no closer look.
     let mut touched: Vec<Option<usize>> = vec![None; resources.len()];
@@ -706,7 +730,7 @@ fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
                 write.pos.line,
                 Json::Null,
             )),
-            Some(value) => flatten(base, value, &mut |path, value| {
+            Some(value) => visit_leaves(base, value, &mut |path, value| {
                 leaves.entry((write.resource, path)).or_default().push((
                     write.patch,
                     write.pos.line,
@@ -718,11 +742,11 @@ fn contention(resources: &[Resource], writes: &[Write]) -> Vec<Contention> {
     leaves
         .into_iter()
         .filter(|(_, writes)| writes.iter().any(|write| write.0 != writes[0].0))
-        .map(|((resource, path), writes)| Contention { resource, path, writes })
+        .map(|((resource, path), writes)| FieldContention { resource, path, writes })
         .collect()
 }
 
-fn flatten(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
+fn visit_leaves(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
     match value {
         Json::Object(map) if !map.is_empty() => {
             for (key, value) in map {
@@ -731,7 +755,7 @@ fn flatten(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
                 } else {
                     format!("{path}.{key}")
                 };
-                flatten(below, value, visit);
+                visit_leaves(below, value, visit);
             }
         }
         other => visit(path, other),
@@ -740,7 +764,7 @@ fn flatten(path: String, value: &Json, visit: &mut dyn FnMut(String, &Json)) {
 
 fn contention_problems(
     resources: &[Resource],
-    writes: &[Write],
+    writes: &[PatchWrite],
     patches: &[crate::patches::Patch],
     refuse: bool,
     problems: &mut Problems,
@@ -748,7 +772,7 @@ fn contention_problems(
     if !refuse {
         return;
     }
-    for found in contention(resources, writes).into_iter().filter(Contention::differs) {
+    for found in contended_fields(resources, writes).into_iter().filter(FieldContention::differs) {
         let who: Vec<String> = found
             .writes
             .iter()
@@ -761,7 +785,7 @@ fn contention_problems(
             who.join(", ")
         );
         let (patch, line, _) = &found.writes[found.writes.len() - 1];
-        problems.push(error("KX060", message).at(Location::new(&*patches[*patch].file, *line, 1)));
+        problems.push(coded_error("KX060", message).at(Location::new(&*patches[*patch].file, *line, 1)));
     }
 }
 
@@ -774,6 +798,6 @@ pub fn summary(problems: &Problems) -> (usize, usize) {
 }
 
 /// The state of a patch in words, for tables.
-pub(crate) fn state_word(state: &State) -> &'static str {
+pub(crate) fn state_word(state: &PatchState) -> &'static str {
     state.mark().0
 }

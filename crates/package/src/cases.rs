@@ -5,19 +5,19 @@ use slipway_manifest::ObjectId;
 use slipway_problem::{Problem, Problems};
 use slipway_yaml::{YamlNode, YamlReader};
 
-use crate::build::{Build, BuiltObject, Inputs, ValuesFile};
+use crate::build::{BuildInputs, BuiltObject, PackageBuild, ValuesFile};
 use crate::kpatch::{self, StepKind};
-use crate::output::{Emit, OutFile};
+use crate::output::{EmitOptions, OutFile};
 use crate::package::Package;
 use crate::params::SetValue;
-use crate::report::{coded, listed, strictly};
+use crate::report::{join_words, read_strictly, with_codes};
 
 /// One test of a package.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct TestCase {
     pub file: String,
     pub name: String,
-    inputs: Inputs,
+    inputs: BuildInputs,
     expect: Option<Json>,
     /// The golden file, relative to the package.
     pub snapshot: Option<String>,
@@ -44,7 +44,7 @@ const EXPECT: [&str; 7] = ["resources", "count", "absent", "fields", "patches", 
 
 impl Package {
     /// Reads the tests of the package.
-    pub fn cases(&self) -> Result<Vec<Case>, Problems> {
+    pub fn cases(&self) -> Result<Vec<TestCase>, Problems> {
         let mut problems = Problems::new();
         let mut cases = Vec::new();
         for path in self.files.below("tests/") {
@@ -58,16 +58,16 @@ impl Package {
                     documents
                         .iter()
                         .filter(|node| !node.is_null() && !is_golden(node))
-                        .filter_map(|node| read(path, node, &mut problems)),
+                        .filter_map(|node| read_case(path, node, &mut problems)),
                 ),
-                Err(found) => problems.extend(coded(found, "KT001", "KT001", "KT001")),
+                Err(found) => problems.extend(with_codes(found, "KT001", "KT001", "KT001")),
             }
         }
         problems.into_result(cases)
     }
 
     /// Runs one test.
-    pub fn run_case(&self, case: &Case) -> CaseResult {
+    pub fn run_case(&self, case: &TestCase) -> CaseResult {
         let validation = self.validate(&case.inputs);
         let mut failures = Vec::new();
         let expect = case.expect.clone().unwrap_or_default();
@@ -97,9 +97,9 @@ impl Package {
                 if !expected_errors.is_empty() {
                     failures.push("the build succeeded although errors were expected".to_owned());
                 }
-                check(build, &expect, &mut failures);
+                check_expectations(build, &expect, &mut failures);
                 if let Some(path) = &case.snapshot {
-                    update = self.snapshot(build, path, &mut failures);
+                    update = self.check_snapshot(build, path, &mut failures);
                 }
             }
         }
@@ -111,15 +111,20 @@ impl Package {
         Ok(self.cases()?.iter().map(|case| self.run_case(case)).collect())
     }
 
-    fn snapshot(&self, build: &Build, path: &str, failures: &mut Vec<String>) -> Option<OutFile> {
-        let text = build.stream(Emit::default());
+    fn check_snapshot(
+        &self,
+        build: &PackageBuild,
+        path: &str,
+        failures: &mut Vec<String>,
+    ) -> Option<OutFile> {
+        let text = build.stream(EmitOptions::default());
         let golden = self.files.get(path).map(|bytes| String::from_utf8_lossy(bytes).replace("\r\n", "\n"));
         if golden.as_deref() == Some(text.as_str()) {
             return None;
         }
         match golden {
             None => failures.push(format!("the golden file {path} does not exist; run with --update")),
-            Some(golden) => failures.extend(differences(&golden, build, path)),
+            Some(golden) => failures.extend(golden_differences(&golden, build, path)),
         }
         Some(OutFile { path: path.to_owned(), text })
     }
@@ -138,7 +143,7 @@ fn has_code(problems: &Problems, code: &str, error: bool) -> bool {
 }
 
 /// Differences between a golden file and a build, field by field where it can be read.
-fn differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
+fn golden_differences(golden: &str, build: &PackageBuild, path: &str) -> Vec<String> {
     let Ok(documents) = YamlReader::new().max_depth(100).read(golden, path) else {
         return vec![format!("{path} is not YAML")];
     };
@@ -177,13 +182,13 @@ fn differences(golden: &str, build: &Build, path: &str) -> Vec<String> {
     found
 }
 
-fn read(path: &str, node: &YamlNode, problems: &mut Problems) -> Option<Case> {
+fn read_case(path: &str, node: &YamlNode, problems: &mut Problems) -> Option<TestCase> {
     node.as_map().or_else(|| {
         problems.push(node.problem("a test is a map").code("KT001"));
         None
     })?;
-    strictly(node, ("KT001", "KT001"), problems, |fields| {
-        let mut inputs = Inputs::default();
+    read_strictly(node, ("KT001", "KT001"), problems, |fields| {
+        let mut inputs = BuildInputs::default();
         if let Some(values) = fields.optional("values") {
             let text = serde_json::to_string(&values.to_json()).unwrap_or_default();
             inputs.values.push(ValuesFile { name: format!("{path} (values)"), text });
@@ -203,11 +208,11 @@ fn read(path: &str, node: &YamlNode, problems: &mut Problems) -> Option<Case> {
         }
         let stem = path["tests/".len()..].trim_end_matches(".yaml").trim_end_matches(".yml");
         let name = fields.text("name").unwrap_or_else(|| stem.to_owned());
-        Some(Case { file: path.to_owned(), name, inputs, expect, snapshot })
+        Some(TestCase { file: path.to_owned(), name, inputs, expect, snapshot })
     })
 }
 
-fn find<'b>(build: &'b Build, text: &str) -> Option<&'b BuiltObject> {
+fn find_object<'b>(build: &'b PackageBuild, text: &str) -> Option<&'b BuiltObject> {
     let parts: Vec<&str> = text.trim().split('/').collect();
     build.objects.iter().find(|object| {
         let id = &object.id;
@@ -221,30 +226,30 @@ fn find<'b>(build: &'b Build, text: &str) -> Option<&'b BuiltObject> {
     })
 }
 
-fn check(build: &Build, expect: &Json, failures: &mut Vec<String>) {
+fn check_expectations(build: &PackageBuild, expect: &Json, failures: &mut Vec<String>) {
     match &expect["resources"] {
         Json::Array(names) => {
             for name in names.iter().filter_map(Json::as_str) {
-                if find(build, name).is_none() {
+                if find_object(build, name).is_none() {
                     let all: Vec<String> =
                         build.objects.iter().map(|object| crate::resources::show_id(&object.id)).collect();
-                    failures.push(format!("{name} is not there; there are {}", listed(&all, 10)));
+                    failures.push(format!("{name} is not there; there are {}", join_words(&all, 10)));
                 }
             }
         }
-        Json::Number(count) => count_is(build, count, failures),
+        Json::Number(count) => check_count(build, count, failures),
         _ => {}
     }
     if let Json::Number(count) = &expect["count"] {
-        count_is(build, count, failures);
+        check_count(build, count, failures);
     }
     for name in expect["absent"].as_array().into_iter().flatten().filter_map(Json::as_str) {
-        if find(build, name).is_some() {
+        if find_object(build, name).is_some() {
             failures.push(format!("{name} is there but should not be"));
         }
     }
     for (target, wanted) in expect["fields"].as_object().into_iter().flatten() {
-        field(build, target, wanted, failures);
+        check_field(build, target, wanted, failures);
     }
     for (key, wanted) in [("enabled", true), ("disabled", false)] {
         for id in expect["patches"][key].as_array().into_iter().flatten().filter_map(Json::as_str) {
@@ -257,16 +262,16 @@ fn check(build: &Build, expect: &Json, failures: &mut Vec<String>) {
     }
 }
 
-fn count_is(build: &Build, count: &serde_json::Number, failures: &mut Vec<String>) {
+fn check_count(build: &PackageBuild, count: &serde_json::Number, failures: &mut Vec<String>) {
     if count.as_u64() != Some(build.objects.len() as u64) {
         failures.push(format!("expected {count} objects, found {}", build.objects.len()));
     }
 }
 
 /// `Deployment/web spec.replicas`: equal to a value, matching a pattern, or absent.
-fn field(build: &Build, target: &str, wanted: &Json, failures: &mut Vec<String>) {
+fn check_field(build: &PackageBuild, target: &str, wanted: &Json, failures: &mut Vec<String>) {
     let (name, path) = target.trim().split_once(' ').unwrap_or((target, ""));
-    let Some(object) = find(build, name) else {
+    let Some(object) = find_object(build, name) else {
         failures.push(format!("{target}: {name} is not there"));
         return;
     };

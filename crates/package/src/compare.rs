@@ -2,12 +2,12 @@
 
 use serde_json::Value as Json;
 
-use crate::apply::Seg;
+use crate::apply::PathSegment;
 
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange {
-    pub path: Vec<Seg>,
+    pub path: Vec<PathSegment>,
     /// `None`: it was not there.
     pub old: Option<Json>,
     /// `None`: it is not there any more.
@@ -17,47 +17,47 @@ pub struct FieldChange {
 /// The fields in which two values differ. List elements that carry names are compared by name.
 pub fn changes(old: &Json, new: &Json) -> Vec<FieldChange> {
     let mut found = Vec::new();
-    compare(old, new, &mut Vec::new(), &mut found);
+    compare_values(old, new, &mut Vec::new(), &mut found);
     found
 }
 
 /// Depth is that of the values, which their readers limit.
-fn compare(old: &Json, new: &Json, path: &mut Vec<Seg>, found: &mut Vec<FieldChange>) {
+fn compare_values(old: &Json, new: &Json, path: &mut Vec<PathSegment>, found: &mut Vec<FieldChange>) {
     if old == new {
         return;
     }
     match (old, new) {
         (Json::Object(a), Json::Object(b)) => {
             for (key, old) in a {
-                path.push(Seg::Key(key.clone()));
+                path.push(PathSegment::Key(key.clone()));
                 match b.get(key) {
-                    Some(new) => compare(old, new, path, found),
+                    Some(new) => compare_values(old, new, path, found),
                     None => found.push(FieldChange { path: path.clone(), old: Some(old.clone()), new: None }),
                 }
                 path.pop();
             }
             for (key, new) in b.iter().filter(|(key, _)| !a.contains_key(*key)) {
-                path.push(Seg::Key(key.clone()));
+                path.push(PathSegment::Key(key.clone()));
                 found.push(FieldChange { path: path.clone(), old: None, new: Some(new.clone()) });
                 path.pop();
             }
         }
-        (Json::Array(a), Json::Array(b)) => lists(a, b, path, found),
+        (Json::Array(a), Json::Array(b)) => compare_lists(a, b, path, found),
         _ => found.push(FieldChange { path: path.clone(), old: Some(old.clone()), new: Some(new.clone()) }),
     }
 }
 
 /// The names of all elements, if each has one of its own.
-fn names(items: &[Json]) -> Option<Vec<&str>> {
+fn element_names(items: &[Json]) -> Option<Vec<&str>> {
     let names: Vec<&str> =
         items.iter().map(|item| item.get("name").and_then(Json::as_str)).collect::<Option<_>>()?;
     let distinct: std::collections::HashSet<&str> = names.iter().copied().collect();
     (distinct.len() == names.len()).then_some(names)
 }
 
-fn lists(a: &[Json], b: &[Json], path: &mut Vec<Seg>, found: &mut Vec<FieldChange>) {
-    let item = |index: usize, name: Option<&str>| Seg::Item { index, name: name.map(str::to_owned) };
-    if let (Some(old_names), Some(new_names)) = (names(a), names(b)) {
+fn compare_lists(a: &[Json], b: &[Json], path: &mut Vec<PathSegment>, found: &mut Vec<FieldChange>) {
+    let item = |index: usize, name: Option<&str>| PathSegment::Item { index, name: name.map(str::to_owned) };
+    if let (Some(old_names), Some(new_names)) = (element_names(a), element_names(b)) {
         let common = |names: &[&str], others: &[&str]| -> Vec<String> {
             let others: std::collections::HashSet<&str> = others.iter().copied().collect();
             names.iter().filter(|name| others.contains(**name)).map(|name| (*name).to_owned()).collect()
@@ -70,7 +70,7 @@ fn lists(a: &[Json], b: &[Json], path: &mut Vec<Seg>, found: &mut Vec<FieldChang
             for (index, (old, name)) in a.iter().zip(&old_names).enumerate() {
                 path.push(item(index, Some(name)));
                 match positions.get(name) {
-                    Some(&new) => compare(old, &b[new], path, found),
+                    Some(&new) => compare_values(old, &b[new], path, found),
                     None => found.push(FieldChange { path: path.clone(), old: Some(old.clone()), new: None }),
                 }
                 path.pop();
@@ -95,7 +95,7 @@ fn lists(a: &[Json], b: &[Json], path: &mut Vec<Seg>, found: &mut Vec<FieldChang
     }
     for (index, (old, new)) in a.iter().zip(b).enumerate() {
         path.push(item(index, None));
-        compare(old, new, path, found);
+        compare_values(old, new, path, found);
         path.pop();
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use slipway_manifest::ObjectId;
 
-use crate::build::{Build, BuiltObject};
+use crate::build::{BuiltObject, PackageBuild};
 use crate::compare::{FieldChange, changes};
 
 /// The differences between two builds.
@@ -23,10 +23,10 @@ impl BuildDiff {
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// The differences of `other` from this build, object by object and field by field.
-    pub fn diff(&self, other: &Build) -> BuildDiff {
-        let index = |build: &Build| -> BTreeMap<ObjectId, BuiltObject> {
+    pub fn diff(&self, other: &PackageBuild) -> BuildDiff {
+        let index = |build: &PackageBuild| -> BTreeMap<ObjectId, BuiltObject> {
             build.objects.iter().map(|object| (object.id.clone(), object.clone())).collect()
         };
         let (old, new) = (index(self), index(other));

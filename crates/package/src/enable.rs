@@ -7,22 +7,22 @@ use std::fmt;
 use slipway_graph::{Defect, Graph};
 use slipway_problem::{Location, Problems};
 
-use crate::apply::truth;
-use crate::params::{Found, LayerKind, ParamData, Params};
-use crate::patches::{Enabled, Origin, Patch};
-use crate::report::{error, note, warning};
+use crate::apply::bool_value;
+use crate::params::{LayerKind, ParamData, ParamLookup, ResolvedParams};
+use crate::patches::{EnabledCondition, Patch, PatchOrigin};
+use crate::report::{coded_error, coded_note, coded_warning};
 use crate::template::ParamPath;
 
 /// The state of a patch, and what decided it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum PatchState {
     /// Its own `enabled` says so.
-    On(Reason),
+    On(EnabledReason),
     /// Another patch needs it.
     Required {
         by: String,
     },
-    Off(Reason),
+    Off(EnabledReason),
     /// It and another exclude each other.
     Conflict {
         with: String,
@@ -31,14 +31,14 @@ pub enum State {
 
 /// The reason an `enabled` gives.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reason {
+pub enum EnabledReason {
     Always,
     Literal(bool),
     Parameter { path: String, value: String },
     Broken,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for EnabledReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Always => f.write_str("always enabled"),
@@ -49,7 +49,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for PatchState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::On(reason) | Self::Off(reason) => reason.fmt(f),
@@ -59,7 +59,7 @@ impl fmt::Display for State {
     }
 }
 
-impl State {
+impl PatchState {
     /// Returns true if the patch applies.
     pub fn is_on(&self) -> bool {
         matches!(self, Self::On(_) | Self::Required { .. })
@@ -78,21 +78,25 @@ impl State {
 
 /// The decision on every patch.
 #[derive(Clone, Debug, Default)]
-pub struct Decision {
+pub struct PatchDecision {
     /// One for each patch.
-    pub states: Vec<State>,
+    pub states: Vec<PatchState>,
     /// The patches that apply, in the order they do.
     pub order: Vec<usize>,
 }
 
 /// Decides on all patches. Whether names exist is checked for disabled ones as well.
-pub(crate) fn decide(patches: &[Patch], params: &Params, problems: &mut Problems) -> Decision {
-    let mut decision = Decision { states: Vec::with_capacity(patches.len()), order: Vec::new() };
+pub(crate) fn decide_patches(
+    patches: &[Patch],
+    params: &ResolvedParams,
+    problems: &mut Problems,
+) -> PatchDecision {
+    let mut decision = PatchDecision { states: Vec::with_capacity(patches.len()), order: Vec::new() };
     for patch in patches {
         let state = own_state(patch, params, problems);
         decision.states.push(state);
     }
-    for origin in [Origin::Package, Origin::Local] {
+    for origin in [PatchOrigin::Package, PatchOrigin::Local] {
         let members: Vec<usize> =
             (0..patches.len()).filter(|&index| patches[index].origin == origin).collect();
         decide_set(patches, &members, params, &mut decision, problems);
@@ -100,25 +104,26 @@ pub(crate) fn decide(patches: &[Patch], params: &Params, problems: &mut Problems
     decision
 }
 
-fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
+fn own_state(patch: &Patch, params: &ResolvedParams, problems: &mut Problems) -> PatchState {
     match &patch.enabled {
-        Enabled::Always => State::On(Reason::Always),
-        Enabled::Broken => State::Off(Reason::Broken),
-        Enabled::Literal(true) => State::On(Reason::Literal(true)),
-        Enabled::Literal(false) => State::Off(Reason::Literal(false)),
-        Enabled::When(path) => {
+        EnabledCondition::Always => PatchState::On(EnabledReason::Always),
+        EnabledCondition::Broken => PatchState::Off(EnabledReason::Broken),
+        EnabledCondition::Literal(true) => PatchState::On(EnabledReason::Literal(true)),
+        EnabledCondition::Literal(false) => PatchState::Off(EnabledReason::Literal(false)),
+        EnabledCondition::When(path) => {
             let at = patch.enabled_at.clone().unwrap_or_else(|| Location::file(&*patch.file));
-            let Found::Value(param) = params.find(path) else {
+            let ParamLookup::Value(param) = params.find(path) else {
                 problems.push(params.undefined(path, at));
-                return State::Off(Reason::Broken);
+                return PatchState::Off(EnabledReason::Broken);
             };
             if matches!(param.data, ParamData::Broken) {
-                return State::Off(Reason::Broken);
+                return PatchState::Off(EnabledReason::Broken);
             }
-            match truth(param) {
+            match bool_value(param) {
                 Some(value) => {
-                    let reason = Reason::Parameter { path: path.to_string(), value: value.to_string() };
-                    if value { State::On(reason) } else { State::Off(reason) }
+                    let reason =
+                        EnabledReason::Parameter { path: path.to_string(), value: value.to_string() };
+                    if value { PatchState::On(reason) } else { PatchState::Off(reason) }
                 }
                 None => {
                     let json = param.to_json();
@@ -133,8 +138,8 @@ fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
                         "`{path}` must be true or false to enable a patch, not {shown} ({}:{})",
                         place.file, place.line
                     );
-                    problems.push(error("KD003", message).at(at));
-                    State::Off(Reason::Broken)
+                    problems.push(coded_error("KD003", message).at(at));
+                    PatchState::Off(EnabledReason::Broken)
                 }
             }
         }
@@ -143,7 +148,7 @@ fn own_state(patch: &Patch, params: &Params, problems: &mut Problems) -> State {
 
 /// The graph of requirements. The graph kernel names its cycles; enabled or not, a cycle is a mistake.
 /// Patches on a cycle lose their requirements, so that the run goes on and shows the other mistakes too.
-fn acyclic<'p>(
+fn requirement_graph<'p>(
     patches: &'p [Patch],
     by_id: &HashMap<&'p str, usize>,
     requires: &mut BTreeMap<usize, Vec<usize>>,
@@ -177,7 +182,7 @@ fn acyclic<'p>(
                 })
                 .map(|(_, at)| at.clone());
             names.push(first);
-            let problem = error("KD020", format!("circular dependency: {}", names.join(" -> ")));
+            let problem = coded_error("KD020", format!("circular dependency: {}", names.join(" -> ")));
             problems.push(match at {
                 Some(at) => problem.at(at),
                 None => problem,
@@ -193,17 +198,17 @@ fn acyclic<'p>(
 fn decide_set(
     patches: &[Patch],
     members: &[usize],
-    params: &Params,
-    decision: &mut Decision,
+    params: &ResolvedParams,
+    decision: &mut PatchDecision,
     problems: &mut Problems,
 ) {
     let by_id: HashMap<&str, usize> =
         members.iter().map(|&index| (patches[index].id.as_str(), index)).collect();
-    let local = members.first().is_some_and(|&index| patches[index].origin == Origin::Local);
+    let local = members.first().is_some_and(|&index| patches[index].origin == PatchOrigin::Local);
     let of_package: BTreeSet<&str> = if local {
         patches
             .iter()
-            .filter(|patch| patch.origin == Origin::Package)
+            .filter(|patch| patch.origin == PatchOrigin::Package)
             .map(|patch| patch.id.as_str())
             .collect()
     } else {
@@ -218,12 +223,12 @@ fn decide_set(
             match by_id.get(id.as_str()) {
                 Some(&other) => requires.entry(index).or_default().push(other),
                 None if of_package.contains(id.as_str()) => problems.push(
-                    error("KD030", format!("a local patch cannot require the package's `{id}`"))
+                    coded_error("KD030", format!("a local patch cannot require the package's `{id}`"))
                         .at(at.clone())
                         .hint("set the parameter that enables it"),
                 ),
                 None => problems.push(
-                    error("KD005", format!("required patch `{id}` does not exist"))
+                    coded_error("KD005", format!("required patch `{id}` does not exist"))
                         .at(at.clone())
                         .did_you_mean(id, known()),
                 ),
@@ -235,23 +240,23 @@ fn decide_set(
                     conflicts.insert((index.min(other), index.max(other)));
                     if !patches[other].conflicts.iter().any(|(back, _)| *back == patch.id) {
                         let message = format!("`{id}` does not declare the conflict with `{}`", patch.id);
-                        problems.push(note("KD023", message).at(at.clone()));
+                        problems.push(coded_note("KD023", message).at(at.clone()));
                     }
                 }
                 None if of_package.contains(id.as_str()) => problems.push(
-                    error("KD030", format!("a local patch cannot conflict with the package's `{id}`"))
+                    coded_error("KD030", format!("a local patch cannot conflict with the package's `{id}`"))
                         .at(at.clone()),
                 ),
                 None => problems.push(
-                    warning("KD006", format!("conflicting patch `{id}` does not exist"))
+                    coded_warning("KD006", format!("conflicting patch `{id}` does not exist"))
                         .at(at.clone())
                         .did_you_mean(id, known()),
                 ),
             }
         }
     }
-    let graph = acyclic(patches, &by_id, &mut requires, problems);
-    close(patches, members, &requires, params, decision, problems);
+    let graph = requirement_graph(patches, &by_id, &mut requires, problems);
+    enable_required(patches, members, &requires, params, decision, problems);
     for &(a, b) in &conflicts {
         if decision.states[a].is_on() && decision.states[b].is_on() {
             report_conflict(patches, a, b, params, decision, problems);
@@ -262,7 +267,7 @@ fn decide_set(
     let mut ready: BinaryHeap<Reverse<(&str, usize)>> = BinaryHeap::new();
     for &index in members {
         // Those in conflict run too: nothing is written, but what else is wrong with them shows.
-        if decision.states[index].is_on() || matches!(decision.states[index], State::Conflict { .. }) {
+        if decision.states[index].is_on() || matches!(decision.states[index], PatchState::Conflict { .. }) {
             let needs = requires.get(&index).map_or(0, Vec::len);
             waiting.insert(index, needs);
             if needs == 0 {
@@ -285,12 +290,12 @@ fn decide_set(
 }
 
 /// Enables what enabled patches require, transitively and in id order.
-fn close(
+fn enable_required(
     patches: &[Patch],
     members: &[usize],
     requires: &BTreeMap<usize, Vec<usize>>,
-    params: &Params,
-    decision: &mut Decision,
+    params: &ResolvedParams,
+    decision: &mut PatchDecision,
     problems: &mut Problems,
 ) {
     let mut pending: Vec<usize> =
@@ -303,7 +308,7 @@ fn close(
             if decision.states[need].is_on() {
                 continue;
             }
-            if let Enabled::When(path) = &patches[need].enabled
+            if let EnabledCondition::When(path) = &patches[need].enabled
                 && let Some(at) = user_place(path, params)
             {
                 let message = format!(
@@ -313,16 +318,16 @@ fn close(
                     at.line,
                     patches[index].shown()
                 );
-                problems.push(warning("KD021", message).at(at));
+                problems.push(coded_warning("KD021", message).at(at));
             }
-            decision.states[need] = State::Required { by: patches[index].short().to_owned() };
+            decision.states[need] = PatchState::Required { by: patches[index].short().to_owned() };
             pending.push(need);
         }
     }
 }
 
 /// The place a user, not the package, gave a parameter its value at.
-fn user_place(path: &ParamPath, params: &Params) -> Option<Location> {
+fn user_place(path: &ParamPath, params: &ResolvedParams) -> Option<Location> {
     let chain = params.chain(path);
     let (_, pos) = chain.iter().find(|(_, pos)| {
         params.layers().get(usize::from(pos.layer)).is_some_and(|layer| layer.kind != LayerKind::Package)
@@ -334,14 +339,14 @@ fn report_conflict(
     patches: &[Patch],
     a: usize,
     b: usize,
-    params: &Params,
-    decision: &mut Decision,
+    params: &ResolvedParams,
+    decision: &mut PatchDecision,
     problems: &mut Problems,
 ) {
     let why = |index: usize| -> String {
         let state = &decision.states[index];
         let place = match (&patches[index].enabled, state) {
-            (Enabled::When(path), State::On(_)) => params.get(path).map(|param| {
+            (EnabledCondition::When(path), PatchState::On(_)) => params.get(path).map(|param| {
                 let at = params.location(param.pos);
                 if at.line == 0 { format!(", {}", at.file) } else { format!(", {}:{}", at.file, at.line) }
             }),
@@ -353,12 +358,12 @@ fn report_conflict(
     let declared = [(a, b), (b, a)].into_iter().find_map(|(one, other)| {
         patches[one].conflicts.iter().find(|(id, _)| *id == patches[other].id).map(|(_, at)| at.clone())
     });
-    let problem = error("KD022", message).hint("switch one of them off");
+    let problem = coded_error("KD022", message).hint("switch one of them off");
     problems.push(match declared {
         Some(at) => problem.at(at),
         None => problem,
     });
     let (name_a, name_b) = (patches[a].short().to_owned(), patches[b].short().to_owned());
-    decision.states[a] = State::Conflict { with: name_b };
-    decision.states[b] = State::Conflict { with: name_a };
+    decision.states[a] = PatchState::Conflict { with: name_b };
+    decision.states[b] = PatchState::Conflict { with: name_a };
 }

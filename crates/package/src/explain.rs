@@ -4,13 +4,13 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use slipway_problem::{Location, Problem, nearest};
 
-use crate::apply::{Seg, WriteKind, item_seg, show_segs};
-use crate::build::Build;
-use crate::enable::State;
+use crate::apply::{PathSegment, WriteKind, item_seg, show_segs};
+use crate::build::PackageBuild;
+use crate::enable::PatchState;
 use crate::kpatch::{self, StepKind};
-use crate::params::raw;
-use crate::patches::Enabled;
-use crate::report::error;
+use crate::params::raw_at;
+use crate::patches::EnabledCondition;
+use crate::report::coded_error;
 use crate::resources::show_id;
 use crate::template::ParamPath;
 
@@ -26,14 +26,14 @@ pub struct Explanation {
     /// The value in the manifest, and its place.
     pub base: Option<Json>,
     pub base_at: Location,
-    pub steps: Vec<Written>,
+    pub steps: Vec<FieldStep>,
     pub parameters: Vec<UsedParameter>,
     pub patches: Vec<UsedPatch>,
 }
 
 /// One write to the field, or to something around or below it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Written {
+pub struct FieldStep {
     pub kind: WriteKind,
     pub path: String,
     pub old: Option<Json>,
@@ -66,14 +66,14 @@ pub struct UsedPatch {
     pub at: Option<Location>,
 }
 
-impl Build {
+impl PackageBuild {
     /// Explains `Kind/name`, `Kind/namespace/name`, with `.path.to.field` after it.
     pub fn explain(&self, target: &str) -> Result<Explanation, Problem> {
         let (object, steps) = self.find_target(target)?;
         let built = self.objects.iter().find(|built| built.resource == object);
         let resource = &self.resources[object];
         let current: &Json = built.map_or(&resource.value, |built| &built.value);
-        let mut path: Vec<Seg> = Vec::new();
+        let mut path: Vec<PathSegment> = Vec::new();
         let mut value = Some(current);
         for step in &steps {
             let seg = match (value, &step.kind) {
@@ -89,7 +89,7 @@ impl Build {
                     });
                     match index {
                         Some(index) => item_seg(index, &items[index]),
-                        None => Seg::Item {
+                        None => PathSegment::Item {
                             index: usize::MAX,
                             name: terms.first().map(|term| term.value.to_string()),
                         },
@@ -97,21 +97,21 @@ impl Build {
                 }
                 (Some(Json::Array(items)), StepKind::Index(index)) => items
                     .get(*index)
-                    .map_or(Seg::Item { index: *index, name: None }, |item| item_seg(*index, item)),
-                (_, StepKind::Match(terms)) => {
-                    Seg::Item { index: usize::MAX, name: terms.first().map(|term| term.value.to_string()) }
-                }
-                (_, StepKind::Key(key)) => Seg::Key(key.to_string()),
-                (_, StepKind::Index(index)) => Seg::Key(index.to_string()),
+                    .map_or(PathSegment::Item { index: *index, name: None }, |item| item_seg(*index, item)),
+                (_, StepKind::Match(terms)) => PathSegment::Item {
+                    index: usize::MAX,
+                    name: terms.first().map(|term| term.value.to_string()),
+                },
+                (_, StepKind::Key(key)) => PathSegment::Key(key.to_string()),
+                (_, StepKind::Index(index)) => PathSegment::Key(index.to_string()),
                 (_, StepKind::All) => {
-                    return Err(
-                        error("KX070", format!("`{target}` names several fields")).hint("name one element")
-                    );
+                    return Err(coded_error("KX070", format!("`{target}` names several fields"))
+                        .hint("name one element"));
                 }
             };
             value = value.and_then(|value| match &seg {
-                Seg::Key(key) => value.get(key),
-                Seg::Item { index, .. } => value.get(index),
+                PathSegment::Key(key) => value.get(key),
+                PathSegment::Item { index, .. } => value.get(index),
             });
             path.push(seg);
         }
@@ -120,7 +120,7 @@ impl Build {
             path: show_segs(&path),
             value: value.cloned(),
             base: resource.base(&path),
-            base_at: resource.locate(&path),
+            base_at: resource.locate_field(&path),
             steps: Vec::new(),
             parameters: Vec::new(),
             patches: Vec::new(),
@@ -134,12 +134,12 @@ impl Build {
             }
             // A write around the field counts only if it touches the field.
             let rest = path.get(write.path.len()..).unwrap_or_default();
-            let (old, new) = (below(write.old.as_ref(), rest), below(write.new.as_ref(), rest));
+            let (old, new) = (value_at(write.old.as_ref(), rest), value_at(write.new.as_ref(), rest));
             if old.is_none() && new.is_none() {
                 continue;
             }
             let references = self.references_of(write.patch, write.group, write.statement);
-            explanation.steps.push(Written {
+            explanation.steps.push(FieldStep {
                 kind: write.kind,
                 path: show_segs(&write.path),
                 old: old.cloned(),
@@ -171,7 +171,7 @@ impl Build {
             .get(usize::from(pos.layer))
             .map(|layer| layer.kind.to_string())
             .unwrap_or_default();
-        let default = (pos.layer != 0).then(|| raw(&self.params.layers.package, path)).flatten();
+        let default = (pos.layer != 0).then(|| raw_at(&self.params.layers.package, path)).flatten();
         Some(UsedParameter {
             name: path.to_string(),
             value: value.to_json(),
@@ -192,7 +192,7 @@ impl Build {
         let patch = &self.patches[index];
         let state = &self.decision.states[index];
         let at = match (&patch.enabled, state) {
-            (Enabled::When(path), State::On(_)) => {
+            (EnabledCondition::When(path), PatchState::On(_)) => {
                 self.params.get(path).map(|param| self.params.location(param.pos))
             }
             _ => None,
@@ -201,9 +201,9 @@ impl Build {
     }
 
     /// Finds the object and the path of `Kind/ns/name.path`.
-    fn find_target(&self, target: &str) -> Result<(usize, Vec<kpatch::Step>), Problem> {
+    fn find_target(&self, target: &str) -> Result<(usize, Vec<kpatch::PathStep>), Problem> {
         let malformed = || {
-            error(
+            coded_error(
                 "KX071",
                 format!("`{target}` is no Kind/name or Kind/namespace/name with an optional .path"),
             )
@@ -233,12 +233,12 @@ impl Build {
             });
         }
         let Some((index, length)) = best else {
-            let problem = error("KX002", format!("no object matches `{target}`"));
+            let problem = coded_error("KX002", format!("no object matches `{target}`"));
             let near = nearest(target, names.iter().map(String::as_str)).map(str::to_owned);
             return Err(match near {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None if names.is_empty() => problem.hint(format!("the package has no `{kind}`")),
-                None => problem.hint(format!("there are {}", crate::report::listed(&names, 8))),
+                None => problem.hint(format!("there are {}", crate::report::join_words(&names, 8))),
             });
         };
         let path = rest[length..].trim_start_matches('.');
@@ -246,15 +246,15 @@ impl Build {
             return Ok((index, Vec::new()));
         }
         let (steps, _) =
-            kpatch::parse_keypath(path).map_err(|why| error("KX071", format!("`{path}`: {why}")))?;
+            kpatch::parse_keypath(path).map_err(|why| coded_error("KX071", format!("`{path}`: {why}")))?;
         Ok((index, steps))
     }
 }
 
-fn below<'j>(value: Option<&'j Json>, path: &[Seg]) -> Option<&'j Json> {
+fn value_at<'j>(value: Option<&'j Json>, path: &[PathSegment]) -> Option<&'j Json> {
     path.iter().try_fold(value?, |value, seg| match seg {
-        Seg::Key(key) => value.get(key),
-        Seg::Item { index, name } => match name {
+        PathSegment::Key(key) => value.get(key),
+        PathSegment::Item { index, name } => match name {
             Some(name) => {
                 value.as_array()?.iter().find(|item| item.get("name").and_then(Json::as_str) == Some(name))
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use slipway_problem::{Location, Problems};
 
-use crate::report::{error, warning};
+use crate::report::{coded_error, coded_warning};
 
 const MOST_BYTES: u64 = 50 << 20;
 const MOST_FILES: usize = 50_000;
@@ -14,7 +14,7 @@ const DEEPEST: usize = 32;
 
 /// File contents by path relative to the package, with `/` between names on every system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files {
+pub struct PackageFiles {
     files: BTreeMap<String, Vec<u8>>,
     /// Names directly in the package, directories with a `/` at the end.
     top: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Files {
     pub(crate) problems: Problems,
 }
 
-impl Files {
+impl PackageFiles {
     /// Takes files from memory.
     pub fn of<P: Into<String>, T: Into<Vec<u8>>>(files: impl IntoIterator<Item = (P, T)>) -> Self {
         let files: BTreeMap<String, Vec<u8>> =
@@ -44,10 +44,10 @@ impl Files {
     pub fn read(root: &Path) -> Result<Self, Problems> {
         let shown = root.display().to_string();
         let canonical = fs::canonicalize(root).map_err(|why| {
-            error("KR002", format!("cannot read `{shown}`: {why}")).at(Location::file(&*shown))
+            coded_error("KR002", format!("cannot read `{shown}`: {why}")).at(Location::file(&*shown))
         })?;
-        let mut walk = Walk { root: canonical, bytes: 0, files: Files::default() };
-        walk.directory(root, "", 0);
+        let mut walk = DirectoryWalk { root: canonical, bytes: 0, files: PackageFiles::default() };
+        walk.read_entries(root, "", 0);
         let files = walk.files;
         // What could be read is looked at as well, so that one run shows every mistake.
         if files.files.is_empty() && files.problems.has_errors() { Err(files.problems) } else { Ok(files) }
@@ -66,7 +66,7 @@ impl Files {
             Err(why) => {
                 let line =
                     bytes[..why.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() as u32 + 1;
-                problems.push(error("KR002", "the file is not UTF-8").at(Location::new(path, line, 1)));
+                problems.push(coded_error("KR002", "the file is not UTF-8").at(Location::new(path, line, 1)));
                 None
             }
         }
@@ -86,25 +86,25 @@ impl Files {
     }
 }
 
-struct Walk {
+struct DirectoryWalk {
     root: std::path::PathBuf,
     bytes: u64,
-    files: Files,
+    files: PackageFiles,
 }
 
 const DIRECTORIES: [&str; 4] = ["resources", "patches", "schemas", "tests"];
 
-impl Walk {
-    fn directory(&mut self, directory: &Path, prefix: &str, depth: usize) {
+impl DirectoryWalk {
+    fn read_entries(&mut self, directory: &Path, prefix: &str, depth: usize) {
         if depth > DEEPEST {
-            let problem = error("KR010", format!("directories nest deeper than {DEEPEST} levels"));
+            let problem = coded_error("KR010", format!("directories nest deeper than {DEEPEST} levels"));
             self.files.problems.push(problem.at(Location::new(prefix, 1, 1)));
             return;
         }
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(why) => {
-                let problem = error("KR002", format!("cannot read the directory: {why}"));
+                let problem = coded_error("KR002", format!("cannot read the directory: {why}"));
                 let shown =
                     if prefix.is_empty() { directory.display().to_string() } else { prefix.to_owned() };
                 self.files.problems.push(problem.at(Location::file(shown)));
@@ -117,24 +117,25 @@ impl Walk {
         for name in names {
             let Some(name) = name.to_str() else {
                 let shown = format!("{prefix}{}", name.display());
-                self.files
-                    .problems
-                    .push(warning("KR011", "the file name is not UTF-8; ignored").at(Location::file(shown)));
+                self.files.problems.push(
+                    coded_warning("KR011", "the file name is not UTF-8; ignored").at(Location::file(shown)),
+                );
                 continue;
             };
             if name.contains('\\') {
-                let problem = error("KR011", "the file name has a backslash, which is a separator elsewhere");
+                let problem =
+                    coded_error("KR011", "the file name has a backslash, which is a separator elsewhere");
                 let at = Location::new(format!("{prefix}{name}"), 1, 1);
                 self.files
                     .problems
                     .push(problem.at(at).hint("rename it: patches and files are known by `/`"));
             } else if !name.starts_with('.') {
-                self.entry(&directory.join(name), name, prefix, depth);
+                self.read_entry(&directory.join(name), name, prefix, depth);
             }
         }
     }
 
-    fn entry(&mut self, path: &Path, name: &str, prefix: &str, depth: usize) {
+    fn read_entry(&mut self, path: &Path, name: &str, prefix: &str, depth: usize) {
         let shown = format!("{prefix}{name}");
         let Ok(own) = fs::symlink_metadata(path) else { return };
         if own.is_symlink() && !self.stays_inside(path, &shown) {
@@ -146,10 +147,10 @@ impl Walk {
         }
         if kind.is_dir() {
             if !prefix.is_empty() || DIRECTORIES.contains(&name) {
-                self.directory(path, &format!("{shown}/"), depth + 1);
+                self.read_entries(path, &format!("{shown}/"), depth + 1);
             }
         } else if kind.is_file() && (!prefix.is_empty() || matches!(name, "parameters.yaml" | "kurel.yaml")) {
-            self.file(path, shown, kind.len());
+            self.read_file(path, shown, kind.len());
         }
     }
 
@@ -161,23 +162,23 @@ impl Walk {
                     .and_then(|p| fs::canonicalize(p).ok())
                     .is_some_and(|p| p.starts_with(&target)) =>
             {
-                error("KR010", "the link leads to a directory it is in")
+                coded_error("KR010", "the link leads to a directory it is in")
             }
             Ok(target) if target.starts_with(&self.root) => return true,
-            Ok(_) => error("KR010", "the link leads out of the package")
+            Ok(_) => coded_error("KR010", "the link leads out of the package")
                 .hint("copy the file into the package: nothing outside of it is read"),
-            Err(why) => error("KR010", format!("the link cannot be followed: {why}")),
+            Err(why) => coded_error("KR010", format!("the link cannot be followed: {why}")),
         };
         // What is wrong is the file as a whole: its beginning stands for it.
         self.files.problems.push(problem.at(Location::new(shown, 1, 1)));
         false
     }
 
-    fn file(&mut self, path: &Path, shown: String, length: u64) {
+    fn read_file(&mut self, path: &Path, shown: String, length: u64) {
         self.bytes += length;
         if self.bytes > MOST_BYTES || self.files.files.len() >= MOST_FILES {
             if !self.files.problems.has_errors() {
-                let problem = error("KR012", "the package is larger than 50 MiB or 50,000 files");
+                let problem = coded_error("KR012", "the package is larger than 50 MiB or 50,000 files");
                 self.files.problems.push(problem.at(Location::file(shown)));
             }
             return;
@@ -187,7 +188,7 @@ impl Walk {
                 self.files.files.insert(shown, bytes);
             }
             Err(why) => {
-                let problem = error("KR002", format!("cannot read the file: {why}"));
+                let problem = coded_error("KR002", format!("cannot read the file: {why}"));
                 self.files.problems.push(problem.at(Location::file(shown)));
             }
         }

@@ -6,17 +6,17 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use slipway_problem::Problems;
 
-use crate::build::{Build, Inputs, PHASE, Phase, state_word};
-use crate::enable::{Decision, State, decide};
+use crate::build::{BuildInputs, InstallPhase, PHASE, PackageBuild, state_word};
+use crate::enable::{PatchDecision, PatchState, decide_patches};
 use crate::package::Package;
-use crate::params::Metadata;
-use crate::patches::Origin;
+use crate::params::PackageMetadata;
+use crate::patches::PatchOrigin;
 use slipway_manifest::object::annotation;
 
 /// A package in numbers and names.
 #[derive(Clone, Debug, Serialize)]
 pub struct PackageInfo {
-    pub metadata: Metadata,
+    pub metadata: PackageMetadata,
     pub parameters: Vec<ParameterInfo>,
     /// Objects by namespace; `""` for those without.
     pub resources: BTreeMap<String, Vec<String>>,
@@ -53,15 +53,15 @@ pub struct PatchInfo {
 
 impl Package {
     /// The patches, whether they apply and why, in the order of their ids.
-    pub fn patch_list(&self, inputs: &Inputs) -> Result<Vec<PatchInfo>, Problems> {
+    pub fn patch_list(&self, inputs: &BuildInputs) -> Result<Vec<PatchInfo>, Problems> {
         let params = self.params(inputs)?;
         let mut problems = Problems::new();
-        let decision = decide(&self.patches, &params, &mut problems);
+        let decision = decide_patches(&self.patches, &params, &mut problems);
         let circular = problems.iter().any(|problem| problem.code.as_deref() == Some("KD020"));
         if circular { Err(problems) } else { Ok(self.patch_rows(&decision)) }
     }
 
-    fn patch_rows(&self, decision: &Decision) -> Vec<PatchInfo> {
+    fn patch_rows(&self, decision: &PatchDecision) -> Vec<PatchInfo> {
         self.patches
             .iter()
             .zip(&decision.states)
@@ -85,7 +85,7 @@ impl Package {
     }
 
     /// Facts about the package.
-    pub fn info(&self, inputs: &Inputs) -> Result<PackageInfo, Problems> {
+    pub fn info(&self, inputs: &BuildInputs) -> Result<PackageInfo, Problems> {
         let params = self.params(inputs)?;
         let mut parameters = Vec::new();
         let mut pending = vec![(String::new(), params.root.to_json())];
@@ -119,7 +119,7 @@ impl Package {
                 .entry(resource.id.namespace.clone())
                 .or_default()
                 .push(format!("{}/{}", resource.id.kind, resource.id.name));
-            let phase = annotation(&resource.value, PHASE).and_then(Phase::parse).unwrap_or_default();
+            let phase = annotation(&resource.value, PHASE).and_then(InstallPhase::parse).unwrap_or_default();
             *phases.entry(phase.name()).or_default() += 1;
         }
         resources.values_mut().for_each(|names| names.sort());
@@ -137,7 +137,7 @@ impl Package {
         let mut out = String::from("digraph patches {\n  rankdir=LR;\n");
         for patch in self.patches.iter() {
             out.push_str(&format!("  {:?};\n", patch.shown()));
-            let prefix = if patch.origin == Origin::Local { "local:" } else { "" };
+            let prefix = if patch.origin == PatchOrigin::Local { "local:" } else { "" };
             for (id, _) in &patch.requires {
                 out.push_str(&format!("  {:?} -> {:?};\n", patch.shown(), format!("{prefix}{id}")));
             }
@@ -154,11 +154,11 @@ impl Package {
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// Returns true if a patch applied, by its id.
     pub fn is_enabled(&self, id: &str) -> Option<bool> {
         let id = if id.ends_with(".kpatch") { id.to_owned() } else { format!("{id}.kpatch") };
         let index = self.patches.iter().position(|patch| patch.shown() == id || patch.id == id)?;
-        Some(matches!(self.decision.states[index], State::On(_) | State::Required { .. }))
+        Some(matches!(self.decision.states[index], PatchState::On(_) | PatchState::Required { .. }))
     }
 }

@@ -8,29 +8,29 @@ use slipway_manifest::object::expand_lists;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{YamlEmitter, YamlNode, YamlReader};
 
-use crate::output::{OutFile, ordered};
-use crate::report::{coded, error};
-use crate::schema::Kinds;
+use crate::output::{OutFile, order_keys};
+use crate::report::{coded_error, with_codes};
+use crate::schema::KindTypes;
 
 /// The files of a new package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scaffold {
+pub struct PackageScaffold {
     /// The directory: `web.kurel`.
     pub directory: String,
     pub files: Vec<OutFile>,
 }
 
 /// Checks that a name can be a package's.
-fn checked(name: &str) -> Result<(), Problem> {
+fn check_name(name: &str) -> Result<(), Problem> {
     slipway_manifest::names::check_label_1123(name)
-        .map_err(|why| error("KV008", format!("`{name}` is no package name: {}", why.join("; "))))
+        .map_err(|why| coded_error("KV008", format!("`{name}` is no package name: {}", why.join("; "))))
 }
 
 /// A package with one Deployment and one Service to start from.
-pub fn scaffold(name: &str) -> Result<Scaffold, Problem> {
-    checked(name)?;
+pub fn scaffold(name: &str) -> Result<PackageScaffold, Problem> {
+    check_name(name)?;
     let file = |path: &str, text: String| OutFile { path: path.to_owned(), text };
-    Ok(Scaffold {
+    Ok(PackageScaffold {
         directory: format!("{name}.kurel"),
         files: vec![
             file("README.md", format!("# {name}\n\nBuild it with `slipway package build {name}.kurel`.\n")),
@@ -70,8 +70,8 @@ pub fn scaffold(name: &str) -> Result<Scaffold, Problem> {
 
 /// A package of existing manifests (name and text of each file): one file per kind, parameters for what
 /// people change, and a patch that puts them in. Building it gives the same objects back.
-pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Problems> {
-    checked(name)?;
+pub fn import(name: &str, manifests: &[(String, String)]) -> Result<PackageScaffold, Problems> {
+    check_name(name)?;
     let mut problems = Problems::new();
     let mut objects: Vec<Json> = Vec::new();
     for (file, text) in manifests {
@@ -83,23 +83,24 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Pr
                     let id = ObjectId::of(&object);
                     if id.kind.is_empty() || id.name.is_empty() {
                         problems.push(
-                            error("KR003", "an object without kind or name").at(Location::file(&**file)),
+                            coded_error("KR003", "an object without kind or name")
+                                .at(Location::file(&**file)),
                         );
                     } else {
                         objects.push(object);
                     }
                 }
             }
-            Err(found) => problems.extend(coded(found, "KR009", "KR013", "KR002")),
+            Err(found) => problems.extend(with_codes(found, "KR009", "KR013", "KR002")),
         }
     }
     if objects.is_empty() && problems.is_empty() {
-        problems.push(error("KR001", "there are no objects to take in"));
+        problems.push(coded_error("KR001", "there are no objects to take in"));
     }
     if problems.has_errors() {
         return Err(problems);
     }
-    let mut kinds = Kinds::default();
+    let mut kinds = KindTypes::default();
     objects.iter().for_each(|object| {
         kinds.learn(object);
     });
@@ -120,8 +121,8 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Pr
         if !text.is_empty() {
             text.push_str("---\n");
         }
-        let _ = YamlEmitter::manifest().emit_into(&ordered(object), text);
-        propose(object, &id, &mut parameters, &mut patch);
+        let _ = YamlEmitter::manifest().emit_into(&order_keys(object), text);
+        propose_parameters(object, &id, &mut parameters, &mut patch);
     }
     let mut all: Vec<OutFile> = files
         .into_iter()
@@ -141,7 +142,7 @@ pub fn import(name: &str, manifests: &[(String, String)]) -> Result<Scaffold, Pr
         text: format!("# {name}\n\nTaken in from existing manifests.\n"),
     });
     all.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Scaffold { directory: format!("{name}.kurel"), files: all })
+    Ok(PackageScaffold { directory: format!("{name}.kurel"), files: all })
 }
 
 fn same_version(text: &str, object: &Json) -> bool {
@@ -149,7 +150,7 @@ fn same_version(text: &str, object: &Json) -> bool {
 }
 
 /// A key for a parameter: letters, digits and dashes.
-fn ident(text: &str) -> String {
+fn parameter_key(text: &str) -> String {
     let mut out: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect();
     if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
@@ -158,20 +159,22 @@ fn ident(text: &str) -> String {
     out
 }
 
-fn entry<'m>(map: &'m mut Map<String, Json>, key: &str) -> Option<&'m mut Map<String, Json>> {
+fn map_entry<'m>(map: &'m mut Map<String, Json>, key: &str) -> Option<&'m mut Map<String, Json>> {
     map.entry(key.to_owned()).or_insert_with(|| Json::Object(Map::new())).as_object_mut()
 }
 
 /// The parameters people change most: images, replicas, hosts.
-fn propose(object: &Json, id: &ObjectId, parameters: &mut Map<String, Json>, patch: &mut String) {
+fn propose_parameters(object: &Json, id: &ObjectId, parameters: &mut Map<String, Json>, patch: &mut String) {
     let spec = &object["spec"];
     let key = {
-        let key = ident(&id.name);
+        let key = parameter_key(&id.name);
         let taken = parameters.contains_key(&key) || matches!(key.as_str(), "kurel" | "global");
         match (taken, id.namespace.is_empty()) {
             (false, _) => key,
             (true, true) => format!("{key}-{}", id.kind.to_ascii_lowercase()),
-            (true, false) => format!("{key}-{}-{}", id.kind.to_ascii_lowercase(), ident(&id.namespace)),
+            (true, false) => {
+                format!("{key}-{}-{}", id.kind.to_ascii_lowercase(), parameter_key(&id.namespace))
+            }
         }
     };
     if parameters.contains_key(&key) {
@@ -189,7 +192,7 @@ fn propose(object: &Json, id: &ObjectId, parameters: &mut Map<String, Json>, pat
     let workload = matches!(id.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet");
     if workload
         && let Some(replicas) = spec["replicas"].as_i64()
-        && let Some(own) = entry(parameters, &key)
+        && let Some(own) = map_entry(parameters, &key)
     {
         own.insert("replicas".to_owned(), json!(replicas));
         lines.push(format!("spec.replicas: \"${{{key}.replicas}}\""));
@@ -202,9 +205,9 @@ fn propose(object: &Json, id: &ObjectId, parameters: &mut Map<String, Json>, pat
         };
         let tag_at = image.rfind(':').filter(|at| !image[*at..].contains('/') && !image.contains('@'));
         let Some(tag_at) = tag_at else { continue };
-        let own_key = ident(name);
-        if let Some(own) = entry(parameters, &key)
-            && let Some(images) = entry(own, "images")
+        let own_key = parameter_key(name);
+        if let Some(own) = map_entry(parameters, &key)
+            && let Some(images) = map_entry(own, "images")
             && !images.contains_key(&own_key)
         {
             images
@@ -220,7 +223,7 @@ fn propose(object: &Json, id: &ObjectId, parameters: &mut Map<String, Json>, pat
         for (index, host) in
             rules.iter().enumerate().filter_map(|(index, rule)| Some((index, rule["host"].as_str()?)))
         {
-            if let Some(own) = entry(parameters, &key) {
+            if let Some(own) = map_entry(parameters, &key) {
                 let name = if index == 0 { "host".to_owned() } else { format!("host{index}") };
                 own.insert(name.clone(), json!(host));
                 lines.push(format!("spec.rules[{index}].host: \"${{{key}.{name}}}\""));

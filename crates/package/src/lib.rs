@@ -35,23 +35,30 @@ mod text;
 mod trace;
 mod val;
 
-pub use apply::{Seg, Write, WriteKind, show_segs};
+pub use apply::{PatchWrite, PathSegment, WriteKind, show_segs};
 pub use build::{
-    Build, BuiltObject, Contention, Dropped, Inputs, LeafWrite, PHASE, Phase, Validation, ValuesFile, summary,
+    BuildInputs, BuiltObject, DroppedObject, FieldContention, InstallPhase, LeafWrite, PHASE, PackageBuild,
+    PackageValidation, ValuesFile, summary,
 };
-pub use cases::{Case, CaseResult};
+pub use cases::{CaseResult, TestCase};
 pub use compare::{FieldChange, changes};
 pub use diff::BuildDiff;
-pub use enable::{Decision, Reason, State};
-pub use explain::{Explanation, UsedParameter, UsedPatch, Written};
-pub use files::Files;
+pub use enable::{EnabledReason, PatchDecision, PatchState};
+pub use explain::{Explanation, FieldStep, UsedParameter, UsedPatch};
+pub use files::PackageFiles;
 pub use info::{PackageInfo, ParameterInfo, PatchInfo};
-pub use init::{Scaffold, import, scaffold};
-pub use output::{ArgoApp, Emit, FluxOptions, ForeignFiles, Layout, MARKER, OutFile, Plan, plan_directory};
-pub use package::{EXPORTED_SCHEMA, LoadOptions, Local, Package};
-pub use params::{Layer, LayerKind, Maintainer, Metadata, Param, ParamData, Params, SetKind, SetValue};
-pub use patches::{Enabled, Origin, Patch};
+pub use init::{PackageScaffold, import, scaffold};
+pub use output::{
+    ArgoApp, DirectoryPlan, EmitOptions, FileLayout, FluxOptions, ForeignFiles, MARKER, OutFile,
+    plan_directory,
+};
+pub use package::{EXPORTED_SCHEMA, LoadOptions, LocalExtension, Package};
+pub use params::{
+    LayerKind, PackageMaintainer, PackageMetadata, ParamData, ParamLayer, ParamValue, ResolvedParams,
+    SetKind, SetValue,
+};
+pub use patches::{EnabledCondition, Patch, PatchOrigin};
 pub use resources::Resource;
 pub use schema::ParameterSchema;
-pub use trace::Touched;
-pub use val::{Data, Forced, Number, Pos, Val};
+pub use trace::TouchedField;
+pub use val::{ForcedType, ValueData, ValuePos, WrittenNumber, WrittenValue};

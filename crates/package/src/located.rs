@@ -3,56 +3,67 @@
 use serde_json::Value as Json;
 use slipway_problem::{Location, Problem};
 
-use crate::apply::{Seg, Write};
-use crate::build::{Build, BuiltObject};
+use crate::apply::{PatchWrite, PathSegment};
+use crate::build::{BuiltObject, PackageBuild};
 
 /// The path of a field below fixed keys.
-pub(crate) fn keys(path: &[&str]) -> Vec<Seg> {
-    path.iter().map(|key| Seg::Key((*key).to_owned())).collect()
+pub(crate) fn key_path(path: &[&str]) -> Vec<PathSegment> {
+    path.iter().map(|key| PathSegment::Key((*key).to_owned())).collect()
 }
 
 /// Returns true if a write changed a field, something around it or something below it.
-fn concerns(write: &Write, path: &[Seg]) -> bool {
+fn concerns_path(write: &PatchWrite, path: &[PathSegment]) -> bool {
     write.path.iter().zip(path).all(|(written, wanted)| written.is(wanted))
 }
 
-fn mentions(value: &Json, text: &str) -> bool {
+fn mentions_text(value: &Json, text: &str) -> bool {
     match value {
         Json::String(found) => found == text,
-        Json::Array(items) => items.iter().any(|item| mentions(item, text)),
-        Json::Object(map) => map.values().any(|value| mentions(value, text)),
+        Json::Array(items) => items.iter().any(|item| mentions_text(item, text)),
+        Json::Object(map) => map.values().any(|value| mentions_text(value, text)),
         Json::Null | Json::Bool(_) | Json::Number(_) => false,
     }
 }
 
-impl Build {
-    fn writes_to(&self, resource: usize) -> impl Iterator<Item = &Write> {
+impl PackageBuild {
+    fn writes_to(&self, resource: usize) -> impl Iterator<Item = &PatchWrite> {
         self.writes.iter().rev().filter(move |write| write.resource == resource)
     }
 
-    fn write_place(&self, write: &Write) -> Location {
+    fn write_place(&self, write: &PatchWrite) -> Location {
         Location::new(&*self.patches[write.patch].file, write.pos.line, write.pos.column)
     }
 
     /// Puts a problem with the fields at `paths` where the last of them was written.
-    pub(crate) fn located(&self, problem: Problem, resource: usize, paths: &[Vec<Seg>]) -> Problem {
-        let write = self.writes_to(resource).find(|write| paths.iter().any(|path| concerns(write, path)));
+    pub(crate) fn locate_problem(
+        &self,
+        problem: Problem,
+        resource: usize,
+        paths: &[Vec<PathSegment>],
+    ) -> Problem {
+        let write =
+            self.writes_to(resource).find(|write| paths.iter().any(|path| concerns_path(write, path)));
         self.at_write(problem, resource, write, paths.first().map(Vec::as_slice))
     }
 
     /// The same for one field, or at the object if no patch wrote it: the warnings about whole objects.
-    pub(crate) fn located_field(&self, problem: Problem, object: &BuiltObject, path: &[&str]) -> Problem {
-        self.located_write(problem, object, &keys(path))
+    pub(crate) fn locate_field(&self, problem: Problem, object: &BuiltObject, path: &[&str]) -> Problem {
+        self.locate_write(problem, object, &key_path(path))
     }
 
-    pub(crate) fn located_write(&self, problem: Problem, object: &BuiltObject, path: &[Seg]) -> Problem {
-        let write = self.writes_to(object.resource).find(|write| concerns(write, path));
+    pub(crate) fn locate_write(
+        &self,
+        problem: Problem,
+        object: &BuiltObject,
+        path: &[PathSegment],
+    ) -> Problem {
+        let write = self.writes_to(object.resource).find(|write| concerns_path(write, path));
         self.at_write(problem, object.resource, write, None)
     }
 
     /// Puts a problem with a reference to `name` where a patch wrote that name, or at the object.
-    pub(crate) fn located_name(&self, problem: Problem, object: &BuiltObject, name: &str) -> Problem {
-        let says = |write: &&Write| write.new.as_ref().is_some_and(|new| mentions(new, name));
+    pub(crate) fn locate_name(&self, problem: Problem, object: &BuiltObject, name: &str) -> Problem {
+        let says = |write: &&PatchWrite| write.new.as_ref().is_some_and(|new| mentions_text(new, name));
         let write = self.writes_to(object.resource).find(says);
         self.at_write(problem, object.resource, write, None)
     }
@@ -61,8 +72,8 @@ impl Build {
         &self,
         problem: Problem,
         resource: usize,
-        write: Option<&Write>,
-        path: Option<&[Seg]>,
+        write: Option<&PatchWrite>,
+        path: Option<&[PathSegment]>,
     ) -> Problem {
         let resource = &self.resources[resource];
         match (write, path) {
@@ -73,7 +84,7 @@ impl Build {
                 }
                 problem.hint(format!("the patched object is at {}", resource.at))
             }
-            (None, Some(path)) => problem.at(resource.locate(path)),
+            (None, Some(path)) => problem.at(resource.locate_field(path)),
             (None, None) => problem.at(resource.at.clone()),
         }
     }

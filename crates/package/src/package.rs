@@ -9,17 +9,17 @@ use sha2::{Digest, Sha256};
 use slipway_problem::{Location, Problems};
 use slipway_yaml::YamlReader;
 
-use crate::files::Files;
-use crate::params::{Layers, Metadata, Params, read_tree, resolve};
-use crate::patches::{self, Origin, Patch};
-use crate::report::{coded, error, warning};
+use crate::files::PackageFiles;
+use crate::params::{PackageMetadata, ParamLayers, ResolvedParams, read_tree, resolve_params};
+use crate::patches::{self, Patch, PatchOrigin};
+use crate::report::{coded_error, coded_warning, with_codes};
 use crate::resources::{self, Resource};
-use crate::schema::{Kinds, ParameterSchema, Tracer, generate};
-use crate::val::Val;
+use crate::schema::{KindTypes, ParameterSchema, UsageTracer, generate_schema};
+use crate::val::WrittenValue;
 
 /// The local extension laid over a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Local {
+pub enum LocalExtension {
     /// The directory beside the package: `X.local.kurel` for `X.kurel`.
     #[default]
     Beside,
@@ -31,7 +31,7 @@ pub enum Local {
 /// Options of loading a package.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    pub local: Local,
+    pub local: LocalExtension,
     /// Keep `status`, `uid` and the like.
     pub keep_server_fields: bool,
 }
@@ -42,12 +42,12 @@ pub struct LoadOptions {
 /// else when it is built or validated.
 #[derive(Clone, Debug)]
 pub struct Package {
-    pub metadata: Metadata,
-    pub(crate) files: Files,
+    pub metadata: PackageMetadata,
+    pub(crate) files: PackageFiles,
     pub(crate) patches: Arc<Vec<Patch>>,
     pub(crate) resources: Vec<Resource>,
-    pub(crate) kinds: Kinds,
-    pub(crate) tree: Option<Val>,
+    pub(crate) kinds: KindTypes,
+    pub(crate) tree: Option<WrittenValue>,
     /// The local extension's parameters and the file they are in.
     pub(crate) local: Option<(String, String)>,
     pub(crate) overrides: Vec<(Json, Location)>,
@@ -60,12 +60,12 @@ pub struct Package {
 impl Package {
     /// Loads a package directory and its local extension.
     pub fn load(directory: &Path, options: &LoadOptions) -> Result<Self, Problems> {
-        let files = Files::read(directory)?;
+        let files = PackageFiles::read(directory)?;
         let beside;
         let local = match &options.local {
-            Local::None => None,
-            Local::At(path) => Some(path.as_path()),
-            Local::Beside => {
+            LocalExtension::None => None,
+            LocalExtension::At(path) => Some(path.as_path()),
+            LocalExtension::Beside => {
                 beside = local_beside(directory);
                 beside.as_deref().filter(|path| path.is_dir())
             }
@@ -75,7 +75,7 @@ impl Package {
                 let name = path
                     .file_name()
                     .map_or_else(|| "local".to_owned(), |name| name.to_string_lossy().into_owned());
-                Some((name, Files::read(path)?))
+                Some((name, PackageFiles::read(path)?))
             }
             None => None,
         };
@@ -83,13 +83,17 @@ impl Package {
     }
 
     /// Makes a package of files in memory; `local` is the name and files of an extension.
-    pub fn from_files(files: Files, local: Option<(String, Files)>, options: &LoadOptions) -> Self {
+    pub fn from_files(
+        files: PackageFiles,
+        local: Option<(String, PackageFiles)>,
+        options: &LoadOptions,
+    ) -> Self {
         let mut problems = files.problems.clone();
         let mut package = Self {
-            metadata: Metadata::default(),
-            patches: Arc::new(patches::load(&files, Origin::Package, "", &mut problems)),
+            metadata: PackageMetadata::default(),
+            patches: Arc::new(patches::load_patches(&files, PatchOrigin::Package, "", &mut problems)),
             resources: Vec::new(),
-            kinds: Kinds::default(),
+            kinds: KindTypes::default(),
             tree: None,
             local: None,
             overrides: Vec::new(),
@@ -98,7 +102,8 @@ impl Package {
             files,
         };
         package.read_parameters(&mut problems);
-        package.resources = resources::load(&package.files, options.keep_server_fields, &mut problems);
+        package.resources =
+            resources::load_resources(&package.files, options.keep_server_fields, &mut problems);
         package.read_schemas(&mut problems);
         if let Some((name, files)) = local {
             package.read_local(&name, &files, &mut problems);
@@ -109,7 +114,7 @@ impl Package {
 
     fn read_parameters(&mut self, problems: &mut Problems) {
         if self.files.get("kurel.yaml").is_some() {
-            let problem = error("KR002", "`kurel.yaml` is the old form of a package");
+            let problem = coded_error("KR002", "`kurel.yaml` is the old form of a package");
             problems.push(
                 problem
                     .at(Location::file("kurel.yaml"))
@@ -117,14 +122,14 @@ impl Package {
             );
         }
         if self.files.get("parameters.yaml").is_none() {
-            let problem =
-                error("KV001", "the package has no parameters.yaml").at(Location::file("parameters.yaml"));
+            let problem = coded_error("KV001", "the package has no parameters.yaml")
+                .at(Location::file("parameters.yaml"));
             problems.push(problem.hint("it holds kurel: {name, version, appVersion} and the parameters"));
             return;
         }
         let Some(text) = self.files.text("parameters.yaml", problems) else { return };
         if let Some((tree, node)) = read_tree("parameters.yaml", text, 0, problems) {
-            self.metadata = Metadata::read(&node, problems);
+            self.metadata = PackageMetadata::read(&node, problems);
             self.tree = Some(tree);
         }
     }
@@ -139,7 +144,7 @@ impl Package {
             if self.files.get(&path).is_none() {
                 let known = path.contains("://") || path.split('/').any(|part| part == "..");
                 if !known {
-                    let problem = error("KV011", format!("the schema file `{path}` does not exist"));
+                    let problem = coded_error("KV011", format!("the schema file `{path}` does not exist"));
                     problems.push(
                         problem
                             .at(Location::file("parameters.yaml"))
@@ -155,7 +160,7 @@ impl Package {
                         self.kinds.learn(&document.to_json());
                     }
                 }
-                Err(found) => problems.extend(coded(found, "KR009", "KR013", "KR002")),
+                Err(found) => problems.extend(with_codes(found, "KR009", "KR013", "KR002")),
             }
         }
         for path in ["schemas/parameters.overrides.json", "schemas/parameters.overrides.yaml"] {
@@ -165,7 +170,7 @@ impl Package {
             let Some(text) = self.files.text(path, problems) else { continue };
             match YamlReader::new().max_nodes(10_000).max_depth(100).read_one(text, path) {
                 Ok(node) => self.overrides.push((node.to_json(), Location::file(path))),
-                Err(found) => problems.extend(coded(found, "KS016", "KS016", "KS016")),
+                Err(found) => problems.extend(with_codes(found, "KS016", "KS016", "KS016")),
             }
         }
         if let Some(inline) = &self.metadata.schema_overrides {
@@ -173,7 +178,7 @@ impl Package {
         }
     }
 
-    fn read_local(&mut self, name: &str, files: &Files, problems: &mut Problems) {
+    fn read_local(&mut self, name: &str, files: &PackageFiles, problems: &mut Problems) {
         problems.extend(files.problems.clone());
         for entry in files.top() {
             let at = Location::file(format!("{name}/{entry}"));
@@ -181,18 +186,26 @@ impl Package {
                 "patches/" | "parameters.yaml" => {}
                 readme if readme.starts_with("README") => {}
                 "resources/" => problems.push(
-                    error("KR040", "a local extension cannot have resources")
+                    coded_error("KR040", "a local extension cannot have resources")
                         .at(at)
                         .hint("local extensions may only add patches and parameters"),
                 ),
                 _ => problems.push(
-                    warning("KR040", "a local extension has only patches/ and parameters.yaml; ignored")
-                        .at(at),
+                    coded_warning(
+                        "KR040",
+                        "a local extension has only patches/ and parameters.yaml; ignored",
+                    )
+                    .at(at),
                 ),
             }
         }
         let shown = format!("{name}/");
-        Arc::make_mut(&mut self.patches).extend(patches::load(files, Origin::Local, &shown, problems));
+        Arc::make_mut(&mut self.patches).extend(patches::load_patches(
+            files,
+            PatchOrigin::Local,
+            &shown,
+            problems,
+        ));
         let mut found = Problems::new();
         if let Some(text) = files.text("parameters.yaml", &mut found) {
             self.local = Some((format!("{name}/parameters.yaml"), text.to_owned()));
@@ -201,7 +214,7 @@ impl Package {
     }
 
     /// The files it was made of.
-    pub fn files(&self) -> &Files {
+    pub fn files(&self) -> &PackageFiles {
         &self.files
     }
 
@@ -216,9 +229,9 @@ impl Package {
     }
 
     /// The parameters as the package alone has them.
-    pub(crate) fn own_params(&self, problems: &mut Problems) -> Option<Params> {
+    pub(crate) fn own_params(&self, problems: &mut Problems) -> Option<ResolvedParams> {
         let tree = self.tree.clone()?;
-        Some(resolve(Layers::new("parameters.yaml", tree), problems))
+        Some(resolve_params(ParamLayers::new("parameters.yaml", tree), problems))
     }
 
     /// The digest of everything the schema depends on.
@@ -239,7 +252,7 @@ impl Package {
         for directory in ["patches/", "resources/", "schemas/"] {
             self.files.below(directory).filter(|path| *path != EXPORTED_SCHEMA).for_each(&mut add);
         }
-        hex(&hash.finalize())
+        hex_text(&hash.finalize())
     }
 
     /// The schema of its parameters, from values, patches and Kubernetes types.
@@ -256,13 +269,13 @@ impl Package {
 
     pub(crate) fn schema_of(
         &self,
-        own: &Params,
-        params: &Params,
+        own: &ResolvedParams,
+        params: &ResolvedParams,
         problems: &mut Problems,
     ) -> ParameterSchema {
-        let tracer = Tracer { kinds: &self.kinds, resources: &self.resources, params };
+        let tracer = UsageTracer { kinds: &self.kinds, resources: &self.resources, params };
         let usages = tracer.usages(&self.patches);
-        generate(&self.metadata.name, self.schema_digest(), own, &usages, &self.overrides, problems)
+        generate_schema(&self.metadata.name, self.schema_digest(), own, &usages, &self.overrides, problems)
     }
 
     /// Warns if the exported schema was made from something else.
@@ -271,7 +284,7 @@ impl Package {
         let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
         if json["x-kurel"]["inputs"].as_str() != Some(schema.digest()) {
             let problem =
-                warning("KS020", "the exported schema is stale").at(Location::file(EXPORTED_SCHEMA));
+                coded_warning("KS020", "the exported schema is stale").at(Location::file(EXPORTED_SCHEMA));
             problems.push(problem.hint("generate it again"));
         }
     }
@@ -280,7 +293,7 @@ impl Package {
 /// The place of the schema for editors in a package.
 pub const EXPORTED_SCHEMA: &str = "schemas/parameters.schema.json";
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex_text(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{FieldReader, YamlNode, YamlReader};
 
-use crate::files::Files;
+use crate::files::PackageFiles;
 use crate::kpatch::{self, PatchFile};
-use crate::report::{coded, error, note, strictly, warning};
+use crate::report::{coded_error, coded_note, coded_warning, read_strictly, with_codes};
 use crate::template::{ParamPath, Template};
 
 /// Whose patch it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
+pub enum PatchOrigin {
     Package,
     Local,
 }
 
 /// The condition a patch applies under.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Enabled {
+pub enum EnabledCondition {
     /// Nothing is said: always.
     Always,
     Literal(bool),
@@ -34,12 +34,12 @@ pub enum Enabled {
 pub struct Patch {
     /// Relative to `patches/`: `features/10-monitoring.kpatch`.
     pub id: String,
-    pub origin: Origin,
+    pub origin: PatchOrigin,
     /// As problems name it: `patches/features/10-monitoring.kpatch`.
     pub file: Arc<str>,
     pub text: Arc<str>,
     pub content: PatchFile,
-    pub enabled: Enabled,
+    pub enabled: EnabledCondition,
     pub enabled_at: Option<Location>,
     pub description: Option<String>,
     pub requires: Vec<(String, Location)>,
@@ -50,8 +50,8 @@ impl Patch {
     /// The name as reports give it: local ones are marked.
     pub fn shown(&self) -> String {
         match self.origin {
-            Origin::Package => self.id.clone(),
-            Origin::Local => format!("local:{}", self.id),
+            PatchOrigin::Package => self.id.clone(),
+            PatchOrigin::Local => format!("local:{}", self.id),
         }
     }
 
@@ -63,7 +63,12 @@ impl Patch {
 }
 
 /// Loads the patches below `patches/`; `shown` is put before their paths in problems.
-pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Problems) -> Vec<Patch> {
+pub(crate) fn load_patches(
+    files: &PackageFiles,
+    origin: PatchOrigin,
+    shown: &str,
+    problems: &mut Problems,
+) -> Vec<Patch> {
     let mut patches = Vec::new();
     let mut sidecars: HashMap<String, Vec<&str>> = HashMap::new();
     for path in files.below("patches/") {
@@ -72,7 +77,7 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
         if let Some(stem) = id.strip_suffix(".yaml").or_else(|| id.strip_suffix(".yml")) {
             sidecars.entry(stem.to_owned()).or_default().push(path);
         } else if !id.ends_with(".kpatch") {
-            let problem = warning("KD012", "the file is neither a patch nor a sidecar").at(at());
+            let problem = coded_warning("KD012", "the file is neither a patch nor a sidecar").at(at());
             let renamed = id.ends_with(".toml") || id.ends_with(".patch");
             problems.push(if renamed { problem.hint("rename it to .kpatch") } else { problem });
         }
@@ -88,7 +93,7 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
             file,
             text: text.into(),
             content,
-            enabled: Enabled::Always,
+            enabled: EnabledCondition::Always,
             enabled_at: None,
             description: None,
             requires: Vec::new(),
@@ -97,20 +102,20 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
         let own = sidecars.remove(stem).unwrap_or_default();
         if let [first, second, ..] = own.as_slice() {
             let message = format!("the patch has two sidecars: {first} and {second}");
-            problems.push(error("KD011", message).at(Location::file(format!("{shown}{second}"))));
+            problems.push(coded_error("KD011", message).at(Location::file(format!("{shown}{second}"))));
         }
         if let Some(path) = own.first()
             && let Some(text) = files.text(path, problems)
         {
-            sidecar(&mut patch, &format!("{shown}{path}"), text, problems);
+            read_sidecar(&mut patch, &format!("{shown}{path}"), text, problems);
         }
         patches.push(patch);
     }
     let mut orphans: Vec<&str> = sidecars.into_values().flatten().collect();
     orphans.sort_unstable();
     for path in orphans {
-        let problem =
-            warning("KD010", "the sidecar belongs to no patch").at(Location::file(format!("{shown}{path}")));
+        let problem = coded_warning("KD010", "the sidecar belongs to no patch")
+            .at(Location::file(format!("{shown}{path}")));
         problems.push(problem.hint("a sidecar has the name of its .kpatch"));
     }
     // Ids compare as bytes, the sidecars between them notwithstanding.
@@ -118,32 +123,32 @@ pub(crate) fn load(files: &Files, origin: Origin, shown: &str, problems: &mut Pr
     patches
 }
 
-fn sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
+fn read_sidecar(patch: &mut Patch, file: &str, text: &str, problems: &mut Problems) {
     let node = match YamlReader::new().max_nodes(10_000).max_depth(20).read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
-            problems.extend(coded(found, "KD002", "KD002", "KD002"));
-            patch.enabled = Enabled::Broken;
+            problems.extend(with_codes(found, "KD002", "KD002", "KD002"));
+            patch.enabled = EnabledCondition::Broken;
             return;
         }
     };
     if !node.is_null() && node.as_map().is_none() {
-        patch.enabled = Enabled::Broken;
+        patch.enabled = EnabledCondition::Broken;
     }
-    strictly(&node, ("KD001", "KD002"), problems, |fields| {
+    read_strictly(&node, ("KD001", "KD002"), problems, |fields| {
         if let Some(value) = fields.optional("enabled") {
-            patch.enabled = enabled(value, fields.problems());
+            patch.enabled = read_enabled(value, fields.problems());
             patch.enabled_at = Some(value.location());
         }
         patch.description = fields.text("description");
-        patch.requires = ids(&patch.id, "requires", fields);
-        patch.conflicts = ids(&patch.id, "conflicts", fields);
+        patch.requires = read_ids(&patch.id, "requires", fields);
+        patch.conflicts = read_ids(&patch.id, "conflicts", fields);
     });
 }
 
-fn enabled(value: &YamlNode, problems: &mut Problems) -> Enabled {
+fn read_enabled(value: &YamlNode, problems: &mut Problems) -> EnabledCondition {
     if let Some(value) = value.as_bool() {
-        return Enabled::Literal(value);
+        return EnabledCondition::Literal(value);
     }
     let not_boolean = |problems: &mut Problems| {
         problems.push(
@@ -154,7 +159,7 @@ fn enabled(value: &YamlNode, problems: &mut Problems) -> Enabled {
                 ))
                 .code("KD003"),
         );
-        Enabled::Broken
+        EnabledCondition::Broken
     };
     let Some(text) = value.as_str() else { return not_boolean(problems) };
     let expression = |problems: &mut Problems| {
@@ -164,20 +169,20 @@ fn enabled(value: &YamlNode, problems: &mut Problems) -> Enabled {
                 .code("KD004")
                 .hint("add a boolean parameter that says it"),
         );
-        Enabled::Broken
+        EnabledCondition::Broken
     };
     match Template::parse(text) {
         Ok(Template::Literal(text)) => match text.as_str() {
-            "true" => Enabled::Literal(true),
-            "false" => Enabled::Literal(false),
+            "true" => EnabledCondition::Literal(true),
+            "false" => EnabledCondition::Literal(false),
             _ => not_boolean(problems),
         },
-        Ok(Template::Whole(path)) => Enabled::When(path),
+        Ok(Template::Whole(path)) => EnabledCondition::When(path),
         Ok(Template::Mixed(_)) | Err(_) => expression(problems),
     }
 }
 
-fn ids(own: &str, key: &'static str, fields: &mut FieldReader<'_, '_>) -> Vec<(String, Location)> {
+fn read_ids(own: &str, key: &'static str, fields: &mut FieldReader<'_, '_>) -> Vec<(String, Location)> {
     let mut found: Vec<(String, Location)> = Vec::new();
     fields.seq(key, |item, problems| {
         let Some(text) = item.scalar_text() else {
@@ -189,7 +194,8 @@ fn ids(own: &str, key: &'static str, fields: &mut FieldReader<'_, '_>) -> Vec<(S
         if id == own {
             problems.push(item.problem(format!("the patch names itself in `{key}`")).code("KD007"));
         } else if found.iter().any(|(known, _)| *known == id) {
-            problems.push(note("KD008", format!("`{id}` is listed twice in `{key}`")).at(item.location()));
+            problems
+                .push(coded_note("KD008", format!("`{id}` is listed twice in `{key}`")).at(item.location()));
         } else {
             found.push((id, item.location()));
         }

@@ -4,22 +4,22 @@ use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_yaml::{FieldReader, YamlNode};
 
 /// Starts an error with a code of the catalogue.
-pub(crate) fn error(code: &str, message: impl Into<String>) -> Problem {
+pub(crate) fn coded_error(code: &str, message: impl Into<String>) -> Problem {
     Problem::error(message).code(code)
 }
 
 /// Starts a warning with a code of the catalogue.
-pub(crate) fn warning(code: &str, message: impl Into<String>) -> Problem {
+pub(crate) fn coded_warning(code: &str, message: impl Into<String>) -> Problem {
     Problem::warning(message).code(code)
 }
 
 /// Starts a note with a code of the catalogue.
-pub(crate) fn note(code: &str, message: impl Into<String>) -> Problem {
+pub(crate) fn coded_note(code: &str, message: impl Into<String>) -> Problem {
     Problem::note(message).code(code)
 }
 
 /// Gives the problems of a YAML reader the codes of the file they were found in.
-pub(crate) fn coded(problems: Problems, duplicate: &str, bomb: &str, other: &str) -> Problems {
+pub(crate) fn with_codes(problems: Problems, duplicate: &str, bomb: &str, other: &str) -> Problems {
     problems
         .into_iter()
         .map(|problem| {
@@ -37,7 +37,7 @@ pub(crate) fn coded(problems: Problems, duplicate: &str, bomb: &str, other: &str
 }
 
 /// Reads a mapping strictly: unknown keys get one code, everything else that is wrong the other.
-pub(crate) fn strictly<'n, T>(
+pub(crate) fn read_strictly<'n, T>(
     node: &'n YamlNode,
     (unknown, wrong): (&str, &str),
     problems: &mut Problems,
@@ -56,7 +56,7 @@ pub(crate) fn strictly<'n, T>(
 }
 
 /// Makes errors of all warnings, for `--strict`.
-pub(crate) fn strict(problems: &mut Problems) {
+pub(crate) fn warnings_to_errors(problems: &mut Problems) {
     *problems = std::mem::take(problems)
         .into_iter()
         .map(|mut problem| {
@@ -69,7 +69,7 @@ pub(crate) fn strict(problems: &mut Problems) {
 }
 
 /// Joins at most `most` words, and says how many more there are.
-pub(crate) fn listed<S: AsRef<str>>(words: &[S], most: usize) -> String {
+pub(crate) fn join_words<S: AsRef<str>>(words: &[S], most: usize) -> String {
     let shown: Vec<&str> = words.iter().take(most).map(AsRef::as_ref).collect();
     match words.len().saturating_sub(most) {
         0 => shown.join(", "),

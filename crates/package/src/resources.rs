@@ -9,14 +9,14 @@ use slipway_manifest::object::split_api_version;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{NodeValue as Yaml, YamlNode, YamlReader, is_yaml11_bool};
 
-use crate::apply::Seg;
-use crate::files::Files;
-use crate::report::{coded, error, warning};
-use crate::schema::{FieldType, Kinds};
+use crate::apply::PathSegment;
+use crate::files::PackageFiles;
+use crate::report::{coded_error, coded_warning, with_codes};
+use crate::schema::{FieldType, KindTypes};
 use crate::template::Template;
 
-const MOST: usize = 10_000;
-const MANY: usize = 1_000;
+const MOST_RESOURCES: usize = 10_000;
+const MANY_RESOURCES: usize = 1_000;
 
 /// One object: as it was loaded, and as patches left it.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Resource {
 
 impl Resource {
     /// An object no file holds.
-    pub(crate) fn generated(value: Json, origin: &str) -> Self {
+    pub(crate) fn from_generated(value: Json, origin: &str) -> Self {
         let id = ObjectId::of(&value);
         let api_version = value["apiVersion"].as_str().unwrap_or_default().to_owned();
         Self {
@@ -56,29 +56,29 @@ impl Resource {
 
     /// `Deployment apps/web (resources/deployment.yaml:1)`.
     pub fn label(&self) -> String {
-        label(&self.id, &self.at)
+        label_of(&self.id, &self.at)
     }
 
-    pub(crate) fn version(&self) -> &str {
+    pub(crate) fn api_version_name(&self) -> &str {
         split_api_version(&self.api_version).1
     }
 
-    pub(crate) fn ty<'k>(&self, kinds: &'k Kinds) -> FieldType<'k> {
+    pub(crate) fn ty<'k>(&self, kinds: &'k KindTypes) -> FieldType<'k> {
         kinds.of(&self.api_version, &self.id.kind)
     }
 
     /// The place of a field in the file, or of the nearest thing above it.
-    pub(crate) fn locate(&self, path: &[Seg]) -> Location {
+    pub(crate) fn locate_field(&self, path: &[PathSegment]) -> Location {
         let Some(node) = &self.node else { return self.at.clone() };
         let mut at: &YamlNode = node;
         let mut place = self.at.clone();
         for seg in path {
             let (next, here) = match (&at.value, seg) {
-                (Yaml::Map(mapping), Seg::Key(key)) => match mapping.entry(key) {
+                (Yaml::Map(mapping), PathSegment::Key(key)) => match mapping.entry(key) {
                     Some((name, value)) => (value, name.location()),
                     None => return place,
                 },
-                (Yaml::Seq(items), Seg::Item { index, name }) => {
+                (Yaml::Seq(items), PathSegment::Item { index, name }) => {
                     let named = name.as_ref().and_then(|name| {
                         items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))
                     });
@@ -96,12 +96,12 @@ impl Resource {
     }
 
     /// The value a field had before any patch.
-    pub(crate) fn base(&self, path: &[Seg]) -> Option<Json> {
+    pub(crate) fn base(&self, path: &[PathSegment]) -> Option<Json> {
         let mut at: &YamlNode = self.node.as_deref()?;
         for seg in path {
             at = match (&at.value, seg) {
-                (Yaml::Map(mapping), Seg::Key(key)) => mapping.get(key)?,
-                (Yaml::Seq(items), Seg::Item { index, name }) => match name {
+                (Yaml::Map(mapping), PathSegment::Key(key)) => mapping.get(key)?,
+                (Yaml::Seq(items), PathSegment::Item { index, name }) => match name {
                     Some(name) => {
                         items.iter().find(|item| item.get("name").and_then(YamlNode::as_str) == Some(name))?
                     }
@@ -120,7 +120,7 @@ impl Resource {
 }
 
 /// An object as messages name it, with its file and line.
-pub(crate) fn label(id: &ObjectId, at: &Location) -> String {
+pub(crate) fn label_of(id: &ObjectId, at: &Location) -> String {
     format!("{} ({}:{})", show_id(id), at.file, at.line)
 }
 
@@ -134,7 +134,11 @@ pub(crate) fn show_id(id: &ObjectId) -> String {
 }
 
 /// Loads every manifest below `resources/`.
-pub(crate) fn load(files: &Files, keep_server_fields: bool, problems: &mut Problems) -> Vec<Resource> {
+pub(crate) fn load_resources(
+    files: &PackageFiles,
+    keep_server_fields: bool,
+    problems: &mut Problems,
+) -> Vec<Resource> {
     let mut resources = Vec::new();
     for path in files.below("resources/") {
         if !matches!(path.rsplit('.').next(), Some("yaml" | "yml" | "json")) {
@@ -145,7 +149,7 @@ pub(crate) fn load(files: &Files, keep_server_fields: bool, problems: &mut Probl
         let documents = match reader.read(text, path) {
             Ok(documents) => documents,
             Err(found) => {
-                problems.extend(coded(found, "KR009", "KR013", "KR002"));
+                problems.extend(with_codes(found, "KR009", "KR013", "KR002"));
                 continue;
             }
         };
@@ -163,7 +167,7 @@ pub(crate) fn load(files: &Files, keep_server_fields: bool, problems: &mut Probl
                 nodes.extend(items.iter().rev().cloned());
                 continue;
             }
-            if let Some(resource) = one(node, keep_server_fields, problems) {
+            if let Some(resource) = read_resource(node, keep_server_fields, problems) {
                 let gvk = format!("{}/{}", resource.api_version, resource.id.kind);
                 if !kinds.contains(&gvk) {
                     kinds.push(gvk);
@@ -173,29 +177,32 @@ pub(crate) fn load(files: &Files, keep_server_fields: bool, problems: &mut Probl
         }
         if kinds.len() > 1 {
             let message =
-                format!("the file holds {} kinds: {}", kinds.len(), crate::report::listed(&kinds, 5));
-            problems.push(warning("KR006", message).at(Location::file(path)).hint("keep one kind per file"));
+                format!("the file holds {} kinds: {}", kinds.len(), crate::report::join_words(&kinds, 5));
+            problems.push(
+                coded_warning("KR006", message).at(Location::file(path)).hint("keep one kind per file"),
+            );
         }
     }
     if resources.is_empty() && !problems.has_errors() {
-        problems.push(warning("KR001", "the package has no resources").at(Location::file("resources/")));
+        problems
+            .push(coded_warning("KR001", "the package has no resources").at(Location::file("resources/")));
     }
-    if resources.len() > MOST {
+    if resources.len() > MOST_RESOURCES {
         problems.push(
-            error("KR012", format!("{} objects are more than {MOST}", resources.len()))
+            coded_error("KR012", format!("{} objects are more than {MOST_RESOURCES}", resources.len()))
                 .at(Location::file("resources/")),
         );
-    } else if resources.len() > MANY {
+    } else if resources.len() > MANY_RESOURCES {
         problems.push(
-            warning("KR012", format!("{} objects are many for one package", resources.len()))
+            coded_warning("KR012", format!("{} objects are many for one package", resources.len()))
                 .at(Location::file("resources/")),
         );
     }
-    duplicates(&resources, problems);
+    report_duplicates(&resources, problems);
     resources
 }
 
-fn duplicates(resources: &[Resource], problems: &mut Problems) {
+fn report_duplicates(resources: &[Resource], problems: &mut Problems) {
     let mut seen: HashMap<&ObjectId, &Resource> = HashMap::new();
     for resource in resources {
         if let Some(first) = seen.get(&resource.id) {
@@ -209,7 +216,7 @@ fn duplicates(resources: &[Resource], problems: &mut Problems) {
                 "two {}s named `{}`{place}; the first is at {}:{}",
                 id.kind, id.name, first.at.file, first.at.line
             );
-            problems.push(error("KR020", message).at(resource.at.clone()));
+            problems.push(coded_error("KR020", message).at(resource.at.clone()));
         } else {
             seen.insert(&resource.id, resource);
         }
@@ -220,7 +227,7 @@ const SERVER_METADATA: [&str; 6] =
     ["managedFields", "uid", "resourceVersion", "creationTimestamp", "selfLink", "generation"];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-fn one(node: YamlNode, keep_server_fields: bool, problems: &mut Problems) -> Option<Resource> {
+fn read_resource(node: YamlNode, keep_server_fields: bool, problems: &mut Problems) -> Option<Resource> {
     let Some(mapping) = node.as_map() else {
         problems.push(node.problem(format!("expected an object, not {}", node.kind())).code("KR003"));
         return None;
@@ -279,7 +286,7 @@ fn one(node: YamlNode, keep_server_fields: bool, problems: &mut Problems) -> Opt
     let id = ObjectId { group: group.to_owned(), kind, namespace: namespace.to_owned(), name };
     let mut value = node.to_json();
     if !keep_server_fields {
-        server_fields(&mut value, &node, problems);
+        remove_server_fields(&mut value, &node, problems);
     }
     let at = node.location();
     Some(Resource {
@@ -294,7 +301,7 @@ fn one(node: YamlNode, keep_server_fields: bool, problems: &mut Problems) -> Opt
     })
 }
 
-fn server_fields(value: &mut Json, node: &YamlNode, problems: &mut Problems) {
+fn remove_server_fields(value: &mut Json, node: &YamlNode, problems: &mut Problems) {
     let mut removed = Vec::new();
     let Some(object) = value.as_object_mut() else { return };
     // The status of a CRD in a file is noise too.
@@ -351,7 +358,7 @@ fn check_scalars(node: &YamlNode, problems: &mut Problems) -> bool {
 }
 
 /// Warns of references to known parameters that nobody will replace.
-pub(crate) fn unsubstituted(
+pub(crate) fn warn_unsubstituted(
     resource: &Resource,
     known: &dyn Fn(&crate::template::ParamPath) -> bool,
     problems: &mut Problems,

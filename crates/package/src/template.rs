@@ -39,12 +39,12 @@ pub enum Template {
     /// Exactly one reference: its value stands here with its own type.
     Whole(ParamPath),
     /// References inside text: always a string.
-    Mixed(Vec<Piece>),
+    Mixed(Vec<TemplatePiece>),
 }
 
 /// A stretch of a [`Template::Mixed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum TemplatePiece {
     Text(String),
     Reference(ParamPath),
 }
@@ -64,7 +64,7 @@ impl Template {
         if !text.contains("${") {
             return Ok(Self::Literal(text.to_owned()));
         }
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<TemplatePiece> = Vec::new();
         let mut literal = String::new();
         let mut at = 0;
         while let Some(found) = text[at..].find("${") {
@@ -76,31 +76,33 @@ impl Template {
                 continue;
             }
             literal.push_str(&text[at..start]);
-            let (path, end) = reference(text, start)?;
+            let (path, end) = parse_reference(text, start)?;
             if !literal.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                pieces.push(TemplatePiece::Text(std::mem::take(&mut literal)));
             }
-            pieces.push(Piece::Reference(path));
+            pieces.push(TemplatePiece::Reference(path));
             at = end;
         }
         literal.push_str(&text[at..]);
         if !literal.is_empty() {
-            pieces.push(Piece::Text(literal));
+            pieces.push(TemplatePiece::Text(literal));
         }
-        let blank = |piece: &Piece| matches!(piece, Piece::Text(text) if text.trim().is_empty());
-        let references = pieces.iter().filter(|piece| matches!(piece, Piece::Reference(_))).count();
-        if references == 1 && pieces.iter().all(|piece| blank(piece) || matches!(piece, Piece::Reference(_)))
+        let blank =
+            |piece: &TemplatePiece| matches!(piece, TemplatePiece::Text(text) if text.trim().is_empty());
+        let references = pieces.iter().filter(|piece| matches!(piece, TemplatePiece::Reference(_))).count();
+        if references == 1
+            && pieces.iter().all(|piece| blank(piece) || matches!(piece, TemplatePiece::Reference(_)))
         {
             let whole = pieces.into_iter().find_map(|piece| match piece {
-                Piece::Reference(path) => Some(path),
-                Piece::Text(_) => None,
+                TemplatePiece::Reference(path) => Some(path),
+                TemplatePiece::Text(_) => None,
             });
             return Ok(whole.map_or(Self::Literal(String::new()), Self::Whole));
         }
         if references == 0 {
             let text = pieces.into_iter().map(|piece| match piece {
-                Piece::Text(text) => text,
-                Piece::Reference(_) => String::new(),
+                TemplatePiece::Text(text) => text,
+                TemplatePiece::Reference(_) => String::new(),
             });
             return Ok(Self::Literal(text.collect()));
         }
@@ -115,8 +117,8 @@ impl Template {
             Self::Mixed(pieces) => (None, pieces.as_slice()),
         };
         whole.into_iter().chain(pieces.iter().filter_map(|piece| match piece {
-            Piece::Reference(path) => Some(path),
-            Piece::Text(_) => None,
+            TemplatePiece::Reference(path) => Some(path),
+            TemplatePiece::Text(_) => None,
         }))
     }
 
@@ -135,8 +137,8 @@ impl fmt::Display for Template {
             Self::Literal(text) => f.write_str(text),
             Self::Whole(path) => write!(f, "${{{path}}}"),
             Self::Mixed(pieces) => pieces.iter().try_for_each(|piece| match piece {
-                Piece::Text(text) => f.write_str(text),
-                Piece::Reference(path) => write!(f, "${{{path}}}"),
+                TemplatePiece::Text(text) => f.write_str(text),
+                TemplatePiece::Reference(path) => write!(f, "${{{path}}}"),
             }),
         }
     }
@@ -149,7 +151,7 @@ pub(crate) fn is_ident(text: &str) -> bool {
 }
 
 /// Reads the `${…}` at byte `start`; gives its path and the byte after it.
-pub(crate) fn reference(text: &str, start: usize) -> Result<(ParamPath, usize), TemplateError> {
+pub(crate) fn parse_reference(text: &str, start: usize) -> Result<(ParamPath, usize), TemplateError> {
     let body = start + 2;
     let mut quote = None;
     let mut end = None;

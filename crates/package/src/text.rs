@@ -2,12 +2,12 @@
 
 use slipway_problem::{Problem, ProblemSeverity};
 
-use crate::build::{Build, Validation, summary};
-use crate::enable::State;
+use crate::build::{PackageBuild, PackageValidation, summary};
+use crate::enable::PatchState;
 use crate::package::Package;
 
 /// The report of a build: stages, patches, objects, warnings, summary.
-pub(crate) fn report(build: &Build) -> Vec<String> {
+pub(crate) fn build_report(build: &PackageBuild) -> Vec<String> {
     let mut lines = vec!["✓ Package structure valid".to_owned()];
     let layers = &build.params.layers;
     let resolved = format!("✓ Parameters: {} resolved", build.params.root.leaves());
@@ -29,7 +29,7 @@ pub(crate) fn report(build: &Build) -> Vec<String> {
     lines.push(String::new());
     lines.push("Generated resources:".to_owned());
     for (kind, count) in build.counts() {
-        lines.push(format!("  ✓ {count} {}", plural(&kind, count)));
+        lines.push(format!("  ✓ {count} {}", plural_kind(&kind, count)));
     }
     for name in &build.synthesised {
         lines.push(format!("  ✓ Namespace {name} added (global.namespaces.create)"));
@@ -50,7 +50,7 @@ pub(crate) fn report(build: &Build) -> Vec<String> {
     lines
 }
 
-fn patch_lines(build: &Build) -> Vec<String> {
+fn patch_lines(build: &PackageBuild) -> Vec<String> {
     build
         .decision
         .order
@@ -63,12 +63,12 @@ fn patch_lines(build: &Build) -> Vec<String> {
 }
 
 /// The patches that apply only because another one requires them.
-pub(crate) fn required_patches(build: &Build) -> Vec<String> {
+pub(crate) fn required_patches(build: &PackageBuild) -> Vec<String> {
     build
         .decision
         .order
         .iter()
-        .filter(|&&index| matches!(build.decision.states[index], State::Required { .. }))
+        .filter(|&&index| matches!(build.decision.states[index], PatchState::Required { .. }))
         .map(|&index| {
             let (patch, state) = (&build.patches[index], &build.decision.states[index]);
             format!("{} {} ({state})", state.mark().0, patch.file)
@@ -92,16 +92,16 @@ fn problem_lines(problem: &Problem) -> Vec<String> {
 fn summary_line(errors: usize, warnings: usize) -> String {
     format!(
         "Validation summary: {errors} {}, {warnings} {}",
-        words("error", errors),
-        words("warning", warnings)
+        plural_word("error", errors),
+        plural_word("warning", warnings)
     )
 }
 
-fn words(word: &str, count: usize) -> String {
+fn plural_word(word: &str, count: usize) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
 }
 
-fn plural(kind: &str, count: usize) -> String {
+fn plural_kind(kind: &str, count: usize) -> String {
     if count == 1 {
         kind.to_owned()
     } else if kind.ends_with('s') || kind.ends_with('x') || kind.ends_with("ch") {
@@ -115,41 +115,41 @@ fn plural(kind: &str, count: usize) -> String {
 
 /// A stage of checking on the way to objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum CheckStage {
     Structure,
     Parameters,
     Patches,
 }
 
 /// The stages, what is said when one has no mistakes, and what has them otherwise.
-const STAGES: [(Stage, &str, &str); 3] = [
-    (Stage::Structure, "Package structure valid", "Package structure"),
-    (Stage::Parameters, "Parameters schema validation passed", "Parameters"),
-    (Stage::Patches, "All patch references resolved", "Patches"),
+const STAGES: [(CheckStage, &str, &str); 3] = [
+    (CheckStage::Structure, "Package structure valid", "Package structure"),
+    (CheckStage::Parameters, "Parameters schema validation passed", "Parameters"),
+    (CheckStage::Patches, "All patch references resolved", "Patches"),
 ];
 
 /// The stage a problem belongs to; none if it is about the objects that come out.
-fn stage_of(problem: &Problem) -> Option<Stage> {
+fn stage_of(problem: &Problem) -> Option<CheckStage> {
     let code = problem.code.as_deref()?;
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| code.starts_with(prefix));
     let in_patch = problem.at.as_ref().is_some_and(|at| at.file.ends_with(".kpatch"));
     let of_objects = starts(&["KR02", "KR03", "KR04", "KS00"]) && !starts(&["KR020", "KR040"]);
     if (in_patch && !of_objects) || starts(&["KP", "KX", "KD"]) {
-        Some(Stage::Patches)
+        Some(CheckStage::Patches)
     } else if starts(&["KV", "KS01"]) {
-        Some(Stage::Parameters)
+        Some(CheckStage::Parameters)
     } else if starts(&["KR00", "KR01", "KR020", "KR040"]) {
-        Some(Stage::Structure)
+        Some(CheckStage::Structure)
     } else {
         None
     }
 }
 
-impl Validation {
+impl PackageValidation {
     /// The report of a validation; without a build it shows what is wrong.
     pub fn report(&self, package: &Package) -> Vec<String> {
         if let Some(build) = &self.build {
-            return report(build);
+            return build_report(build);
         }
         let mut lines: Vec<String> = STAGES
             .iter()
@@ -159,7 +159,7 @@ impl Validation {
                 };
                 match self.problems.iter().filter(wrong).count() {
                     0 => format!("✓ {passed}"),
-                    count => format!("✗ {failed}: {count} {}", words("error", count)),
+                    count => format!("✗ {failed}: {count} {}", plural_word("error", count)),
                 }
             })
             .collect();
@@ -167,7 +167,7 @@ impl Validation {
         if !self.decision.states.is_empty() {
             lines.push("Enabled patches:".to_owned());
             for (patch, state) in package.patches().iter().zip(&self.decision.states) {
-                if state.is_on() || matches!(state, State::Conflict { .. }) {
+                if state.is_on() || matches!(state, PatchState::Conflict { .. }) {
                     lines.push(format!("  {} {} ({state})", state.mark().0, patch.file));
                 }
             }
@@ -175,7 +175,7 @@ impl Validation {
         }
         lines.push("Generated resources:".to_owned());
         for (kind, count) in &self.counts {
-            lines.push(format!("  ✓ {count} {}", plural(kind, *count)));
+            lines.push(format!("  ✓ {count} {}", plural_kind(kind, *count)));
         }
         lines.extend(
             self.problems.iter().filter(|problem| problem.severity != ProblemSeverity::Note).flat_map(

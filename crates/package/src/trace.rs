@@ -1,16 +1,16 @@
 //! The way back: every field a patch or a parameter touches.
 
 use crate::apply::{WriteKind, show_segs};
-use crate::build::Build;
-use crate::kpatch::{Anchor, Children};
-use crate::kpatch::{Body, Glob, GlobPiece, Op, PatchFile, Step, StepKind, Term};
+use crate::build::PackageBuild;
+use crate::kpatch::{DeletedChildren, ElementAnchor};
+use crate::kpatch::{GlobPiece, GroupBody, MatchTerm, NameGlob, PatchFile, PatchOp, PathStep, StepKind};
 use crate::resources::show_id;
 use crate::template::ParamPath;
-use crate::val::{Pos, Val};
+use crate::val::{ValuePos, WrittenValue};
 
 /// One field and the statement that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Touched {
+pub struct TouchedField {
     pub object: String,
     pub path: String,
     pub kind: WriteKind,
@@ -21,15 +21,15 @@ pub struct Touched {
     pub parameters: Vec<String>,
 }
 
-impl Build {
+impl PackageBuild {
     /// Every field a patch wrote; `id` as reports name it.
-    pub fn trace_patch(&self, id: &str) -> Vec<Touched> {
-        self.touched(|patch, _| self.patches[patch].shown() == id || self.patches[patch].id == id)
+    pub fn trace_patch(&self, id: &str) -> Vec<TouchedField> {
+        self.touched_fields(|patch, _| self.patches[patch].shown() == id || self.patches[patch].id == id)
     }
 
     /// Every field a parameter, or one below it, went to.
-    pub fn trace_param(&self, path: &ParamPath) -> Vec<Touched> {
-        self.touched(|_, used| {
+    pub fn trace_param(&self, path: &ParamPath) -> Vec<TouchedField> {
+        self.touched_fields(|_, used| {
             used.iter().any(|used| {
                 self.params
                     .chain(used)
@@ -39,12 +39,12 @@ impl Build {
         })
     }
 
-    fn touched(&self, wanted: impl Fn(usize, &[ParamPath]) -> bool) -> Vec<Touched> {
+    fn touched_fields(&self, wanted: impl Fn(usize, &[ParamPath]) -> bool) -> Vec<TouchedField> {
         let mut found = Vec::new();
         for write in &self.writes {
             let used = self.references_of(write.patch, write.group, write.statement);
             if wanted(write.patch, &used) {
-                found.push(Touched {
+                found.push(TouchedField {
                     object: show_id(&self.resources[write.resource].id),
                     path: show_segs(&write.path),
                     kind: write.kind,
@@ -66,8 +66,8 @@ impl Build {
     ) -> Vec<ParamPath> {
         let mut found: Vec<ParamPath> = Vec::new();
         let Some(group) = self.patches[patch].content.groups.get(group) else { return found };
-        let mut add = |val: &Val| {
-            val.templates(&mut |template, _| {
+        let mut add = |val: &WrittenValue| {
+            val.visit_templates(&mut |template, _| {
                 for path in template.references() {
                     if !found.contains(path) {
                         found.push(path.clone());
@@ -76,54 +76,56 @@ impl Build {
             });
         };
         match (&group.body, statement) {
-            (Body::Statements(statements), Some(index)) => {
+            (GroupBody::Statements(statements), Some(index)) => {
                 if let Some(value) = statements.get(index).and_then(|statement| statement.value.as_ref()) {
                     add(value);
                 }
             }
-            (Body::Statements(statements), None) => {
+            (GroupBody::Statements(statements), None) => {
                 statements.iter().filter_map(|statement| statement.value.as_ref()).for_each(add);
             }
-            (Body::Strategic(val) | Body::Merge(val) | Body::Json(val), _) => add(val),
+            (GroupBody::Strategic(val) | GroupBody::Merge(val) | GroupBody::Json(val), _) => add(val),
         }
         found
     }
 }
 
 /// Every reference in a patch, with its place.
-pub(crate) fn references(patch: &PatchFile) -> Vec<(&ParamPath, Pos)> {
+pub(crate) fn patch_references(patch: &PatchFile) -> Vec<(&ParamPath, ValuePos)> {
     let mut found = Vec::new();
     for group in &patch.groups {
         let header = &group.header;
-        glob(&header.scope.name, header.pos, &mut found);
+        collect_glob(&header.scope.name, header.pos, &mut found);
         if let Some(namespace) = &header.scope.namespace {
-            glob(namespace, header.pos, &mut found);
+            collect_glob(namespace, header.pos, &mut found);
         }
-        steps(&header.steps, &mut found);
+        collect_steps(&header.steps, &mut found);
         if let Some(builder) = &header.builder {
-            op(builder, header.pos, &mut found);
+            collect_op(builder, header.pos, &mut found);
         }
         match &group.body {
-            Body::Statements(statements) => {
+            GroupBody::Statements(statements) => {
                 for statement in statements {
-                    steps(&statement.steps, &mut found);
-                    op(&statement.op, statement.pos, &mut found);
+                    collect_steps(&statement.steps, &mut found);
+                    collect_op(&statement.op, statement.pos, &mut found);
                     if let Some(value) = &statement.value {
-                        values(value, &mut found);
+                        collect_values(value, &mut found);
                     }
                 }
             }
-            Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => values(val, &mut found),
+            GroupBody::Strategic(val) | GroupBody::Merge(val) | GroupBody::Json(val) => {
+                collect_values(val, &mut found)
+            }
         }
     }
     found
 }
 
-fn values<'p>(val: &'p Val, found: &mut Vec<(&'p ParamPath, Pos)>) {
-    val.templates(&mut |template, pos| found.extend(template.references().map(|path| (path, pos))));
+fn collect_values<'p>(val: &'p WrittenValue, found: &mut Vec<(&'p ParamPath, ValuePos)>) {
+    val.visit_templates(&mut |template, pos| found.extend(template.references().map(|path| (path, pos))));
 }
 
-fn glob<'p>(glob: &'p Glob, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_glob<'p>(glob: &'p NameGlob, pos: ValuePos, found: &mut Vec<(&'p ParamPath, ValuePos)>) {
     for piece in &glob.0 {
         if let GlobPiece::Reference(path) = piece {
             found.push((path, pos));
@@ -131,28 +133,30 @@ fn glob<'p>(glob: &'p Glob, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
     }
 }
 
-fn terms<'p>(terms: &'p [Term], pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_terms<'p>(terms: &'p [MatchTerm], pos: ValuePos, found: &mut Vec<(&'p ParamPath, ValuePos)>) {
     found.extend(terms.iter().flat_map(|term| term.value.references()).map(|path| (path, pos)));
 }
 
-fn steps<'p>(steps: &'p [Step], found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_steps<'p>(steps: &'p [PathStep], found: &mut Vec<(&'p ParamPath, ValuePos)>) {
     for step in steps {
         match &step.kind {
             StepKind::Key(key) => found.extend(key.references().map(|path| (path, step.pos))),
-            StepKind::Match(all) => terms(all, step.pos, found),
+            StepKind::Match(all) => collect_terms(all, step.pos, found),
             _ => {}
         }
     }
 }
 
-fn op<'p>(op: &'p Op, pos: Pos, found: &mut Vec<(&'p ParamPath, Pos)>) {
+fn collect_op<'p>(op: &'p PatchOp, pos: ValuePos, found: &mut Vec<(&'p ParamPath, ValuePos)>) {
     match op {
-        Op::Before(Anchor::Match(all))
-        | Op::After(Anchor::Match(all))
-        | Op::Delete(Some(Children::Anchor(Anchor::Match(all)))) => {
-            terms(all, pos, found);
+        PatchOp::Before(ElementAnchor::Match(all))
+        | PatchOp::After(ElementAnchor::Match(all))
+        | PatchOp::Delete(Some(DeletedChildren::Anchor(ElementAnchor::Match(all)))) => {
+            collect_terms(all, pos, found);
         }
-        Op::Delete(Some(Children::Named(name))) => found.extend(name.references().map(|path| (path, pos))),
+        PatchOp::Delete(Some(DeletedChildren::Named(name))) => {
+            found.extend(name.references().map(|path| (path, pos)))
+        }
         _ => {}
     }
 }

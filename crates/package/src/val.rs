@@ -8,12 +8,12 @@ use serde_json::Value as Json;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{NodeForm, NodeValue as Yaml, YamlNode};
 
-use crate::report::error;
+use crate::report::coded_error;
 use crate::template::Template;
 
 /// The place of a value: a line and column of the file or flag its layer was read from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pos {
+pub struct ValuePos {
     pub line: u32,
     pub column: u32,
     /// The parameter layer; 0 outside of parameters.
@@ -22,7 +22,7 @@ pub struct Pos {
 
 /// A number and how it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Number {
+pub struct WrittenNumber {
     pub text: Arc<str>,
     pub json: serde_json::Number,
     /// Has a point or an exponent, so its text may say more than its value (`1.10`).
@@ -31,28 +31,28 @@ pub struct Number {
 
 /// A value of a file, not yet resolved.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Val {
-    pub data: Data,
-    pub pos: Pos,
+pub struct WrittenValue {
+    pub data: ValueData,
+    pub pos: ValuePos,
     /// Written in quotes or as a block of text.
     pub quoted: bool,
-    pub tag: Option<Forced>,
+    pub tag: Option<ForcedType>,
 }
 
 /// The content of a [`Val`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Data {
+pub enum ValueData {
     Null,
     Bool(bool),
-    Number(Number),
+    Number(WrittenNumber),
     Text(Template),
-    List(Vec<Val>),
-    Map(IndexMap<String, Val>),
+    List(Vec<WrittenValue>),
+    Map(IndexMap<String, WrittenValue>),
 }
 
 /// A type a YAML tag asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forced {
+pub enum ForcedType {
     Str,
     Int,
     Float,
@@ -61,14 +61,14 @@ pub enum Forced {
 
 /// The three shapes a value can have, besides null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ValueShape {
     Null,
     Scalar,
     Map,
     List,
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for ValueShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Null => "null",
@@ -80,12 +80,12 @@ impl fmt::Display for Shape {
 }
 
 /// The shape of a JSON value.
-pub(crate) fn shape(value: &Json) -> Shape {
+pub(crate) fn json_shape(value: &Json) -> ValueShape {
     match value {
-        Json::Null => Shape::Null,
-        Json::Object(_) => Shape::Map,
-        Json::Array(_) => Shape::List,
-        _ => Shape::Scalar,
+        Json::Null => ValueShape::Null,
+        Json::Object(_) => ValueShape::Map,
+        Json::Array(_) => ValueShape::List,
+        _ => ValueShape::Scalar,
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn type_name(value: &Json) -> &'static str {
 }
 
 /// Reads a tree, given its place in its file and the treatment of references.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ValueReader<'a> {
     pub(crate) file: &'a str,
     /// Added to every line.
     pub(crate) lines: u32,
@@ -112,34 +112,36 @@ pub(crate) struct Reading<'a> {
     pub(crate) layer: u16,
 }
 
-impl Reading<'_> {
-    fn pos(&self, node: &YamlNode) -> Pos {
+impl ValueReader<'_> {
+    fn pos(&self, node: &YamlNode) -> ValuePos {
         let column = if node.span.line == 1 { node.span.column + self.columns } else { node.span.column };
-        Pos { line: node.span.line + self.lines, column, layer: self.layer }
+        ValuePos { line: node.span.line + self.lines, column, layer: self.layer }
     }
 
-    fn at(&self, pos: Pos) -> Location {
+    fn at(&self, pos: ValuePos) -> Location {
         Location::new(self.file, pos.line, pos.column)
     }
 
     /// Turns a tree into a value. Depth is limited by the reader that made the tree.
-    pub(crate) fn value(&self, node: &YamlNode, problems: &mut Problems) -> Val {
+    pub(crate) fn value(&self, node: &YamlNode, problems: &mut Problems) -> WrittenValue {
         let pos = self.pos(node);
         let data = match &node.value {
-            Yaml::Null => Data::Null,
-            Yaml::Bool(value) => Data::Bool(*value),
-            Yaml::Int(value) => Data::Number(number(node.raw(), (*value).into())),
-            Yaml::Uint(value) => Data::Number(number(node.raw(), (*value).into())),
+            Yaml::Null => ValueData::Null,
+            Yaml::Bool(value) => ValueData::Bool(*value),
+            Yaml::Int(value) => ValueData::Number(written_number(node.raw(), (*value).into())),
+            Yaml::Uint(value) => ValueData::Number(written_number(node.raw(), (*value).into())),
             Yaml::Float(value) => match serde_json::Number::from_f64(*value) {
-                Some(json) => Data::Number(number(node.raw(), json)),
+                Some(json) => ValueData::Number(written_number(node.raw(), json)),
                 None => {
                     let message = format!("`{}` is no number Kubernetes can store", node.raw());
-                    problems.push(error("KR008", message).at(self.at(pos)));
-                    Data::Null
+                    problems.push(coded_error("KR008", message).at(self.at(pos)));
+                    ValueData::Null
                 }
             },
-            Yaml::String(text) => Data::Text(self.template(text, pos, problems)),
-            Yaml::Seq(items) => Data::List(items.iter().map(|item| self.value(item, problems)).collect()),
+            Yaml::String(text) => ValueData::Text(self.template(text, pos, problems)),
+            Yaml::Seq(items) => {
+                ValueData::List(items.iter().map(|item| self.value(item, problems)).collect())
+            }
             Yaml::Map(mapping) => {
                 let mut map = IndexMap::with_capacity(mapping.len());
                 for (key, value) in mapping.iter() {
@@ -150,28 +152,31 @@ impl Reading<'_> {
                     }
                     map.insert(key_text(key), read);
                 }
-                Data::Map(map)
+                ValueData::Map(map)
             }
         };
         let tag = match node.tag() {
-            Some("tag:yaml.org,2002:str") => Some(Forced::Str),
-            Some("tag:yaml.org,2002:int") => Some(Forced::Int),
-            Some("tag:yaml.org,2002:float") => Some(Forced::Float),
-            Some("tag:yaml.org,2002:bool") => Some(Forced::Bool),
+            Some("tag:yaml.org,2002:str") => Some(ForcedType::Str),
+            Some("tag:yaml.org,2002:int") => Some(ForcedType::Int),
+            Some("tag:yaml.org,2002:float") => Some(ForcedType::Float),
+            Some("tag:yaml.org,2002:bool") => Some(ForcedType::Bool),
             Some(other) if !other.starts_with("tag:yaml.org,2002:") => {
-                problems
-                    .push(error("KP020", format!("the tag `{other}` means nothing here")).at(self.at(pos)));
+                problems.push(
+                    coded_error("KP020", format!("the tag `{other}` means nothing here")).at(self.at(pos)),
+                );
                 None
             }
             _ => None,
         };
-        Val { data, pos, quoted: node.is_quoted(), tag }
+        WrittenValue { data, pos, quoted: node.is_quoted(), tag }
     }
 
-    pub(crate) fn template(&self, text: &str, pos: Pos, problems: &mut Problems) -> Template {
+    pub(crate) fn template(&self, text: &str, pos: ValuePos, problems: &mut Problems) -> Template {
         Template::parse(text).unwrap_or_else(|wrong| {
             problems.push(
-                error(wrong.code, wrong.message).at(self.at(pos)).hint("write `$${` for a literal `${`"),
+                coded_error(wrong.code, wrong.message)
+                    .at(self.at(pos))
+                    .hint("write `$${` for a literal `${`"),
             );
             Template::Literal(text.to_owned())
         })
@@ -185,33 +190,33 @@ fn key_text(key: &YamlNode) -> String {
 }
 
 /// A number whose text is `raw`.
-pub(crate) fn number(raw: &str, json: serde_json::Number) -> Number {
+pub(crate) fn written_number(raw: &str, json: serde_json::Number) -> WrittenNumber {
     let float = json.is_f64() && raw.contains(['.', 'e', 'E']);
     // `3.0` is the integer 3 to Kubernetes, but its text is kept.
     let json = match json.as_f64() {
         Some(value) if json.is_f64() && value.fract() == 0.0 && value.abs() < 9.0e15 => (value as i64).into(),
         _ => json,
     };
-    Number { text: raw.into(), json, float }
+    WrittenNumber { text: raw.into(), json, float }
 }
 
-impl Val {
+impl WrittenValue {
     /// Its shape.
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> ValueShape {
         match self.data {
-            Data::Null => Shape::Null,
-            Data::Map(_) => Shape::Map,
-            Data::List(_) => Shape::List,
-            _ => Shape::Scalar,
+            ValueData::Null => ValueShape::Null,
+            ValueData::Map(_) => ValueShape::Map,
+            ValueData::List(_) => ValueShape::List,
+            _ => ValueShape::Scalar,
         }
     }
 
     /// Calls `visit` with every text in it and its place.
-    pub(crate) fn templates<'v>(&'v self, visit: &mut dyn FnMut(&'v Template, Pos)) {
+    pub(crate) fn visit_templates<'v>(&'v self, visit: &mut dyn FnMut(&'v Template, ValuePos)) {
         match &self.data {
-            Data::Text(template) => visit(template, self.pos),
-            Data::List(items) => items.iter().for_each(|item| item.templates(visit)),
-            Data::Map(map) => map.values().for_each(|value| value.templates(visit)),
+            ValueData::Text(template) => visit(template, self.pos),
+            ValueData::List(items) => items.iter().for_each(|item| item.visit_templates(visit)),
+            ValueData::Map(map) => map.values().for_each(|value| value.visit_templates(visit)),
             _ => {}
         }
     }
@@ -219,28 +224,30 @@ impl Val {
     /// As JSON, with references as their source text.
     pub(crate) fn to_json(&self) -> Json {
         match &self.data {
-            Data::Null => Json::Null,
-            Data::Bool(value) => Json::Bool(*value),
-            Data::Number(number) => Json::Number(number.json.clone()),
-            Data::Text(template) => Json::String(template.to_string()),
-            Data::List(items) => Json::Array(items.iter().map(Val::to_json).collect()),
-            Data::Map(map) => map.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
+            ValueData::Null => Json::Null,
+            ValueData::Bool(value) => Json::Bool(*value),
+            ValueData::Number(number) => Json::Number(number.json.clone()),
+            ValueData::Text(template) => Json::String(template.to_string()),
+            ValueData::List(items) => Json::Array(items.iter().map(WrittenValue::to_json).collect()),
+            ValueData::Map(map) => map.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
         }
     }
 
     /// A value of its own, without a place.
-    pub(crate) fn from_json(value: &Json, pos: Pos) -> Self {
+    pub(crate) fn from_json(value: &Json, pos: ValuePos) -> Self {
         let data = match value {
-            Json::Null => Data::Null,
-            Json::Bool(value) => Data::Bool(*value),
-            Json::Number(json) => Data::Number(number(&json.to_string(), json.clone())),
+            Json::Null => ValueData::Null,
+            Json::Bool(value) => ValueData::Bool(*value),
+            Json::Number(json) => ValueData::Number(written_number(&json.to_string(), json.clone())),
             Json::String(text) => {
-                Data::Text(Template::parse(text).unwrap_or_else(|_| Template::Literal(text.clone())))
+                ValueData::Text(Template::parse(text).unwrap_or_else(|_| Template::Literal(text.clone())))
             }
-            Json::Array(items) => Data::List(items.iter().map(|item| Self::from_json(item, pos)).collect()),
-            Json::Object(map) => {
-                Data::Map(map.iter().map(|(key, value)| (key.clone(), Self::from_json(value, pos))).collect())
+            Json::Array(items) => {
+                ValueData::List(items.iter().map(|item| Self::from_json(item, pos)).collect())
             }
+            Json::Object(map) => ValueData::Map(
+                map.iter().map(|(key, value)| (key.clone(), Self::from_json(value, pos))).collect(),
+            ),
         };
         Self { data, pos, quoted: matches!(value, Json::String(_)), tag: None }
     }

@@ -88,7 +88,7 @@ async fn webhooks(cluster: &Cluster) -> Vec<Webhook> {
     let mut all = Vec::new();
     for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
         let gvk = Gvk::new("admissionregistration.k8s.io", "v1", kind);
-        let Ok(Some(kind)) = cluster.kind(&gvk).await else { continue };
+        let Ok(Some(kind)) = cluster.find_kind(&gvk).await else { continue };
         let Ok(listed) = cluster.list(&kind, None, &ListOptions::default()).await else { continue };
         for webhook in listed.items.iter().flat_map(|item| item["webhooks"].as_array().into_iter().flatten())
         {
@@ -233,7 +233,7 @@ pub async fn stage_questions(cluster: &Cluster, stage: &Cluster) -> Vec<String> 
 
 /// The pods of a cluster, as far as they may be seen.
 async fn pods(cluster: &Cluster) -> Vec<Value> {
-    let Ok(Some(kind)) = cluster.kind(&Gvk::new("", "v1", "Pod")).await else { return Vec::new() };
+    let Ok(Some(kind)) = cluster.find_kind(&Gvk::new("", "v1", "Pod")).await else { return Vec::new() };
     let listed = cluster.list(&kind, None, &ListOptions::default()).await;
     let mut pods = listed.map(|listed| listed.items).unwrap_or_default();
     // Items of a list do not say what they are.

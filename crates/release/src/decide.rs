@@ -82,7 +82,7 @@ pub struct ObservedObject<'a> {
 }
 
 /// Decides what is to be done.
-pub fn decide(
+pub fn decide_change(
     settings: &ResourceSettings,
     observed: &ObservedObject<'_>,
 ) -> Result<ObjectChange, ObjectRefusal> {
@@ -100,7 +100,7 @@ pub fn decide(
         DryRun::Immutable(why) => Some(why),
         _ => None,
     };
-    let always = settings.has(DeletePolicy::BeforeCreation);
+    let always = settings.has_delete_policy(DeletePolicy::BeforeCreation);
     if settings.skip_recreate && (always || immutable.is_some()) {
         return skipped("skip-recreate");
     }
@@ -108,7 +108,7 @@ pub fn decide(
         return Ok(ObjectChange::Recreate { reason: "delete policy before-creation".to_owned() });
     }
     if let Some(why) = immutable {
-        if settings.has(DeletePolicy::BeforeCreationIfImmutable) {
+        if settings.has_delete_policy(DeletePolicy::BeforeCreationIfImmutable) {
             return Ok(ObjectChange::Recreate { reason: why.clone() });
         }
         return Err(ObjectRefusal::Immutable(why.clone()));
@@ -142,7 +142,7 @@ pub struct FollowUp {
 }
 
 /// Says what follows: whether to wait for it, and when it goes away again.
-pub fn follow(
+pub fn plan_follow_up(
     settings: &ResourceSettings,
     decision: &ObjectChange,
     live: Option<&Value>,
@@ -153,12 +153,14 @@ pub fn follow(
         return FollowUp::default();
     }
     let kept = settings.skip_delete || live.is_some_and(is_kept);
-    let delete_on_success =
-        settings.has(DeletePolicy::Succeeded) && !kept && (!decision.is_none() || live.is_some());
+    let delete_on_success = settings.has_delete_policy(DeletePolicy::Succeeded)
+        && !kept
+        && (!decision.is_none() || live.is_some());
     let track = !is_crd
         && !settings.tracking.non_blocking
         && (!decision.is_none() || live.is_some() && (previous_failed || delete_on_success));
-    let delete_on_failure = settings.has(DeletePolicy::Failed) && !kept && !decision.is_none() && track;
+    let delete_on_failure =
+        settings.has_delete_policy(DeletePolicy::Failed) && !kept && !decision.is_none() && track;
     FollowUp { track, delete_on_success, delete_on_failure }
 }
 
@@ -205,14 +207,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resource::annotations::{ReadMode, read};
-    use crate::resource::{Origin, Stored};
+    use crate::resource::annotations::{ReadMode, read_annotations};
+    use crate::resource::{DocumentOrigin, RecordPart};
 
     fn settings(kind: &str, annotations: Value) -> ResourceSettings {
         let (api, kind) = if kind == "Job" { ("batch/v1", kind) } else { ("v1", kind) };
         let object =
             json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x", "annotations": annotations}});
-        let (settings, problems) = read(&object, Stored::Regular, &Origin::default(), "ns", ReadMode::Strict);
+        let (settings, problems) = read_annotations(
+            &object,
+            RecordPart::Regular,
+            &DocumentOrigin::default(),
+            "ns",
+            ReadMode::Strict,
+        );
         assert!(problems.is_empty(), "{problems}");
         settings
     }
@@ -268,7 +276,7 @@ mod tests {
             rows.into_iter().enumerate()
         {
             let settings = settings(kind, annotations);
-            let decided = decide(&settings, &ObservedObject { live, dry_run, repairs_owners: false });
+            let decided = decide_change(&settings, &ObservedObject { live, dry_run, repairs_owners: false });
             let found = match &decided {
                 Ok(decision) if decision.is_skipped() => "skipped",
                 Ok(decision) => decision.verb(),
@@ -277,14 +285,14 @@ mod tests {
             };
             assert_eq!(found, verb, "row {number}");
             let Ok(decision) = decided else { continue };
-            let follow = follow(&settings, &decision, live, false, previous_failed);
+            let follow = plan_follow_up(&settings, &decision, live, false, previous_failed);
             assert_eq!(
                 [follow.track, follow.delete_on_success, follow.delete_on_failure],
                 flags,
                 "row {number}"
             );
             assert!(
-                !super::follow(&settings, &decision, live, true, previous_failed).track,
+                !plan_follow_up(&settings, &decision, live, true, previous_failed).track,
                 "a CRD, row {number}"
             );
         }

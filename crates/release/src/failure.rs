@@ -3,7 +3,7 @@
 use slipway_cluster::ErrorClass;
 use slipway_problem::{Problem, Problems};
 
-use crate::execute::{Report, RunTimeout};
+use crate::execute::{ReleaseReport, RunTimeout};
 
 /// The kind of trouble that ended a run; what to do about it depends on that, never on words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +51,13 @@ pub enum Failure {
     NotFound(String),
     /// The work began and failed; the report says how far it came.
     #[error("release {} failed: {why}", report.release)]
-    Run { cause: FailureCause, part: FailedPart, why: String, report: Box<Report> },
+    Run { cause: FailureCause, part: FailedPart, why: String, report: Box<ReleaseReport> },
     /// Another run holds the lock of the release, for longer than there is time.
     #[error("{0}")]
     Locked(String),
     /// The user stopped it.
     #[error("{message}")]
-    Cancelled { message: String, report: Option<Box<Report>> },
+    Cancelled { message: String, report: Option<Box<ReleaseReport>> },
     /// A plan does not fit what is there now.
     #[error("{0}")]
     Stale(Problems),
@@ -79,7 +79,7 @@ impl Failure {
     }
 
     /// The same, with the time limit that passed while something was done, if there was no time to repeat a request.
-    pub fn within(self, timeout: Option<&RunTimeout>, doing: &str) -> Self {
+    pub fn with_timeout(self, timeout: Option<&RunTimeout>, doing: &str) -> Self {
         match (self, timeout) {
             (Self::Cluster(mut error), Some(timeout)) if error.is_late => {
                 error.message.push_str(&format!("; the timeout of {timeout} passed while {doing}"));
@@ -90,7 +90,7 @@ impl Failure {
     }
 
     /// The report of a run that failed.
-    pub fn report(&self) -> Option<&Report> {
+    pub fn report(&self) -> Option<&ReleaseReport> {
         match self {
             Self::Run { report, .. } => Some(report),
             Self::Cancelled { report, .. } => report.as_deref(),

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::{Driver, Release, Scope, Storage};
+use slipway_cluster::helm::{Release, ReleaseStorage, StorageDriver, StorageScope};
 use slipway_event::Events;
 
 use crate::failure::Failure;
-use crate::plan::{self, Content, PlanOptions, ReleaseRequest};
+use crate::plan::{self, PlanOptions, ReleaseContent, ReleaseRequest};
 use crate::record;
-use crate::resource::{KindScope, normalise};
-use crate::show::{ChangeView, ViewOptions, differences};
+use crate::resource::{KindScope, normalise_namespace};
+use crate::show::{ChangeView, ViewOptions, show_differences};
 
 /// One release in a list, under the names Helm gives the columns.
 #[derive(Clone, Debug, Serialize)]
@@ -28,7 +28,7 @@ pub struct ReleaseRow {
 }
 
 impl ReleaseRow {
-    fn of(release: &Release) -> Self {
+    fn from_record(release: &Release) -> Self {
         Self {
             name: release.name.clone(),
             namespace: release.namespace.clone(),
@@ -43,25 +43,25 @@ impl ReleaseRow {
 }
 
 /// The newest revision of every release, of one namespace or of all. `labels` select records; all if empty.
-pub async fn list(
+pub async fn list_releases(
     cluster: &Cluster,
-    driver: Driver,
+    driver: StorageDriver,
     namespace: &str,
-    scope: Scope,
+    scope: StorageScope,
     labels: &str,
 ) -> Result<Vec<ReleaseRow>, Failure> {
-    let storage = Storage::new(cluster.clone(), driver, namespace);
-    let latest = storage.latest_with(scope, labels).await?;
-    Ok(latest.iter().filter_map(|(_, release)| release.as_ref().map(ReleaseRow::of)).collect())
+    let storage = ReleaseStorage::new(cluster.clone(), driver, namespace);
+    let latest = storage.latest_labelled(scope, labels).await?;
+    Ok(latest.iter().filter_map(|(_, release)| release.as_ref().map(ReleaseRow::from_record)).collect())
 }
 
 /// Says that a release is not there, and where one of that name is.
-pub async fn not_found(cluster: &Cluster, driver: Driver, namespace: &str, name: &str) -> Failure {
-    let storage = Storage::new(cluster.clone(), driver, namespace);
+pub async fn not_found(cluster: &Cluster, driver: StorageDriver, namespace: &str, name: &str) -> Failure {
+    let storage = ReleaseStorage::new(cluster.clone(), driver, namespace);
     let mut message = format!("release `{name}` not found in namespace `{namespace}`");
     // Who may not look everywhere is not told where else it is.
     let mut places: Vec<String> = storage
-        .revisions_everywhere(name)
+        .list_revisions_everywhere(name)
         .await
         .unwrap_or_default()
         .into_iter()
@@ -75,36 +75,36 @@ pub async fn not_found(cluster: &Cluster, driver: Driver, namespace: &str, name:
 }
 
 /// Every revision of a release, oldest first.
-pub async fn history(
+pub async fn read_history(
     cluster: &Cluster,
-    driver: Driver,
+    driver: StorageDriver,
     namespace: &str,
     name: &str,
 ) -> Result<Vec<ReleaseRow>, Failure> {
-    let history = Storage::new(cluster.clone(), driver, namespace).history(name).await?;
+    let history = ReleaseStorage::new(cluster.clone(), driver, namespace).read_history(name).await?;
     if history.releases.is_empty() {
         return Err(not_found(cluster, driver, namespace, name).await);
     }
-    Ok(history.releases.iter().map(ReleaseRow::of).collect())
+    Ok(history.releases.iter().map(ReleaseRow::from_record).collect())
 }
 
 /// One revision, the last unless said.
-pub async fn revision(
+pub async fn read_revision(
     cluster: &Cluster,
-    driver: Driver,
+    driver: StorageDriver,
     namespace: &str,
     name: &str,
     wanted: Option<u32>,
 ) -> Result<Release, Failure> {
-    let storage = Storage::new(cluster.clone(), driver, namespace);
+    let storage = ReleaseStorage::new(cluster.clone(), driver, namespace);
     let wanted = match wanted {
         Some(wanted) => wanted,
-        None => match storage.revisions(name).await?.last() {
+        None => match storage.list_revisions(name).await?.last() {
             Some(last) => last.revision,
             None => return Err(not_found(cluster, driver, namespace, name).await),
         },
     };
-    let found = storage.revision(name, wanted).await?;
+    let found = storage.read_revision(name, wanted).await?;
     found.ok_or_else(|| Failure::NotFound(format!("release `{name}` has no revision {wanted}")))
 }
 
@@ -118,12 +118,12 @@ pub struct ObjectDifference {
 }
 
 /// Compares two revisions.
-pub fn diff(old: &Release, new: &Release, options: &ViewOptions) -> Vec<ObjectDifference> {
+pub fn diff_revisions(old: &Release, new: &Release, options: &ViewOptions) -> Vec<ObjectDifference> {
     let objects = |release: &Release| -> BTreeMap<String, Value> {
-        let documents = record::documents(release).0.into_iter();
+        let documents = record::read_documents(release).0.into_iter();
         documents
             .map(|mut document| {
-                let id = normalise(&mut document.object, &release.namespace, KindScope::Unknown);
+                let id = normalise_namespace(&mut document.object, &release.namespace, KindScope::Unknown);
                 (id.to_string(), document.object)
             })
             .collect()
@@ -139,22 +139,23 @@ pub fn diff(old: &Release, new: &Release, options: &ViewOptions) -> Vec<ObjectDi
             (Some(before), Some(after)) if before == after => continue,
             _ => "update",
         };
-        let (fields, lines, _) = differences(before, after, options);
+        let (fields, lines, _) = show_differences(before, after, options);
         all.push(ObjectDifference { action: action.to_owned(), object: name.clone(), fields, lines });
     }
     all
 }
 
 /// Changes someone made in the cluster since a revision was deployed: what applying it again would do.
-pub async fn drift(
+pub async fn find_drift(
     cluster: &Cluster,
     request: &ReleaseRequest,
     wanted: Option<u32>,
     options: &ViewOptions,
 ) -> Result<Vec<ChangeView>, Failure> {
-    let last = revision(cluster, request.options.driver, &request.namespace, &request.name, wanted).await?;
+    let last =
+        read_revision(cluster, request.options.driver, &request.namespace, &request.name, wanted).await?;
     let request = ReleaseRequest {
-        content: Content::Revision(Some(last.version)),
+        content: ReleaseContent::Revision(Some(last.version)),
         options: PlanOptions { no_hooks: true, ..request.options.clone() },
         ..request.clone()
     };
@@ -163,13 +164,13 @@ pub async fn drift(
     changes.retain(|change| !change.insignificant && change.action != "recreate");
     for change in changes.iter_mut().filter(|change| change.action == "update" && change.reason.is_none()) {
         let found = plan.objects.iter().find(|object| object.resource.id.to_string() == change.object);
-        change.reason = found.and_then(|object| others(object.live.as_ref()?));
+        change.reason = found.and_then(|object| other_writers(object.live.as_ref()?));
     }
     Ok(changes)
 }
 
 /// Others that wrote to an object, and when: `written by kubectl-edit on 2026-01-02 03:04:05 UTC`.
-fn others(live: &Value) -> Option<String> {
+fn other_writers(live: &Value) -> Option<String> {
     let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
     let mut written: Vec<(String, String)> = entries

@@ -4,7 +4,7 @@
 //! ([`mod@decide`], [`owners`]) and orders operations into a graph ([`ops`]). The result is a [`ReleasePlan`]: a value
 //! to be shown ([`show`]), saved ([`saved`]) and [verified](ReleasePlan::verify). [`execute()`] carries it out under
 //! the release's lock and records it where Helm finds it ([`record`]); [`apply()`] is both in one. A delete, a
-//! rollback and a test are the same with another [`Content`].
+//! rollback and a test are the same with another [`ReleaseContent`].
 //!
 //! The crate prints nothing: what happens is told as events.
 
@@ -25,7 +25,9 @@ pub mod show;
 pub mod stage;
 pub mod wait;
 
-pub use execute::{ExecuteOptions, MOST_PLANS, ReleaseStatus, Report, RunTimeout, apply, execute};
+pub use execute::{ExecuteOptions, MOST_PLANS, ReleaseReport, ReleaseStatus, RunTimeout, apply, execute};
 pub use failure::{FailedPart, Failure, FailureCause};
 pub use name::{Namespace, ReleaseName, Revision};
-pub use plan::{Content, MissingNamespace, PlanOptions, PlanPurpose, ReleasePlan, ReleaseRequest, plan};
+pub use plan::{
+    MissingNamespace, PlanOptions, PlanPurpose, ReleaseContent, ReleasePlan, ReleaseRequest, plan,
+};

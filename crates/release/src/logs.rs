@@ -1,4 +1,4 @@
-//! Logs of a release's pods: all of them, the ones that come later too.
+//! Logs of a release's pods, including pods that are created later.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use regex::Regex;
 use serde::Serialize;
-use slipway_cluster::helm::Driver;
-use slipway_cluster::listen::{Follow, Heard, Listener};
+use slipway_cluster::helm::StorageDriver;
+use slipway_cluster::pod_logs::{FollowMode, LogListener, PodLogLine};
 use slipway_cluster::track::LogRules;
 use slipway_cluster::{Cluster, logs};
 use slipway_manifest::{ObjectRef, object};
@@ -20,19 +20,24 @@ use crate::record;
 use crate::resource::annotations::{self, ReadMode};
 use crate::wait::log_rules;
 
-/// The release whose pods are listened to.
+/// The release whose logs are read.
 #[derive(Clone, Debug)]
 pub struct LogRequest {
     pub name: String,
     pub namespace: String,
-    pub driver: Driver,
+    pub driver: StorageDriver,
     /// The last unless said.
     pub revision: Option<u32>,
 }
 
 impl LogRequest {
     pub fn new(name: impl Into<String>, namespace: impl Into<String>) -> Self {
-        Self { name: name.into(), namespace: namespace.into(), driver: Driver::default(), revision: None }
+        Self {
+            name: name.into(),
+            namespace: namespace.into(),
+            driver: StorageDriver::default(),
+            revision: None,
+        }
     }
 }
 
@@ -70,11 +75,11 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// The objects of a release in one namespace, by group, kind and name, with what they want heard of them.
-type Speakers = BTreeMap<(String, String, String), LogRules>;
+/// The objects of a release in one namespace, by group, kind and name, with their log rules.
+type LogObjects = BTreeMap<(String, String, String), LogRules>;
 
-/// Gives out what the pods of a release say.
-pub async fn logs(
+/// Hands out the log lines of a release's pods.
+pub async fn stream_logs(
     cluster: &Cluster,
     request: &LogRequest,
     options: &LogOptions,
@@ -85,10 +90,14 @@ pub async fn logs(
         Some(text) => Some(Regex::new(text).map_err(|error| Problem::error(error.to_string()))?),
         None => None,
     };
-    let speakers = speakers(cluster, request, options).await?;
-    let asked =
-        logs::Options { since: options.since, tail: options.tail, previous: options.previous, bytes: None };
-    let follow = if options.follow { Follow::Yes } else { Follow::No };
+    let speakers = log_objects(cluster, request, options).await?;
+    let asked = logs::ContainerLogOptions {
+        since: options.since,
+        tail: options.tail,
+        previous: options.previous,
+        bytes: None,
+    };
+    let follow = if options.follow { FollowMode::Yes } else { FollowMode::No };
     let take = Mutex::new(take);
     let listening = speakers.iter().map(|(namespace, speakers)| {
         let (take, asked, grep) = (&take, &asked, grep.as_ref());
@@ -96,11 +105,13 @@ pub async fn logs(
             let wanted = |makers: &[ObjectRef], container: &str| {
                 let is_named =
                     options.containers.is_empty() || options.containers.iter().any(|c| c == container);
-                is_named && maker(speakers, makers).is_some_and(|(_, rules)| rules.wants_container(container))
+                is_named
+                    && owning_object(speakers, makers)
+                        .is_some_and(|(_, rules)| rules.wants_container(container))
             };
-            let mut hear = |heard: Heard| {
-                let Some((at, rules)) = maker(speakers, &heard.makers) else { return };
-                let Heard { source, line, .. } = &heard;
+            let mut hear = |heard: PodLogLine| {
+                let Some((at, rules)) = owning_object(speakers, &heard.makers) else { return };
+                let PodLogLine { source, line, .. } = &heard;
                 let is_wanted = rules.wants_line(&source.container, &line.text)
                     && grep.is_none_or(|grep| grep.is_match(&line.text));
                 if is_wanted && let Ok(mut take) = take.lock() {
@@ -114,7 +125,8 @@ pub async fn logs(
                     });
                 }
             };
-            let listener = Listener { cluster, namespace, wanted: &wanted, options: asked, take: &mut hear };
+            let listener =
+                LogListener { cluster, namespace, wanted: &wanted, options: asked, take: &mut hear };
             listener.listen(follow).await
         }
     });
@@ -124,8 +136,8 @@ pub async fn logs(
     }
 }
 
-/// The object of the release a pod comes from: the highest of its makers that is one.
-fn maker<'s, 'm>(speakers: &'s Speakers, makers: &'m [ObjectRef]) -> Option<(&'m ObjectRef, &'s LogRules)> {
+/// The object of the release a pod comes from: the highest of its owners that is one.
+fn owning_object<'s, 'm>(speakers: &'s LogObjects, makers: &'m [ObjectRef]) -> Option<(&'m ObjectRef, &'s LogRules)> {
     makers.iter().rev().find_map(|at| {
         let key = (at.gvk.group.clone(), at.gvk.kind.clone(), at.name.clone());
         Some((at, speakers.get(&key)?))
@@ -133,16 +145,16 @@ fn maker<'s, 'm>(speakers: &'s Speakers, makers: &'m [ObjectRef]) -> Option<(&'m
 }
 
 /// The objects of the release that may have pods, by namespace.
-async fn speakers(
+async fn log_objects(
     cluster: &Cluster,
     request: &LogRequest,
     options: &LogOptions,
-) -> Result<BTreeMap<String, Speakers>, Failure> {
+) -> Result<BTreeMap<String, LogObjects>, Failure> {
     let LogRequest { name, namespace, driver, revision } = request;
-    let release = inspect::revision(cluster, *driver, namespace, name, *revision).await?;
-    let mut all: BTreeMap<String, Speakers> = BTreeMap::new();
-    for document in record::documents(&release).0 {
-        let (settings, _) = annotations::read(
+    let release = inspect::read_revision(cluster, *driver, namespace, name, *revision).await?;
+    let mut all: BTreeMap<String, LogObjects> = BTreeMap::new();
+    for document in record::read_documents(&release).0 {
+        let (settings, _) = annotations::read_annotations(
             &document.object,
             document.stored,
             &document.origin,
@@ -161,11 +173,11 @@ async fn speakers(
     if options.objects.is_empty() {
         return Ok(all);
     }
-    let mut chosen: BTreeMap<String, Speakers> = BTreeMap::new();
+    let mut chosen: BTreeMap<String, LogObjects> = BTreeMap::new();
     for wish in &options.objects {
         let (kind, wanted) = match wish.split_once('/') {
             Some((word, name)) => {
-                let known = cluster.kinds().await?.by_name(word).map(|kind| kind.gvk.kind.clone());
+                let known = cluster.served_kinds().await?.by_name(word).map(|kind| kind.gvk.kind.clone());
                 (Some(known.unwrap_or_else(|| word.to_owned())), name)
             }
             None => (None, wish.as_str()),

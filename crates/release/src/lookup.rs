@@ -14,20 +14,20 @@ use slipway_source::{LoadedSource, RenderContext, RenderedSource};
 use crate::failure::Failure;
 
 /// Answers `lookup` from a cluster; used from a thread of its own.
-struct Live {
+struct ClusterHost {
     cluster: Cluster,
     runtime: tokio::runtime::Handle,
 }
 
 /// The answer to `lookup`: an object, a list if no name is given, or nothing.
-pub async fn find(
+pub async fn lookup_object(
     cluster: &Cluster,
     gvk: Gvk,
     namespace: &str,
     name: &str,
 ) -> Result<Value, slipway_cluster::Error> {
     let empty = || Value::Object(serde_json::Map::new());
-    let Some(kind) = cluster.kind(&gvk).await? else { return Ok(empty()) };
+    let Some(kind) = cluster.find_kind(&gvk).await? else { return Ok(empty()) };
     let namespace = Some(namespace).filter(|namespace| kind.namespaced && !namespace.is_empty());
     if name.is_empty() {
         let listed = cluster.list(&kind, namespace, &ListOptions::default()).await?;
@@ -38,7 +38,7 @@ pub async fn find(
     Ok(cluster.get(&ObjectRef::new(gvk, namespace, name)).await?.unwrap_or_else(empty))
 }
 
-impl TemplateHost for Live {
+impl TemplateHost for ClusterHost {
     fn lookup(
         &self,
         api_version: &str,
@@ -47,8 +47,12 @@ impl TemplateHost for Live {
         name: &str,
     ) -> Result<slipway_gotmpl::GoValue, FuncError> {
         let (group, version) = split_api_version(api_version);
-        let found =
-            self.runtime.block_on(find(&self.cluster, Gvk::new(group, version, kind), namespace, name));
+        let found = self.runtime.block_on(lookup_object(
+            &self.cluster,
+            Gvk::new(group, version, kind),
+            namespace,
+            name,
+        ));
         match found {
             Ok(value) => Ok(slipway_gotmpl::GoValue::from_json(&value, slipway_gotmpl::WholeNumbers::Int64)),
             Err(error) => Err(FuncError::new(error.to_string())),
@@ -70,12 +74,12 @@ pub(crate) struct RenderRequest {
 }
 
 /// Renders on a thread where `lookup` may wait for the cluster.
-pub(crate) async fn render(
+pub(crate) async fn render_source(
     cluster: &Cluster,
     source: Arc<LoadedSource>,
     request: RenderRequest,
 ) -> Result<RenderedSource, Failure> {
-    let live = Live { cluster: cluster.clone(), runtime: tokio::runtime::Handle::current() };
+    let live = ClusterHost { cluster: cluster.clone(), runtime: tokio::runtime::Handle::current() };
     let work = move || {
         source.render(&RenderContext {
             name: &request.name,

@@ -37,7 +37,7 @@ pub fn owned_by_helm(object: &Value) -> FieldSet {
 ///
 /// `previous` is what applying the previous manifest would make `helm` own. Entries of subresources stay,
 /// and so do those of other appliers: sharing a field with them is what both asked for.
-pub fn repair(
+pub fn repair_owners(
     live: &Value,
     manifest: &Value,
     previous: Option<&FieldSet>,
@@ -95,13 +95,13 @@ pub fn repair(
     }
     let repaired = FieldManagers(kept);
     // An empty list would make the server forget every owner.
-    if repaired.0.is_empty() || same(&managers, &repaired) {
+    if repaired.0.is_empty() || is_same_owners(&managers, &repaired) {
         return None;
     }
     Some(OwnerRepair { managers: repaired, owned })
 }
 
-fn same(a: &FieldManagers, b: &FieldManagers) -> bool {
+fn is_same_owners(a: &FieldManagers, b: &FieldManagers) -> bool {
     a.0.len() == b.0.len()
         && a.0
             .iter()
@@ -134,7 +134,7 @@ fn twin_accounts(live: &Value, manifest: &Value, owned: &mut FieldSet) {
 
 /// Predicts an object when owners are put right first: the answer of a dry run without the fields that
 /// only `helm` owns then and no longer sets.
-pub fn predict(after: &Value, repair: &OwnerRepair) -> Value {
+pub fn predict_object(after: &Value, repair: &OwnerRepair) -> Value {
     let now = owned_by_helm(after);
     let others = repair
         .managers
@@ -148,15 +148,15 @@ pub fn predict(after: &Value, repair: &OwnerRepair) -> Value {
         .fold(now, |all, entry| all.union(&entry.fields));
     let mut predicted = after.clone();
     for path in repair.owned.paths() {
-        if !touches(&others, &path.0) {
-            remove(&mut predicted, &path.0);
+        if !contains_below(&others, &path.0) {
+            remove_path(&mut predicted, &path.0);
         }
     }
     predicted
 }
 
 /// Tells that a set has the path or anything below it.
-fn touches(set: &FieldSet, path: &[PathElement]) -> bool {
+fn contains_below(set: &FieldSet, path: &[PathElement]) -> bool {
     if set.contains(path) {
         return true;
     }
@@ -171,11 +171,11 @@ fn touches(set: &FieldSet, path: &[PathElement]) -> bool {
 }
 
 /// Removes what a path points to; what is not there is fine.
-fn remove(value: &mut Value, path: &[PathElement]) {
+fn remove_path(value: &mut Value, path: &[PathElement]) {
     let Some((last, before)) = path.split_last() else { return };
     let mut value = value;
     for element in before {
-        let Some(next) = step(value, element) else { return };
+        let Some(next) = step_into(value, element) else { return };
         value = next;
     }
     match (last, value) {
@@ -183,7 +183,7 @@ fn remove(value: &mut Value, path: &[PathElement]) {
             map.shift_remove(name.as_ref());
         }
         (element, Value::Array(items)) => {
-            if let Some(position) = position(items, element) {
+            if let Some(position) = item_position(items, element) {
                 items.remove(position);
             }
         }
@@ -191,18 +191,18 @@ fn remove(value: &mut Value, path: &[PathElement]) {
     }
 }
 
-fn step<'a>(value: &'a mut Value, element: &PathElement) -> Option<&'a mut Value> {
+fn step_into<'a>(value: &'a mut Value, element: &PathElement) -> Option<&'a mut Value> {
     match (element, value) {
         (PathElement::Field(name), Value::Object(map)) => map.get_mut(name.as_ref()),
         (element, Value::Array(items)) => {
-            let position = position(items, element)?;
+            let position = item_position(items, element)?;
             items.get_mut(position)
         }
         _ => None,
     }
 }
 
-fn position(items: &[Value], element: &PathElement) -> Option<usize> {
+fn item_position(items: &[Value], element: &PathElement) -> Option<usize> {
     match element {
         PathElement::Key(fields) => {
             items.iter().position(|item| fields.iter().all(|(name, value)| item.get(name) == Some(value)))
@@ -240,14 +240,14 @@ mod tests {
             entry("ca-injector", "Update", &["d"])
         ]));
         assert!(written_by_old_helm(&object));
-        let repair = repair(&object, &manifest, None, false).expect("owners are wrong");
+        let repair = repair_owners(&object, &manifest, None, false).expect("owners are wrong");
         assert_eq!(repair.managers.0.len(), 2);
         // The dry run has `a` applied; b and c are ours to remove, d is not.
         let after = live(json!([entry("helm", "Apply", &["a"]), entry("ca-injector", "Update", &["d"])]));
-        assert_eq!(predict(&after, &repair)["data"], json!({"a": "1"}));
+        assert_eq!(predict_object(&after, &repair)["data"], json!({"a": "1"}));
 
-        let kept = super::repair(&object, &manifest, None, true).expect("owners are wrong");
-        assert_eq!(predict(&after, &kept)["data"], json!({"a": "1", "c": "3"}));
+        let kept = repair_owners(&object, &manifest, None, true).expect("owners are wrong");
+        assert_eq!(predict_object(&after, &kept)["data"], json!({"a": "1", "c": "3"}));
     }
 
     #[test]
@@ -256,15 +256,15 @@ mod tests {
         let asked = live(json!([entry("helm", "Apply", &["a", "b"])]));
         let previous = owned_by_helm(&asked);
         let repair =
-            repair(&object, &json!({"data": {"a": "1"}}), Some(&previous), false).expect("to repair");
+            repair_owners(&object, &json!({"data": {"a": "1"}}), Some(&previous), false).expect("to repair");
         let after = live(json!([entry("helm", "Apply", &["a"])]));
-        assert_eq!(predict(&after, &repair)["data"], json!({"a": "1", "c": "3"}));
+        assert_eq!(predict_object(&after, &repair)["data"], json!({"a": "1", "c": "3"}));
     }
 
     #[test]
     fn owners_that_are_right_stay() {
         let object = live(json!([entry("helm", "Apply", &["a"]), entry("ca-injector", "Update", &["d"])]));
-        assert_eq!(repair(&object, &json!({}), None, false), None);
-        assert_eq!(repair(&live(json!([])), &json!({}), None, false), None);
+        assert_eq!(repair_owners(&object, &json!({}), None, false), None);
+        assert_eq!(repair_owners(&live(json!([])), &json!({}), None, false), None);
     }
 }

@@ -6,14 +6,14 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use slipway_cluster::helm::{ChartRecord, Hook, HookRun, Info, Release, Status, Time};
+use slipway_cluster::helm::{ChartRecord, HelmTime, Hook, HookRun, Release, RevisionInfo, RevisionStatus};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, Problems};
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 
 use crate::name::Revision;
 use crate::resource::annotations::{self, HOOK_EVENTS, ReadMode};
-use crate::resource::{DeployType, KindScope, Resource, is_webhook_configuration, normalise};
+use crate::resource::{DeployType, KindScope, Resource, is_webhook_configuration, normalise_namespace};
 
 /// The beginning of a revision.
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ pub struct RevisionHeading<'a> {
     pub revision: Revision,
     pub deploy_type: DeployType,
     pub now: Timestamp,
-    pub first_deployed: Option<Time>,
+    pub first_deployed: Option<HelmTime>,
 }
 
 /// Builds the record of a new revision, pending. Documents must be transformed; their order becomes the
 /// record's: by how they are stored, kind, group, version, namespace and name.
-pub fn build(
+pub fn build_record(
     rendered: &RenderedSource,
     documents: &mut [Document],
     heading: &RevisionHeading<'_>,
@@ -42,31 +42,31 @@ pub fn build(
     let mut hooks = Vec::new();
     for document in documents.iter() {
         match document.stored {
-            Stored::Aside => {}
-            Stored::Regular => {
+            RecordPart::Aside => {}
+            RecordPart::Regular => {
                 manifest.push_str("---\n");
-                manifest.push_str(&text(document));
+                manifest.push_str(&manifest_text(document));
             }
-            Stored::Hook => hooks.push(hook(document)),
+            RecordPart::Hook => hooks.push(hook_record(document)),
         }
     }
-    let now = Time::from(heading.now);
+    let now = HelmTime::from(heading.now);
     let status = match heading.deploy_type {
-        DeployType::Upgrade => Status::PendingUpgrade,
-        DeployType::Rollback => Status::PendingRollback,
-        _ => Status::PendingInstall,
+        DeployType::Upgrade => RevisionStatus::PendingUpgrade,
+        DeployType::Rollback => RevisionStatus::PendingRollback,
+        _ => RevisionStatus::PendingInstall,
     };
     Release {
         name: heading.name.to_owned(),
         namespace: heading.namespace.to_owned(),
         version: heading.revision.get(),
-        info: Info {
+        info: RevisionInfo {
             first_deployed: heading.first_deployed.clone().unwrap_or_else(|| now.clone()),
             last_deployed: now,
             description: "Deployment under way".to_owned(),
             status,
             notes: rendered.notes.clone(),
-            ..Info::default()
+            ..RevisionInfo::default()
         },
         chart: chart_record(rendered),
         config: rendered.values.clone(),
@@ -88,7 +88,7 @@ fn chart_record(rendered: &RenderedSource) -> ChartRecord {
     }
 }
 
-fn text(document: &Document) -> String {
+fn manifest_text(document: &Document) -> String {
     let mut text = String::new();
     if !document.origin.path.is_empty() {
         text.push_str(&format!("# Source: {}\n", document.origin.path));
@@ -101,7 +101,7 @@ fn text(document: &Document) -> String {
     text
 }
 
-fn hook(document: &Document) -> Hook {
+fn hook_record(document: &Document) -> Hook {
     let object = &document.object;
     let words = |key: &str| -> Vec<String> {
         let text = object::annotation(object, key).unwrap_or_default();
@@ -119,7 +119,7 @@ fn hook(document: &Document) -> Hook {
         name: object::name(object).unwrap_or_default().to_owned(),
         kind: object::kind(object).unwrap_or_default().to_owned(),
         path: document.origin.path.to_string(),
-        manifest: text(document),
+        manifest: manifest_text(document),
         events,
         last_run: HookRun::default(),
         weight: weight.and_then(|text| text.trim().parse().ok()).unwrap_or(0),
@@ -130,17 +130,17 @@ fn hook(document: &Document) -> Hook {
 }
 
 /// Reads a record back into documents; what cannot be read is left out and told.
-pub fn documents(release: &Release) -> (Vec<Document>, Problems) {
+pub fn read_documents(release: &Release) -> (Vec<Document>, Problems) {
     let mut problems = Problems::new();
     let mut found = Vec::new();
-    let mut read = |text: &str, path: Option<&str>, stored: Stored| {
+    let mut read = |text: &str, path: Option<&str>, stored: RecordPart| {
         let source = path.map(str::to_owned).or_else(|| {
             text.lines().find_map(|line| line.strip_prefix("# Source: ")).map(|path| path.trim().to_owned())
         });
         match slipway_yaml::from_str_helm(text) {
             Ok(Value::Null) => {}
             Ok(object) if object.is_object() => {
-                let origin = Origin::new(source.unwrap_or_default());
+                let origin = DocumentOrigin::new(source.unwrap_or_default());
                 for object in object::expand_lists(vec![object]) {
                     found.push(Document { object, origin: origin.clone(), stored });
                 }
@@ -153,16 +153,16 @@ pub fn documents(release: &Release) -> (Vec<Document>, Problems) {
         }
     };
     for part in slipway_chart::split(release.manifest.as_bytes()) {
-        read(&String::from_utf8_lossy(part), None, Stored::Regular);
+        read(&String::from_utf8_lossy(part), None, RecordPart::Regular);
     }
     for hook in &release.hooks {
-        read(&hook.manifest, Some(&hook.path), Stored::Hook);
+        read(&hook.manifest, Some(&hook.path), RecordPart::Hook);
     }
     (found, problems)
 }
 
 /// Types documents: identity, annotations. Every problem of every document is told.
-pub fn resources(
+pub fn read_resources(
     documents: Vec<Document>,
     release_namespace: &str,
     scope: impl Fn(&slipway_manifest::Gvk) -> KindScope,
@@ -173,8 +173,9 @@ pub fn resources(
     for document in documents {
         let Document { mut object, origin, stored } = document;
         let gvk = object::gvk(&object);
-        let id = normalise(&mut object, release_namespace, scope(&gvk));
-        let (settings, found) = annotations::read(&object, stored, &origin, release_namespace, reading);
+        let id = normalise_namespace(&mut object, release_namespace, scope(&gvk));
+        let (settings, found) =
+            annotations::read_annotations(&object, stored, &origin, release_namespace, reading);
         problems.extend(found);
         all.push(Resource { object, gvk, id, stored, origin, settings });
     }
@@ -190,7 +191,7 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
             let problem =
                 Problem::error(format!("the release contains its own namespace `{release_namespace}`"))
                     .hint("leave the Namespace out: it is created when it is missing");
-            problems.push(resource.origin.blame(&resource.object, "", problem));
+            problems.push(resource.origin.place_problem(&resource.object, "", problem));
         }
         if is_webhook_configuration(&resource.gvk) {
             continue;
@@ -200,15 +201,16 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
             let mut problem = Problem::error(format!("{} is there twice", resource.id));
             let earlier = same.iter().filter(|other| other.origin.path == resource.origin.path).count();
             if !first.origin.path.is_empty() {
-                let other = first.origin.occurrence(&first.object, 0);
-                let is_here = earlier > 0 && other == resource.origin.occurrence(&resource.object, earlier);
+                let other = first.origin.locate_occurrence(&first.object, 0);
+                let is_here =
+                    earlier > 0 && other == resource.origin.locate_occurrence(&resource.object, earlier);
                 problem = problem.hint(if is_here && other.line > 0 {
                     "both come from this document: a loop that gives them one name?".to_owned()
                 } else {
                     format!("the other is at {other}")
                 });
             }
-            problems.push(resource.origin.blame_occurrence(&resource.object, earlier, problem));
+            problems.push(resource.origin.place_at_occurrence(&resource.object, earlier, problem));
         }
         same.push(resource);
     }
@@ -217,20 +219,20 @@ pub fn check_together(resources: &[Resource], release_namespace: &str) -> Proble
 
 /// Hashes of what counts when two revisions are compared: every object without what changes by itself.
 pub fn content_hashes(release: &Release) -> BTreeMap<String, String> {
-    let (documents, _) = documents(release);
+    let (documents, _) = read_documents(release);
     let mut hashes = BTreeMap::new();
     for mut document in documents {
-        let id = normalise(&mut document.object, &release.namespace, KindScope::Unknown);
-        let cleaned = clean(&document.object);
-        let hash = Sha256::digest(canonical(&cleaned).as_bytes());
-        let kind = if document.stored == Stored::Hook { "hook" } else { "object" };
+        let id = normalise_namespace(&mut document.object, &release.namespace, KindScope::Unknown);
+        let cleaned = without_noise(&document.object);
+        let hash = Sha256::digest(canonical_json(&cleaned).as_bytes());
+        let kind = if document.stored == RecordPart::Hook { "hook" } else { "object" };
         hashes.insert(format!("{kind} {id}"), HEXLOWER.encode(&hash));
     }
     hashes
 }
 
 /// Drops owners, runtime data and the annotations tools renew with every run.
-fn clean(object: &Value) -> Value {
+fn without_noise(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.shift_remove("status");
@@ -263,7 +265,7 @@ fn clean(object: &Value) -> Value {
 }
 
 /// JSON with sorted keys: equal objects have equal texts.
-pub fn canonical(value: &Value) -> String {
+pub fn canonical_json(value: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {
             Value::Object(map) => {
@@ -279,15 +281,17 @@ pub fn canonical(value: &Value) -> String {
 }
 
 /// The reason for a revision although no object changes.
-pub fn reason(previous: Option<&Release>, new: &Release) -> Option<&'static str> {
+pub fn revision_reason(previous: Option<&Release>, new: &Release) -> Option<&'static str> {
     let Some(previous) = previous else { return Some("there is no release yet") };
-    if previous.info.status != Status::Deployed {
+    if previous.info.status != RevisionStatus::Deployed {
         return Some("the last revision is not deployed");
     }
     if previous.info.notes.trim_end() != new.info.notes.trim_end() {
         return Some("the notes changed");
     }
-    if canonical(&Value::Object(previous.config.clone())) != canonical(&Value::Object(new.config.clone())) {
+    if canonical_json(&Value::Object(previous.config.clone()))
+        != canonical_json(&Value::Object(new.config.clone()))
+    {
         return Some("the values changed");
     }
     let chart = |release: &Release| {

@@ -26,9 +26,9 @@ use slipway_problem::{Problem, Problems};
 
 use crate::failure::Failure;
 use crate::name::Revision;
-use crate::plan::{Content, PlanOptions, ReleasePlan, ReleaseRequest};
+use crate::plan::{PlanOptions, ReleaseContent, ReleasePlan, ReleaseRequest};
 use crate::record;
-use crate::resource::{DeployType, Origin, Stored};
+use crate::resource::{DeployType, DocumentOrigin, RecordPart};
 use slipway_source::Document;
 
 const FORMAT: &str = "slipway.plan/v1";
@@ -36,7 +36,7 @@ const FORMAT: &str = "slipway.plan/v1";
 /// The file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct PlanFile {
     format: String,
     release: String,
     namespace: String,
@@ -51,13 +51,13 @@ struct File {
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Inside {
+struct PlanContent {
     release: Release,
     #[serde(rename = "moment")]
     deploy_type: DeployType,
     aside: Vec<(String, Value)>,
     options: PlanOptions,
-    state: Vec<State>,
+    state: Vec<SavedObjectState>,
     graph: String,
     /// The cluster it was made for; empty if that is not known.
     #[serde(default)]
@@ -67,16 +67,16 @@ struct Inside {
 /// The state of an object when the plan was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct State {
+struct SavedObjectState {
     object: String,
     uid: String,
     resource_version: String,
     action: String,
 }
 
-/// The fate of a saved plan when somebody changed its objects since.
+/// The treatment of a saved plan whose objects were changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drift {
+pub enum DriftPolicy {
     Refuse,
     Allow,
 }
@@ -86,31 +86,31 @@ pub struct SavedPlan {
     pub request: ReleaseRequest,
     pub revision: Revision,
     pub created: jiff::Timestamp,
-    state: Vec<State>,
+    state: Vec<SavedObjectState>,
     graph: String,
     cluster: String,
 }
 
 /// The identity of a cluster; empty for who may not see it.
-pub async fn identity(cluster: &Cluster) -> String {
+pub async fn cluster_identity(cluster: &Cluster) -> String {
     let at = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, "kube-system");
     let found = cluster.get(&at).await.ok().flatten();
     let uid = found.as_ref().and_then(|found| found.pointer("/metadata/uid")).and_then(Value::as_str);
     uid.unwrap_or_default().to_owned()
 }
 
-fn states(plan: &ReleasePlan) -> Vec<State> {
+fn object_states(plan: &ReleasePlan) -> Vec<SavedObjectState> {
     let text = |live: Option<&Value>, field: &str| {
         let found = live.and_then(|live| live.pointer(&format!("/metadata/{field}"))).and_then(Value::as_str);
         found.unwrap_or_default().to_owned()
     };
-    let objects = plan.objects.iter().map(|object| State {
+    let objects = plan.objects.iter().map(|object| SavedObjectState {
         object: object.resource.id.to_string(),
         uid: text(object.live.as_ref(), "uid"),
         resource_version: text(object.live.as_ref(), "resourceVersion"),
         action: object.first_change().map_or("none", |change| change.verb()).to_owned(),
     });
-    let deletions = plan.deletions.iter().map(|deletion| State {
+    let deletions = plan.deletions.iter().map(|deletion| SavedObjectState {
         object: deletion.resource.id.to_string(),
         uid: text(Some(&deletion.live), "uid"),
         resource_version: text(Some(&deletion.live), "resourceVersion"),
@@ -120,33 +120,33 @@ fn states(plan: &ReleasePlan) -> Vec<State> {
 }
 
 /// Everything a seal is over, so written that no two files give the same bytes.
-fn sealed(file: &File) -> Vec<u8> {
-    let File { format, release, namespace, revision, created, encrypted, content, seal: _ } = file;
+fn sealed_bytes(file: &PlanFile) -> Vec<u8> {
+    let PlanFile { format, release, namespace, revision, created, encrypted, content, seal: _ } = file;
     let fields = serde_json::json!([format, release, namespace, revision, created, encrypted, content]);
     fields.to_string().into_bytes()
 }
 
-fn signature(file: &File, key: &str) -> Result<Hmac<Sha256>, Problem> {
+fn sign_file(file: &PlanFile, key: &str) -> Result<Hmac<Sha256>, Problem> {
     let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes());
     let mut mac = mac.map_err(|error| Problem::error(format!("the key cannot be used: {error}")))?;
-    mac.update(&sealed(file));
+    mac.update(&sealed_bytes(file));
     Ok(mac)
 }
 
-fn seal(file: &File, key: Option<&str>) -> Result<String, Problem> {
+fn seal_file(file: &PlanFile, key: Option<&str>) -> Result<String, Problem> {
     Ok(match key {
-        Some(key) => HEXLOWER.encode(&signature(file, key)?.finalize().into_bytes()),
-        None => HEXLOWER.encode(&Sha256::digest(sealed(file))),
+        Some(key) => HEXLOWER.encode(&sign_file(file, key)?.finalize().into_bytes()),
+        None => HEXLOWER.encode(&Sha256::digest(sealed_bytes(file))),
     })
 }
 
 /// Tells whether a file is as it was written, by somebody with the key if there is one. Takes as long for a seal
 /// that is nearly right as for one that is not.
-fn is_sealed(file: &File, key: Option<&str>) -> Result<bool, Problem> {
+fn is_sealed(file: &PlanFile, key: Option<&str>) -> Result<bool, Problem> {
     let Ok(found) = HEXLOWER.decode(file.seal.as_bytes()) else { return Ok(false) };
     Ok(match key {
-        Some(key) => signature(file, key)?.verify_slice(&found).is_ok(),
-        None => Sha256::digest(sealed(file)).as_slice() == found,
+        Some(key) => sign_file(file, key)?.verify_slice(&found).is_ok(),
+        None => Sha256::digest(sealed_bytes(file)).as_slice() == found,
     })
 }
 
@@ -156,7 +156,7 @@ fn bad_key(error: &slipway_chart::ChartError) -> Problem {
 
 /// Problems with what must not be written in clear: objects with something sensitive in them, and values that are
 /// known to be secret (`known`) wherever they turn up.
-fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
+fn secret_problems(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
     let sensitive = plan.objects.iter().map(|object| &object.resource).filter(|resource| {
         let is_secret = resource.gvk.group.is_empty() && resource.gvk.kind == "Secret";
         is_secret || !matches!(sensitivity_of(&resource.object), Sensitivity::None)
@@ -164,7 +164,7 @@ fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
     let mut problems: Problems = sensitive
         .map(|resource| {
             let problem = Problem::error(format!("{} is secret and would be written in clear", resource.id));
-            resource.origin.blame(&resource.object, "", problem)
+            resource.origin.place_problem(&resource.object, "", problem)
         })
         .collect();
     if problems.is_empty() && matches!(known.redact(text), Cow::Owned(_)) {
@@ -176,8 +176,8 @@ fn secrets(plan: &ReleasePlan, text: &str, known: &Redactor) -> Problems {
 /// Writes a plan down. `key` is 32, 48 or 64 hexadecimal digits; without one nothing that `known` masks may be
 /// part of the plan.
 ///
-/// `cluster` is the [`identity`] of the one the plan is for: the file is refused on another.
-pub fn save(
+/// `cluster` is the [`cluster_identity`] of the one the plan is for: the file is refused on another.
+pub fn save_plan(
     plan: &ReleasePlan,
     cluster: &str,
     key: Option<&str>,
@@ -187,12 +187,12 @@ pub fn save(
         return Err(Problem::error("only a plan that makes a revision can be saved").into());
     }
     let aside = plan.aside.iter().map(|document| (document.origin.path.to_string(), document.object.clone()));
-    let inside = Inside {
+    let inside = PlanContent {
         release: plan.release.clone(),
         deploy_type: plan.deploy_type,
         aside: aside.collect(),
         options: plan.options.clone(),
-        state: states(plan),
+        state: object_states(plan),
         graph: plan.graph.fingerprint(b"").to_string(),
         cluster: cluster.to_owned(),
     };
@@ -203,7 +203,7 @@ pub fn save(
             key.encrypt(text.as_bytes()).map_err(|error| bad_key(&error))?
         }
         None => {
-            let secrets = secrets(plan, &text, known);
+            let secrets = secret_problems(plan, &text, known);
             if !secrets.is_empty() {
                 let hint = |problem: Problem| problem.hint("give a key to encrypt the plan with");
                 return Err(Failure::Problems(secrets.into_iter().map(hint).collect()));
@@ -211,7 +211,7 @@ pub fn save(
             text
         }
     };
-    let mut file = File {
+    let mut file = PlanFile {
         format: FORMAT.to_owned(),
         release: plan.name.to_string(),
         namespace: plan.namespace.to_string(),
@@ -221,14 +221,14 @@ pub fn save(
         content,
         seal: String::new(),
     };
-    file.seal = seal(&file, key)?;
+    file.seal = seal_file(&file, key)?;
     serde_json::to_vec_pretty(&file).map_err(|error| Problem::error(error.to_string()).into())
 }
 
 /// Reads a plan back; refuses what was changed, is encrypted with another key, or is not a plan. With a key
 /// only what was encrypted with it is a plan.
-pub fn load(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> {
-    let file: File = serde_json::from_slice(bytes)
+pub fn load_plan(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> {
+    let file: PlanFile = serde_json::from_slice(bytes)
         .map_err(|error| Problem::error(format!("this is no saved plan: {error}")))?;
     if file.format != FORMAT {
         return Err(
@@ -265,14 +265,14 @@ pub fn load(bytes: &[u8], key: Option<&str>) -> Result<SavedPlan, Failure> {
         }
         None => file.content.clone().into_bytes(),
     };
-    let inside: Inside = serde_json::from_slice(&text)
+    let inside: PlanContent = serde_json::from_slice(&text)
         .map_err(|error| Problem::error(format!("the plan cannot be read: {error}")))?;
     let aside = inside.aside.into_iter().map(|(path, object)| Document {
         object,
-        origin: Origin::new(path),
-        stored: Stored::Aside,
+        origin: DocumentOrigin::new(path),
+        stored: RecordPart::Aside,
     });
-    let content = Content::Record(Box::new(inside.release), inside.deploy_type, aside.collect());
+    let content = ReleaseContent::Record(Box::new(inside.release), inside.deploy_type, aside.collect());
     Ok(SavedPlan {
         request: ReleaseRequest {
             name: file.release.into(),
@@ -309,7 +309,7 @@ impl SavedPlan {
     }
 
     /// Checks that what would be done now is what was planned; tells everything that moved.
-    pub fn check(&self, now: &ReleasePlan, drift: Drift) -> Result<(), Failure> {
+    pub fn check_plan(&self, now: &ReleasePlan, drift: DriftPolicy) -> Result<(), Failure> {
         let mut problems = Problems::new();
         if now.revision() != self.revision {
             problems.push(Problem::error(format!(
@@ -318,8 +318,8 @@ impl SavedPlan {
                 now.revision()
             )));
         }
-        let current = states(now);
-        let known: BTreeMap<&str, &State> =
+        let current = object_states(now);
+        let known: BTreeMap<&str, &SavedObjectState> =
             current.iter().map(|state| (state.object.as_str(), state)).collect();
         let expected: BTreeSet<&str> = self.state.iter().map(|state| state.object.as_str()).collect();
         for planned in &self.state {
@@ -329,7 +329,7 @@ impl SavedPlan {
                     planned.object, planned.action, state.action
                 ))),
                 Some(state)
-                    if drift == Drift::Refuse
+                    if drift == DriftPolicy::Refuse
                         && (&state.uid, &state.resource_version)
                             != (&planned.uid, &planned.resource_version) =>
                 {
@@ -354,9 +354,9 @@ impl SavedPlan {
     }
 
     /// The number of objects in the record of the file.
-    pub fn objects(&self) -> usize {
+    pub fn object_count(&self) -> usize {
         match &self.request.content {
-            Content::Record(release, ..) => record::documents(release).0.len(),
+            ReleaseContent::Record(release, ..) => record::read_documents(release).0.len(),
             _ => 0,
         }
     }

@@ -9,7 +9,7 @@ use crate::decide::ObjectChange;
 use crate::name::{Namespace, ReleaseName, Revision};
 use crate::ops::OperationKind;
 use crate::plan::{Indexed, KeptObject, ReleasePlan};
-use crate::resource::{DeployType, Resource, Stored, is_crd};
+use crate::resource::{DeployType, RecordPart, Resource, is_crd};
 use crate::stage::Stage;
 
 /// Settings of a view.
@@ -93,7 +93,7 @@ pub struct PlanView {
 impl ReleasePlan {
     /// The plan, ready to be shown.
     pub fn view(&self, options: &ViewOptions) -> PlanView {
-        let changes = changes(self, options);
+        let changes = change_views(self, options);
         let mut summary = Vec::new();
         for action in ["create", "recreate", "update", "apply", "delete"] {
             let count = changes.iter().filter(|change| change.action == action).count();
@@ -126,7 +126,7 @@ impl ReleasePlan {
     }
 }
 
-fn changes(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
+fn change_views(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
     let mut all = Vec::new();
     for object in &plan.objects {
         let Some(visit) = object.visits.first() else { continue };
@@ -141,7 +141,7 @@ fn changes(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
             ObjectChange::Recreate { reason } | ObjectChange::Apply { reason } => Some(reason.clone()),
             _ => None,
         };
-        let mut change = change(&object.resource, visit.change.verb(), before, after, options);
+        let mut change = change_view(&object.resource, visit.change.verb(), before, after, options);
         change.stage = visit.stage;
         change.weight = object.resource.settings.weight;
         change.reason = reason;
@@ -160,17 +160,17 @@ fn changes(plan: &ReleasePlan, options: &ViewOptions) -> Vec<ChangeView> {
         |action: &str| ["create", "recreate", "update", "apply"].iter().position(|word| *word == action);
     all.sort_by_key(|change| (rank(&change.action), change.stage, change.weight, change.object.clone()));
     for deletion in &plan.deletions {
-        let mut change = change(&deletion.resource, "delete", Some(&deletion.live), None, options);
+        let mut change = change_view(&deletion.resource, "delete", Some(&deletion.live), None, options);
         change.stage = deletion.stage;
         if deletion.excluded {
-            change.reason = Some(format!("it is not deployed on {}", word(plan.deploy_type)));
+            change.reason = Some(format!("it is not deployed on {}", deploy_verb(plan.deploy_type)));
         }
         all.push(change);
     }
     all
 }
 
-fn word(deploy_type: DeployType) -> &'static str {
+fn deploy_verb(deploy_type: DeployType) -> &'static str {
     match deploy_type {
         DeployType::Install => "install",
         DeployType::Upgrade => "upgrade",
@@ -180,7 +180,7 @@ fn word(deploy_type: DeployType) -> &'static str {
     }
 }
 
-fn change(
+fn change_view(
     resource: &Resource,
     action: &str,
     before: Option<&Value>,
@@ -196,7 +196,7 @@ fn change(
         name: resource.id.name.clone(),
         stage: Stage::Install,
         weight: None,
-        hook: resource.stored == Stored::Hook,
+        hook: resource.stored == RecordPart::Hook,
         then: Vec::new(),
         reason: None,
         insignificant: false,
@@ -212,7 +212,7 @@ fn change(
         change.lines.push("<hidden verbose changes>".to_owned());
         return change;
     }
-    let (fields, lines, significance) = differences(before, after, options);
+    let (fields, lines, significance) = show_differences(before, after, options);
     change.insignificant = significance != Significance::Significant;
     if !whole {
         change.fields = fields;
@@ -225,7 +225,7 @@ fn change(
 }
 
 /// The difference of two states: by field, and as lines with signs.
-pub fn differences(
+pub fn show_differences(
     before: Option<&Value>,
     after: Option<&Value>,
     options: &ViewOptions,
@@ -259,7 +259,7 @@ pub fn differences(
 }
 
 /// The name of the object an operation is about, if it is about one.
-pub fn subject(plan: &ReleasePlan, operation: &OperationKind) -> Option<String> {
+pub fn operation_subject(plan: &ReleasePlan, operation: &OperationKind) -> Option<String> {
     match operation {
         OperationKind::Deploy(index)
         | OperationKind::TrackReadiness(index)
@@ -273,6 +273,6 @@ pub fn subject(plan: &ReleasePlan, operation: &OperationKind) -> Option<String> 
 }
 
 /// The kind and name of a live object.
-pub fn title(live: &Value) -> String {
+pub fn object_title(live: &Value) -> String {
     format!("{}/{}", object::kind(live).unwrap_or_default(), object::name(live).unwrap_or_default())
 }

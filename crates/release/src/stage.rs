@@ -30,7 +30,7 @@ pub enum Stage {
 
 impl Stage {
     /// The stage in which what succeeded in this one is cleaned up.
-    pub fn cleanup(self) -> Stage {
+    pub fn cleanup_stage(self) -> Stage {
         match self {
             Self::PrePreInstall | Self::PreInstall => Self::PreUninstall,
             Self::Install => Self::Uninstall,

@@ -4,7 +4,7 @@ use slipway_manifest::ObjectRef;
 use std::time::Duration;
 
 use slipway_cluster::Cluster;
-use slipway_cluster::track::{self, LogRules, ReadyRules, TrackError, TrackOptions, Tracker, Vigil};
+use slipway_cluster::track::{self, EarlyWatch, LogRules, ReadyRules, TrackError, TrackOptions, Tracker};
 use slipway_event::{Events, NodeId};
 
 use crate::failure::FailureCause;
@@ -46,7 +46,7 @@ impl From<TrackError> for NotReady {
 pub struct WrittenObject {
     pub uid: Option<String>,
     /// The watch on its place meanwhile.
-    pub vigil: Option<Vigil>,
+    pub vigil: Option<EarlyWatch>,
 }
 
 /// Waits for objects of one cluster; takes no place among mutations.
@@ -63,13 +63,13 @@ impl ObjectWaiter {
     }
 
     /// Watches a place before something is written there that may go again by itself.
-    pub async fn attend(&self, at: &ObjectRef) -> Result<Vigil, slipway_cluster::Error> {
-        self.0.attend(at).await
+    pub async fn watch_early(&self, at: &ObjectRef) -> Result<EarlyWatch, slipway_cluster::Error> {
+        self.0.watch_early(at).await
     }
 
     /// Waits until an object is ready, fails, or `timeout` passes. What is told meanwhile is told about the
     /// operation `node`.
-    pub async fn ready(
+    pub async fn wait_ready(
         &self,
         at: &ObjectRef,
         tracking: &TrackingSettings,
@@ -77,11 +77,11 @@ impl ObjectWaiter {
         timeout: Option<Duration>,
         node: Option<&str>,
     ) -> Result<(), NotReady> {
-        self.ready_since(at, tracking, is_hook, timeout, node, None).await
+        self.wait_ready_since(at, tracking, is_hook, timeout, node, None).await
     }
 
-    /// As [`ready`](Self::ready), for what was just written.
-    pub async fn ready_since(
+    /// As [`wait_ready`](Self::wait_ready), for what was just written.
+    pub async fn wait_ready_since(
         &self,
         at: &ObjectRef,
         tracking: &TrackingSettings,
@@ -93,33 +93,33 @@ impl ObjectWaiter {
         let mut rules = ReadyRules {
             node: node.map(NodeId::from),
             just_written: written.is_some(),
-            ..rules(tracking, is_hook, timeout)
+            ..ready_rules(tracking, is_hook, timeout)
         };
         let mut seen = None;
         if let Some(WrittenObject { uid, vigil }) = written {
             (rules.uid, seen) = (uid, vigil);
         }
-        Ok(self.0.ready_since(at, &rules, seen).await?)
+        Ok(self.0.wait_ready_since(at, &rules, seen).await?)
     }
 
     /// Waits until an object is there.
-    pub async fn present(&self, at: &ObjectRef, timeout: Duration) -> Result<(), NotReady> {
-        Ok(self.0.present(at, timeout).await?)
+    pub async fn wait_present(&self, at: &ObjectRef, timeout: Duration) -> Result<(), NotReady> {
+        Ok(self.0.wait_present(at, timeout).await?)
     }
 
     /// Waits until an object, or the one of that uid, is gone.
-    pub async fn absent(
+    pub async fn wait_absent(
         &self,
         at: &ObjectRef,
         uid: Option<&str>,
         timeout: Option<Duration>,
     ) -> Result<(), NotReady> {
-        Ok(self.0.absent(at, uid, timeout).await?)
+        Ok(self.0.wait_absent(at, uid, timeout).await?)
     }
 }
 
 /// The wishes of annotations as rules of the tracker.
-fn rules(tracking: &TrackingSettings, is_hook: bool, timeout: Option<Duration>) -> ReadyRules {
+fn ready_rules(tracking: &TrackingSettings, is_hook: bool, timeout: Option<Duration>) -> ReadyRules {
     ReadyRules {
         fail_mode: match tracking.fail_mode {
             FailMode::Fail => track::FailMode::Fail,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use futures::FutureExt as _;
 use slipway_event::Redactor;
 use slipway_problem::Problem;
-use slipway_source::{LoadContext, LoadError, LoadedSource, Offline, SourcePath, SourceRequest};
+use slipway_source::{LoadContext, LoadError, LoadedSource, OfflineFetcher, SourcePath, SourceRequest};
 use slipway_yaml::YamlReader;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -76,7 +76,7 @@ fn of_manifests(sources: &[ManifestSource], base: &Path) -> Option<(String, &'st
         return None;
     }
     // On a thread without a runtime nothing waits for anything.
-    let load = || manifests::load(&local, base, &Offline).now_or_never();
+    let load = || manifests::load(&local, base, &OfflineFetcher).now_or_never();
     let loaded = std::thread::scope(|scope| scope.spawn(load).join());
     let error = loaded.ok()??.err()?;
     let code = if error.kind == crate::ErrorKind::Fetch { "E001" } else { "E003" };

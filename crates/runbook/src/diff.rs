@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use slipway_cluster::helm::History;
+use slipway_cluster::helm::ReleaseHistory;
 use slipway_cluster::{ErrorClass, WriteOptions};
 use slipway_event::Redactor;
 use slipway_manifest::diff::{DiffOptions, LineKind, NoiseFilter, ValueRedactor as Hider, diff_objects};
@@ -117,10 +117,12 @@ pub(crate) async fn of_objects(
         };
         let cluster = attempt.cluster();
         let after = match (apply.server_side, live) {
-            (true, _) => cluster.apply(at, object, &slipway_cluster::Apply::new(MANAGER).dry_run(true)).await,
+            (true, _) => {
+                cluster.apply(at, object, &slipway_cluster::ApplyOptions::new(MANAGER).dry_run(true)).await
+            }
             (false, None) => cluster.create(at, object, &options).await,
             (false, Some(_)) => {
-                let patch = slipway_cluster::Patch::Merge((*object).clone());
+                let patch = slipway_cluster::ObjectPatch::Merge((*object).clone());
                 cluster.patch(at, &patch, &options, None).await
             }
         };
@@ -152,7 +154,11 @@ pub(crate) async fn of_patch(
 }
 
 /// Finds what the release engine would change.
-pub(crate) async fn of_release(attempt: &StepContext<'_>, own: &Helm, history: &History) -> Difference {
+pub(crate) async fn of_release(
+    attempt: &StepContext<'_>,
+    own: &Helm,
+    history: &ReleaseHistory,
+) -> Difference {
     let content = match helm::load_content(&attempt.world.place, own).await {
         Ok(content) => content,
         Err(error) => return Difference::unavailable(error.message),

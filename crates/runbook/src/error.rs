@@ -139,7 +139,7 @@ impl From<slipway_cluster::Error> for StepError {
 /// Returns what a person can do about an answer of the server.
 pub(crate) fn advice(error: &slipway_cluster::Error) -> Option<&'static str> {
     use slipway_cluster::ErrorClass as Api;
-    match (error.class, error.code()) {
+    match (error.class, error.status_code()) {
         (Api::WebhookUnavailable, _) => {
             Some("the webhook is not ready yet: give the step retries, or wait for it in a step before")
         }

@@ -67,7 +67,7 @@ pub fn fetch(request: &ChartRequest) -> anyhow::Result<Fetched> {
     }
     let fetcher = HelmFetcher::new(request.clone(), Notes::Give);
     let found =
-        futures::executor::block_on(slipway_source::fetch(&parsed, &fetcher)).map_err(load_failure)?;
+        futures::executor::block_on(slipway_source::fetch_source(&parsed, &fetcher)).map_err(load_failure)?;
     notes.extend(found.notes);
     if let (true, SourcePath::Chart(path)) = (request.dependency_update, &found.path)
         && path.is_dir()

@@ -72,7 +72,7 @@ pub(crate) struct Decrypted {
 }
 
 /// Decrypts what a chart brings and what the user names beside it.
-pub(crate) fn decrypt(
+pub(crate) fn decrypt_chart(
     chart: &Chart,
     user: &UserValues,
     named: &[PathBuf],

@@ -19,13 +19,13 @@ pub enum SourcePath {
 
 /// The kinds of source that a file in their directory marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SourceKind {
     Chart,
     Package,
     Kustomization,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Chart => "chart",
@@ -36,19 +36,19 @@ impl fmt::Display for Kind {
 }
 
 /// The files that tell what a directory is.
-const MARKS: [(&str, Kind); 5] = [
-    ("Chart.yaml", Kind::Chart),
-    ("parameters.yaml", Kind::Package),
-    ("kustomization.yaml", Kind::Kustomization),
-    ("kustomization.yml", Kind::Kustomization),
-    ("Kustomization", Kind::Kustomization),
+const MARKS: [(&str, SourceKind); 5] = [
+    ("Chart.yaml", SourceKind::Chart),
+    ("parameters.yaml", SourceKind::Package),
+    ("kustomization.yaml", SourceKind::Kustomization),
+    ("kustomization.yml", SourceKind::Kustomization),
+    ("Kustomization", SourceKind::Kustomization),
 ];
 
 /// Most suggestions a hint makes.
 const MOST_HINTS: usize = 5;
 
 impl SourcePath {
-    /// Where it is.
+    /// The path of the source.
     pub fn path(&self) -> &Path {
         match self {
             Self::Chart(path) | Self::Package(path) | Self::Kustomization(path) | Self::Manifests(path) => {
@@ -62,13 +62,13 @@ impl SourcePath {
     pub fn detect(path: &Path) -> Result<Self, Problem> {
         let at = || Location::file(path.display().to_string());
         let Ok(about) = fs::metadata(path) else {
-            return Err(missing(path).at(at()));
+            return Err(missing_problem(path).at(at()));
         };
         if !about.is_dir() {
-            return Self::file(path).map_err(|problem| problem.at(at()));
+            return Self::detect_file(path).map_err(|problem| problem.at(at()));
         }
-        let found = marks(path);
-        let source = |kind| Self::of(kind, path);
+        let found = find_marks(path);
+        let source = |kind| Self::from_kind(kind, path);
         match found.as_slice() {
             [(_, kind), rest @ ..] if rest.iter().all(|(_, other)| other == kind) => Ok(source(*kind)),
             [] if is_named(path, ".local.kurel") => {
@@ -76,9 +76,9 @@ impl SourcePath {
                 Err(problem.at(at()).hint("name the package; the extension beside it is found"))
             }
             // The name says what it is to be; what is missing, the package's own loader explains.
-            [] if is_named(path, ".kurel") => Ok(source(Kind::Package)),
+            [] if is_named(path, ".kurel") => Ok(source(SourceKind::Package)),
             [] if !manifest_files(path).is_empty() => Ok(Self::Manifests(path.to_owned())),
-            [] => Err(nothing(path).at(at())),
+            [] => Err(empty_directory_problem(path).at(at())),
             several => {
                 let kinds: Vec<String> =
                     several.iter().map(|(name, kind)| format!("a {kind} ({name})")).collect();
@@ -90,11 +90,11 @@ impl SourcePath {
         }
     }
 
-    fn file(path: &Path) -> Result<Self, Problem> {
+    fn detect_file(path: &Path) -> Result<Self, Problem> {
         let name = path.file_name().unwrap_or_default();
         if let Some((_, kind)) = MARKS.iter().find(|(mark, _)| name == *mark) {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            return Ok(Self::of(*kind, parent.unwrap_or(Path::new("."))));
+            return Ok(Self::from_kind(*kind, parent.unwrap_or(Path::new("."))));
         }
         if is_archive(path) {
             return Ok(Self::Chart(path.to_owned()));
@@ -106,12 +106,12 @@ impl SourcePath {
             .hint("name the directory of a chart, package or kustomization, a .tgz, or a YAML file"))
     }
 
-    fn of(kind: Kind, path: &Path) -> Self {
+    fn from_kind(kind: SourceKind, path: &Path) -> Self {
         let path = path.to_owned();
         match kind {
-            Kind::Chart => Self::Chart(path),
-            Kind::Package => Self::Package(path),
-            Kind::Kustomization => Self::Kustomization(path),
+            SourceKind::Chart => Self::Chart(path),
+            SourceKind::Package => Self::Package(path),
+            SourceKind::Kustomization => Self::Kustomization(path),
         }
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn manifest_files(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];
     }
-    let mut files: Vec<PathBuf> = entries(path).into_iter().map(|name| path.join(name)).collect();
+    let mut files: Vec<PathBuf> = entry_names(path).into_iter().map(|name| path.join(name)).collect();
     files.retain(|file| file.is_file() && is_manifest(file));
     files
 }
@@ -138,11 +138,11 @@ fn is_named(path: &Path, end: &str) -> bool {
 }
 
 /// The files in a directory that tell what it is.
-fn marks(directory: &Path) -> Vec<(&'static str, Kind)> {
-    let is_there = |(name, kind): &(&str, Kind)| {
+fn find_marks(directory: &Path) -> Vec<(&'static str, SourceKind)> {
+    let is_there = |(name, kind): &(&str, SourceKind)| {
         let path = directory.join(name);
         // Many things are called parameters.yaml; a package's one says `kurel:`.
-        path.is_file() && (*kind != Kind::Package || is_named(directory, ".kurel") || says_kurel(&path))
+        path.is_file() && (*kind != SourceKind::Package || is_named(directory, ".kurel") || says_kurel(&path))
     };
     MARKS.into_iter().filter(is_there).collect()
 }
@@ -155,7 +155,7 @@ fn says_kurel(path: &Path) -> bool {
     })
 }
 
-/// Whether a file begins as gzip does, or is named as if it did.
+/// Returns true if a file begins as gzip does, or is named as if it did.
 fn is_archive(path: &Path) -> bool {
     use std::io::Read;
     let mut start = [0; 2];
@@ -165,10 +165,10 @@ fn is_archive(path: &Path) -> bool {
     begins && start == [0x1f, 0x8b] || name.ends_with(".tgz") || name.ends_with(".tar.gz")
 }
 
-fn missing(path: &Path) -> Problem {
+fn missing_problem(path: &Path) -> Problem {
     let problem = Problem::error("there is no such file or directory");
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names = entries(parent);
+    let names = entry_names(parent);
     let wanted = path.file_name().unwrap_or_default().to_string_lossy();
     match nearest(&wanted, names.iter().map(String::as_str)) {
         Some(near) => problem.hint(format!("did you mean `{}`?", parent.join(near).display())),
@@ -176,12 +176,12 @@ fn missing(path: &Path) -> Problem {
     }
 }
 
-fn nothing(path: &Path) -> Problem {
+fn empty_directory_problem(path: &Path) -> Problem {
     let problem = Problem::error("there is no chart, package, kustomization or manifest in this directory");
-    let inside: Vec<String> = entries(path)
+    let inside: Vec<String> = entry_names(path)
         .into_iter()
         .map(|name| path.join(name))
-        .filter(|path| path.is_dir() && (!marks(path).is_empty() || is_named(path, ".kurel")))
+        .filter(|path| path.is_dir() && (!find_marks(path).is_empty() || is_named(path, ".kurel")))
         .map(|path| format!("`{}`", path.display()))
         .take(MOST_HINTS)
         .collect();
@@ -193,7 +193,7 @@ fn nothing(path: &Path) -> Problem {
 }
 
 /// The names in a directory, in order; none when it cannot be read.
-fn entries(directory: &Path) -> Vec<String> {
+fn entry_names(directory: &Path) -> Vec<String> {
     let read = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names: Vec<String> = read.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
@@ -204,7 +204,7 @@ fn entries(directory: &Path) -> Vec<String> {
 mod tests {
     use std::fs;
 
-    use super::Kind;
+    use super::SourceKind;
     use crate::SourcePath;
 
     #[test]
@@ -220,21 +220,21 @@ mod tests {
         };
         let package = ("parameters.yaml", "kurel: {name: a}\n");
         for (name, files, expected) in [
-            ("chart", &[("Chart.yaml", "")][..], Ok(Kind::Chart)),
-            ("plain-parameters", &[("Chart.yaml", ""), ("parameters.yaml", "a: 1\n")], Ok(Kind::Chart)),
-            ("package", &[package], Ok(Kind::Package)),
-            ("empty.kurel", &[], Ok(Kind::Package)),
-            ("kustomization", &[("kustomization.yml", "")], Ok(Kind::Kustomization)),
-            ("two", &[("kustomization.yml", ""), ("Kustomization", "")], Ok(Kind::Kustomization)),
+            ("chart", &[("Chart.yaml", "")][..], Ok(SourceKind::Chart)),
+            ("plain-parameters", &[("Chart.yaml", ""), ("parameters.yaml", "a: 1\n")], Ok(SourceKind::Chart)),
+            ("package", &[package], Ok(SourceKind::Package)),
+            ("empty.kurel", &[], Ok(SourceKind::Package)),
+            ("kustomization", &[("kustomization.yml", "")], Ok(SourceKind::Kustomization)),
+            ("two", &[("kustomization.yml", ""), ("Kustomization", "")], Ok(SourceKind::Kustomization)),
             ("a.local.kurel", &[], Err("name the package")),
             ("both", &[("Chart.yaml", ""), ("kustomization.yaml", "")], Err("both/Chart.yaml` or `")),
             ("nothing", &[("README.md", "")], Err("is needed")),
-            ("charts/shop", &[("Chart.yaml", "")], Ok(Kind::Chart)),
+            ("charts/shop", &[("Chart.yaml", "")], Ok(SourceKind::Chart)),
             ("charts", &[], Err("charts/shop`?")),
         ] {
             let path = place(name, files);
             match (SourcePath::detect(&path), expected) {
-                (Ok(source), Ok(kind)) => assert_eq!(source, SourcePath::of(kind, &path), "{name}"),
+                (Ok(source), Ok(kind)) => assert_eq!(source, SourcePath::from_kind(kind, &path), "{name}"),
                 (Err(problem), Err(hint)) => {
                     assert!(problem.hint.as_deref().is_some_and(|text| text.contains(hint)), "{problem}");
                     assert!(problem.at.is_some(), "{name}");

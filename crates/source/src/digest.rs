@@ -35,23 +35,23 @@ impl SourceDigests {
         if let Some(known) = known {
             return known;
         }
-        let made = make(path).map(Arc::from).map_err(Arc::new);
+        let made = compute_digest(path).map(Arc::from).map_err(Arc::new);
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), made.clone());
         made
     }
 }
 
-fn make(path: &Path) -> io::Result<String> {
+fn compute_digest(path: &Path) -> io::Result<String> {
     match read_file(path) {
         Ok(content) => Ok(bytes(&content)),
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory || path.is_dir() => directory(path),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory || path.is_dir() => digest_directory(path),
         Err(error) => Err(error),
     }
 }
 
 /// Sorted relative paths, each with whether it is executable and the digest of its content. What a
 /// chart's `.helmignore` leaves out is left out.
-fn directory(root: &Path) -> io::Result<String> {
+fn digest_directory(root: &Path) -> io::Result<String> {
     let ignore = match read_text_file(&root.join(".helmignore")) {
         Ok(text) => IgnoreRules::parse(&text).ok(),
         Err(_) => None,

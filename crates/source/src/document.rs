@@ -7,12 +7,12 @@ use serde_json::Value;
 use slipway_manifest::object;
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::origin::{Origin, Turn};
+use crate::origin::{DocumentOrigin, DocumentTurn};
 
 /// The part of a release record an object is kept in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stored {
+pub enum RecordPart {
     /// Not at all: definitions of `crds/`.
     Aside,
     /// As a hook.
@@ -25,8 +25,8 @@ pub enum Stored {
 #[derive(Clone, Debug)]
 pub struct Document {
     pub object: Value,
-    pub origin: Origin,
-    pub stored: Stored,
+    pub origin: DocumentOrigin,
+    pub stored: RecordPart,
 }
 
 /// Documents read so far, with everything that is wrong with others.
@@ -38,16 +38,16 @@ pub(crate) struct DocumentReader {
 
 impl DocumentReader {
     /// Reads the text of one document; an empty one is left out.
-    pub(crate) fn read(&mut self, text: &str, origin: Origin, stored: Stored) {
+    pub(crate) fn read_document(&mut self, text: &str, origin: DocumentOrigin, stored: RecordPart) {
         match slipway_yaml::from_str_helm(text) {
             Ok(Value::Null) => {}
             Ok(object) => self.documents.push(Document { object, origin, stored }),
-            Err(error) => self.report(Problem::error(error.to_string()), &origin.path),
+            Err(error) => self.report_problem(Problem::error(error.to_string()), &origin.path),
         }
     }
 
     /// Notes a problem of a file.
-    pub(crate) fn report(&mut self, problem: Problem, path: &Arc<str>) {
+    pub(crate) fn report_problem(&mut self, problem: Problem, path: &Arc<str>) {
         self.problems.push(problem.at(Location::file(Arc::clone(path))));
     }
 
@@ -74,7 +74,7 @@ fn number_turns(documents: &mut [Document]) {
         let key = key(document);
         let of = counts.get(&key).copied().unwrap_or_default();
         let number = turns.entry(key).or_default();
-        document.origin.turn = Some(Turn { number: *number, of });
+        document.origin.turn = Some(DocumentTurn { number: *number, of });
         *number += 1;
     }
 }

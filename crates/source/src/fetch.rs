@@ -31,7 +31,7 @@ impl FetchError {
 
     /// The same, not worth another attempt.
     #[must_use]
-    pub fn permanent(self) -> Self {
+    pub fn as_permanent(self) -> Self {
         Self { permanent: true, ..self }
     }
 }
@@ -47,7 +47,7 @@ impl From<slipway_chart::ChartError> for FetchError {
 pub struct FetchedChart {
     /// The archive.
     pub path: PathBuf,
-    /// What is worth knowing of the download.
+    /// Notes on the download for the user.
     pub notes: Vec<String>,
 }
 
@@ -65,21 +65,21 @@ pub trait Fetcher: Send + Sync {
 
 /// Reaches nothing outside of this machine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Offline;
+pub struct OfflineFetcher;
 
-impl Fetcher for Offline {
+impl Fetcher for OfflineFetcher {
     fn fetch_chart<'a>(
         &'a self,
         chart: &'a ChartReference,
     ) -> BoxFuture<'a, Result<FetchedChart, FetchError>> {
         let error = FetchError::new(format!("chart {chart} cannot be fetched: there is no network here"));
-        Box::pin(std::future::ready(Err(error.permanent())))
+        Box::pin(std::future::ready(Err(error.as_permanent())))
     }
 
     fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
         let url = shown_address(url);
         let error = FetchError::new(format!("{url} cannot be fetched: there is no network here"));
-        Box::pin(std::future::ready(Err(error.permanent())))
+        Box::pin(std::future::ready(Err(error.as_permanent())))
     }
 }
 
@@ -87,12 +87,15 @@ impl Fetcher for Offline {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedSource {
     pub path: SourcePath,
-    /// What is worth knowing of a download.
+    /// Notes on the download for the user.
     pub notes: Vec<String>,
 }
 
 /// Gets a source to this machine, if it is not here yet, and tells what it is.
-pub async fn fetch(reference: &SourceReference, fetcher: &dyn Fetcher) -> Result<FetchedSource, LoadError> {
+pub async fn fetch_source(
+    reference: &SourceReference,
+    fetcher: &dyn Fetcher,
+) -> Result<FetchedSource, LoadError> {
     match reference {
         SourceReference::Path(path) => {
             Ok(FetchedSource { path: SourcePath::detect(path)?, notes: Vec::new() })

@@ -24,14 +24,16 @@ mod values;
 pub use decrypt::{Decryption, KeySource};
 pub use detect::SourcePath;
 pub use digest::SourceDigests;
-pub use document::{Document, Stored};
+pub use document::{Document, RecordPart};
 pub use error::{LoadError, ResolveError};
-pub use fetch::{FetchError, FetchedChart, FetchedSource, Fetcher, LARGEST_FILE, Offline, fetch};
+pub use fetch::{
+    FetchError, FetchedChart, FetchedSource, Fetcher, LARGEST_FILE, OfflineFetcher, fetch_source,
+};
 pub use load::{
     DefaultValues, LoadContext, LoadedChart, LoadedSource, RenderSettings, SourceContent, SourceRequest,
 };
 pub use mark::mark_secrets;
-pub use origin::{Origin, TemplateFile, Turn};
+pub use origin::{DocumentOrigin, DocumentTurn, TemplateFile};
 pub use reference::{ChartReference, RepositoryLogin, SourceReference, shown_address};
 pub use render::{PostRenderError, PostRenderer, RenderContext, RenderedSource, SecretState};
 pub use values::{NoSecrets, ResolvedValues, SecretResolver};

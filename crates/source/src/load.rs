@@ -18,17 +18,17 @@ use slipway_package::Package;
 use slipway_problem::Problem;
 use slipway_secrets::NodeContext;
 
-use crate::decrypt::{Decryption, decrypt, has_own_values};
+use crate::decrypt::{Decryption, decrypt_chart, has_own_values};
 use crate::detect::{SourcePath, manifest_files};
-use crate::document::{Document, DocumentReader, Stored};
+use crate::document::{Document, DocumentReader, RecordPart};
 use crate::error::LoadError;
-use crate::fetch::{Fetcher, Offline};
+use crate::fetch::{Fetcher, OfflineFetcher};
 use crate::host::SourceHost;
-use crate::origin::Origin;
+use crate::origin::DocumentOrigin;
 use crate::render::PostRenderer;
 use crate::values::{SecretContext, SecretResolver, SourceValues};
 
-/// What every source of a command is loaded with.
+/// The context every source of a command is loaded with.
 #[derive(Clone)]
 pub struct LoadContext {
     /// Brings charts and values files from elsewhere.
@@ -44,7 +44,7 @@ impl Default for LoadContext {
     /// Neither a network nor secrets.
     fn default() -> Self {
         let (decryption, redactor) = (Decryption::default(), Redactor::default());
-        Self { fetcher: Arc::new(Offline), decryption, resolver: None, redactor }
+        Self { fetcher: Arc::new(OfflineFetcher), decryption, resolver: None, redactor }
     }
 }
 
@@ -66,7 +66,7 @@ pub enum DefaultValues {
     LeaveOut,
 }
 
-/// What the user wants of one source.
+/// The user's request for one source.
 #[derive(Clone, Debug, Default)]
 pub struct SourceRequest {
     pub values: UserValues,
@@ -108,11 +108,11 @@ pub struct LoadedSource {
     pub(crate) content: SourceContent,
     pub(crate) values: SourceValues,
     pub(crate) settings: RenderSettings,
-    /// What reading it found worth knowing.
+    /// Notices found while reading it.
     pub(crate) notices: Notices,
 }
 
-/// What was read, by kind.
+/// The content of a source, by kind.
 #[derive(Debug)]
 pub enum SourceContent {
     Chart(Box<LoadedChart>),
@@ -155,7 +155,8 @@ impl LoadedSource {
                     chart.values.clear();
                 }
                 let LoadContext { decryption, redactor, .. } = context;
-                let decrypted = decrypt(&chart, &values, &secret_values, decryption, redactor, notices)?;
+                let decrypted =
+                    decrypt_chart(&chart, &values, &secret_values, decryption, redactor, notices)?;
                 let values = SourceValues::of_chart(values, decrypted.values, &secrets)?;
                 let loaded = LoadedChart { program: ChartProgram::new(chart), secret_files: decrypted.files };
                 (SourceContent::Chart(Box::new(loaded)), values)
@@ -176,7 +177,7 @@ impl LoadedSource {
         Ok(Self { path: path.path().to_owned(), content, values, settings, notices })
     }
 
-    /// What was read.
+    /// The content that was read.
     pub fn content(&self) -> &SourceContent {
         &self.content
     }
@@ -184,7 +185,7 @@ impl LoadedSource {
     /// The user's values as a release records them: encrypted values and references to secrets are not in it
     /// in the clear.
     pub fn recorded_values(&self) -> &Map<String, Value> {
-        self.values.recorded()
+        self.values.recorded_values()
     }
 
     /// Renders a chart as Helm does, before its text is read as objects; none if the source is no chart.
@@ -196,7 +197,7 @@ impl LoadedSource {
     ) -> Option<Result<RenderedChart, slipway_chart::ChartError>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
-        Some(self.rendered(chart, self.values.used(), options, &host, notices))
+        Some(self.render_templates(chart, self.values.used(), options, &host, notices))
     }
 
     /// Explains which template lines and values gave the fields that fit a query; none if the source is no chart.
@@ -208,11 +209,11 @@ impl LoadedSource {
     ) -> Option<Result<Vec<FieldExplanation>, slipway_chart::ChartError>> {
         let SourceContent::Chart(chart) = &self.content else { return None };
         let host = SourceHost { lookup: host, machine: host, secret_files: chart.secret_files.as_ref() };
-        Some(explain::explain(&chart.program, self.values.inputs(), options, &host, query))
+        Some(explain::explain(&chart.program, self.values.user_inputs(), options, &host, query))
     }
 
     /// Renders templates, and passes manifests through the post-renderer.
-    pub(crate) fn rendered(
+    pub(crate) fn render_templates(
         &self,
         chart: &LoadedChart,
         values: &Map<String, Value>,
@@ -273,11 +274,11 @@ fn read_manifests(path: &Path) -> Result<Vec<Document>, LoadError> {
             Ok(bytes) => {
                 let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
                 for part in slipway_chart::split(&bytes) {
-                    let origin = Origin::with_text(Arc::clone(&name), Arc::clone(&text));
-                    reader.read(&String::from_utf8_lossy(part), origin, Stored::Regular);
+                    let origin = DocumentOrigin::with_text(Arc::clone(&name), Arc::clone(&text));
+                    reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Regular);
                 }
             }
-            Err(error) => reader.report(Problem::error(format!("cannot read: {error}")), &name),
+            Err(error) => reader.report_problem(Problem::error(format!("cannot read: {error}")), &name),
         }
     }
     Ok(reader.finish()?)

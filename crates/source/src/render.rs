@@ -6,15 +6,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use slipway_chart::{Capabilities, Chart, Notices, RenderOptions};
 use slipway_gotmpl::{NoHost, TemplateHost};
-use slipway_package::{Inputs, Package, SetKind, SetValue, ValuesFile};
+use slipway_package::{BuildInputs, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, ProblemSeverity, Problems};
 use slipway_secrets::compare_renders;
 
-use crate::document::{Document, DocumentReader, Stored};
+use crate::document::{Document, DocumentReader, RecordPart};
 use crate::host::{RepeatingHost, SourceHost};
 use crate::load::{LoadedChart, LoadedSource, SourceContent};
 use crate::mark::mark_secrets;
-use crate::origin::{Origin, TemplateFile};
+use crate::origin::{DocumentOrigin, TemplateFile};
 use crate::values::ResolvedValues;
 
 /// Rewrites the manifests of a rendering.
@@ -49,7 +49,7 @@ pub struct RenderContext<'a> {
 pub struct RenderedSource {
     pub documents: Vec<Document>,
     pub notes: String,
-    /// What the source says of itself, in the form of `Chart.yaml`.
+    /// The metadata of the source, in the form of `Chart.yaml`.
     pub metadata: Map<String, Value>,
     /// The values the source brings.
     pub default_values: Map<String, Value>,
@@ -138,8 +138,8 @@ impl LoadedSource {
                 let origin: Arc<str> = self.path.join("kustomization.yaml").display().to_string().into();
                 let documents = build.objects.iter().map(|object| Document {
                     object: object.clone(),
-                    origin: Origin::new(Arc::clone(&origin)),
-                    stored: Stored::Regular,
+                    origin: DocumentOrigin::new(Arc::clone(&origin)),
+                    stored: RecordPart::Regular,
                 });
                 Ok(RenderedSource {
                     documents: documents.collect(),
@@ -183,15 +183,15 @@ impl LoadedSource {
         let host = SourceHost { lookup: context.cluster, machine, secret_files: loaded.secret_files() };
         let mut notices = self.notices.clone();
         let rendered = self
-            .rendered(loaded, values, &options, &host, &mut notices)
+            .render_templates(loaded, values, &options, &host, &mut notices)
             .map_err(|error| Problem::error(error.to_string()))?;
-        let files = TemplateFiles::of(chart);
+        let files = TemplateFiles::from_chart(chart);
         let mut reader = DocumentReader::default();
         for crd in rendered.crds.iter().filter(|_| !context.skip_crds) {
             let text: Arc<str> = String::from_utf8_lossy(&crd.file.data).into();
             for part in slipway_chart::split(&crd.file.data) {
-                let origin = Origin::with_text(crd.path.as_str(), Arc::clone(&text));
-                reader.read(&String::from_utf8_lossy(part), origin, Stored::Aside);
+                let origin = DocumentOrigin::with_text(crd.path.as_str(), Arc::clone(&text));
+                reader.read_document(&String::from_utf8_lossy(part), origin, RecordPart::Aside);
             }
         }
         match &rendered.post_rendered {
@@ -199,24 +199,36 @@ impl LoadedSource {
                 for part in slipway_chart::split(text) {
                     let part = String::from_utf8_lossy(part);
                     let named = part.lines().find_map(|line| line.strip_prefix("# Source: "));
-                    reader.read(&part, Origin::new(named.unwrap_or("post-renderer")), Stored::Regular);
+                    reader.read_document(
+                        &part,
+                        DocumentOrigin::new(named.unwrap_or("post-renderer")),
+                        RecordPart::Regular,
+                    );
                 }
             }
             None => {
                 for manifest in &rendered.manifests {
-                    reader.read(&manifest.text(), files.origin(&manifest.path), Stored::Regular);
+                    reader.read_document(
+                        &manifest.text(),
+                        files.origin_of(&manifest.path),
+                        RecordPart::Regular,
+                    );
                 }
             }
         }
         for hook in &rendered.hooks {
-            reader.read(&hook.manifest.text(), files.origin(&hook.manifest.path), Stored::Hook);
+            reader.read_document(
+                &hook.manifest.text(),
+                files.origin_of(&hook.manifest.path),
+                RecordPart::Hook,
+            );
         }
         Ok(RenderedSource {
             documents: reader.finish()?,
             notes: rendered.notes.trim_end().to_owned(),
             metadata: chart.metadata.to_json().as_object().cloned().unwrap_or_default(),
             default_values: chart.values.clone(),
-            values: self.values.recorded().clone(),
+            values: self.values.recorded_values().clone(),
             warnings: chart_warnings(chart, &notices),
             ..RenderedSource::default()
         })
@@ -229,27 +241,30 @@ impl LoadedSource {
         context: &RenderContext<'_>,
     ) -> Result<RenderedSource, Problems> {
         let version = context.capabilities.kube_version.version.trim_start_matches('v');
-        let inputs = Inputs { kube_version: Some(version.to_owned()), ..self.package_inputs(values) };
+        let inputs = BuildInputs { kube_version: Some(version.to_owned()), ..self.package_inputs(values) };
         let build = package.build(&inputs)?;
         let documents = build.objects.iter().map(|object| Document {
             object: (*object.value).clone(),
-            origin: Origin::new(Arc::clone(&object.at.file)),
-            stored: Stored::Regular,
+            origin: DocumentOrigin::new(Arc::clone(&object.at.file)),
+            stored: RecordPart::Regular,
         });
         Ok(RenderedSource {
             documents: documents.collect(),
             metadata: package_metadata(&package.metadata),
-            values: self.values.recorded().clone(),
+            values: self.values.recorded_values().clone(),
             warnings: build.problems.clone(),
             ..RenderedSource::default()
         })
     }
 
     /// The user's values as a package takes them.
-    fn package_inputs(&self, values: &Map<String, Value>) -> Inputs {
+    fn package_inputs(&self, values: &Map<String, Value>) -> BuildInputs {
         let Some(user) = self.values.as_given() else {
             let text = Value::Object(values.clone()).to_string();
-            return Inputs { values: vec![ValuesFile { name: "values".into(), text }], ..Inputs::default() };
+            return BuildInputs {
+                values: vec![ValuesFile { name: "values".into(), text }],
+                ..BuildInputs::default()
+            };
         };
         let files = user.files.iter().map(|(name, content)| ValuesFile {
             name: name.clone(),
@@ -260,7 +275,7 @@ impl LoadedSource {
         let sets = kinds
             .into_iter()
             .flat_map(|(texts, kind)| texts.iter().map(move |text| SetValue { kind, text: text.clone() }));
-        Inputs { values: files.collect(), sets: sets.collect(), ..Inputs::default() }
+        BuildInputs { values: files.collect(), sets: sets.collect(), ..BuildInputs::default() }
     }
 
     /// The name of a source that does not say its own.
@@ -308,7 +323,7 @@ struct TemplateFiles {
 }
 
 impl TemplateFiles {
-    fn of(chart: &Chart) -> Self {
+    fn from_chart(chart: &Chart) -> Self {
         let mut texts: HashMap<String, Arc<str>> = HashMap::new();
         let mut pending = vec![(chart, chart.name().to_owned())];
         while let Some((chart, prefix)) = pending.pop() {
@@ -329,17 +344,18 @@ impl TemplateFiles {
         Self { texts, parts: parts.into() }
     }
 
-    fn origin(&self, path: &str) -> Origin {
+    fn origin_of(&self, path: &str) -> DocumentOrigin {
         match self.texts.get(path) {
-            Some(text) => {
-                Origin { parts: Some(Arc::clone(&self.parts)), ..Origin::with_text(path, Arc::clone(text)) }
-            }
-            None => Origin::new(path),
+            Some(text) => DocumentOrigin {
+                parts: Some(Arc::clone(&self.parts)),
+                ..DocumentOrigin::with_text(path, Arc::clone(text))
+            },
+            None => DocumentOrigin::new(path),
         }
     }
 }
 
-/// What Helm needs to show a release that was never a chart.
+/// The metadata Helm needs to show a release that was never a chart.
 fn plain_metadata(name: &str, version: &str) -> Map<String, Value> {
     let version = if version.is_empty() { "0.0.0" } else { version };
     let metadata = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});
@@ -347,7 +363,7 @@ fn plain_metadata(name: &str, version: &str) -> Map<String, Value> {
 }
 
 /// A package says all of itself that the metadata of a chart has room for.
-fn package_metadata(about: &slipway_package::Metadata) -> Map<String, Value> {
+fn package_metadata(about: &slipway_package::PackageMetadata) -> Map<String, Value> {
     let mut metadata = plain_metadata(&about.name, &about.version);
     for (key, text) in [
         ("appVersion", Some(&about.app_version)),

@@ -102,7 +102,7 @@ pub(crate) struct SourceValues {
     /// The same with encrypted values made readable.
     decrypted: Option<UserValues>,
     recorded: Map<String, Value>,
-    /// What templates get, where that is not what is recorded.
+    /// The values templates get, if they differ from the recorded ones.
     used: Option<Map<String, Value>>,
     /// The values without references, if there were some.
     resolved: Option<ResolvedValues>,
@@ -117,7 +117,7 @@ impl SourceValues {
     ) -> Result<Self, LoadError> {
         let recorded = user.build()?;
         let used = decrypted.as_ref().map(UserValues::build).transpose()?;
-        Self { user, decrypted, recorded, used, resolved: None }.resolved(secrets)
+        Self { user, decrypted, recorded, used, resolved: None }.with_resolved_secrets(secrets)
     }
 
     /// Keeps the values of a package, whose `--set` is not always Helm's: what Helm cannot read is not recorded.
@@ -125,23 +125,23 @@ impl SourceValues {
         let is_given = [&user.set, &user.set_string, &user.set_json].iter().any(|texts| !texts.is_empty())
             || !user.files.is_empty();
         let recorded = if is_given { user.build().unwrap_or_default() } else { Map::new() };
-        Self { user, recorded, ..Self::default() }.resolved(secrets)
+        Self { user, recorded, ..Self::default() }.with_resolved_secrets(secrets)
     }
 
-    fn resolved(mut self, secrets: &SecretContext<'_>) -> Result<Self, LoadError> {
+    fn with_resolved_secrets(mut self, secrets: &SecretContext<'_>) -> Result<Self, LoadError> {
         if let Some(resolver) = secrets.resolver {
-            self.resolved = resolver.resolve(self.used(), secrets.node)?;
+            self.resolved = resolver.resolve(self.used_values(), secrets.node)?;
         }
         Ok(self)
     }
 
     /// The values as a release records them: references and encrypted values stay what they are.
-    pub(crate) fn recorded(&self) -> &Map<String, Value> {
+    pub(crate) fn recorded_values(&self) -> &Map<String, Value> {
         &self.recorded
     }
 
     /// The values a source is rendered with.
-    pub(crate) fn used(&self) -> &Map<String, Value> {
+    pub(crate) fn used_values(&self) -> &Map<String, Value> {
         match &self.resolved {
             Some(resolved) => &resolved.used,
             None => self.used.as_ref().unwrap_or(&self.recorded),
@@ -154,7 +154,7 @@ impl SourceValues {
     }
 
     /// The files and flags the values come from, encrypted ones readable.
-    pub(crate) fn inputs(&self) -> &UserValues {
+    pub(crate) fn user_inputs(&self) -> &UserValues {
         self.decrypted.as_ref().unwrap_or(&self.user)
     }
 

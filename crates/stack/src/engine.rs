@@ -6,15 +6,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use slipway_chart::UserValues;
-use slipway_cluster::helm::{Driver, Release, Status, Storage};
+use slipway_cluster::helm::{Release, ReleaseStorage, RevisionStatus, StorageDriver};
 use slipway_cluster::{Cluster, Deadline, ErrorClass};
 use slipway_event::Events;
 use slipway_problem::Problem;
-use slipway_release::plan::situation;
+use slipway_release::plan::read_situation;
 use slipway_release::show::ViewOptions;
 use slipway_release::{
-    Content, ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, ReleasePlan,
-    ReleaseRequest, ReleaseStatus, Report, RunTimeout, inspect,
+    ExecuteOptions, Failure, FailureCause, MissingNamespace, PlanOptions, ReleaseContent, ReleasePlan,
+    ReleaseReport, ReleaseRequest, ReleaseStatus, RunTimeout, inspect,
 };
 use slipway_secrets::{NodeContext, PolicyTarget};
 use slipway_source::{ChartReference, LoadContext, LoadError, LoadedSource, SourcePath, SourceRequest};
@@ -145,7 +145,7 @@ impl<C: Connect> Engine<C> {
             missing_namespace,
             ..PlanOptions::default()
         };
-        let content = Content::Source(Arc::new(self.source(node).await?));
+        let content = ReleaseContent::Source(Arc::new(self.source(node).await?));
         Ok(ReleaseRequest {
             name: node.name.as_str().into(),
             namespace: node.namespace.as_str().into(),
@@ -158,7 +158,7 @@ impl<C: Connect> Engine<C> {
         ReleaseRequest {
             name: node.name.as_str().into(),
             namespace: node.namespace.as_str().into(),
-            content: Content::Nothing,
+            content: ReleaseContent::Nothing,
             options: PlanOptions::default(),
         }
     }
@@ -173,9 +173,9 @@ impl<C: Connect> Engine<C> {
         slipway_release::plan(&cluster, &request, &self.events).await.map_err(failed)
     }
 
-    async fn storage(&self, at: &At<'_>) -> Result<Storage, NodeError> {
+    async fn storage(&self, at: &At<'_>) -> Result<ReleaseStorage, NodeError> {
         let cluster = self.open(at.cluster, at.deadline).await?;
-        Ok(Storage::new(cluster, Driver::Secret, at.namespace))
+        Ok(ReleaseStorage::new(cluster, StorageDriver::Secret, at.namespace))
     }
 
     /// Opens a cluster for work that ends at a deadline.
@@ -193,7 +193,7 @@ impl<C: Connect> Engine<C> {
 /// The work before a release is planned, as timeouts name it.
 const READING: &str = "its history was read";
 
-fn applied(report: &Report) -> AppliedRelease {
+fn applied(report: &ReleaseReport) -> AppliedRelease {
     let skipped = report.status == ReleaseStatus::Skipped;
     AppliedRelease {
         revision: Some(u64::from(report.revision.get())).filter(|revision| *revision > 0),
@@ -215,9 +215,9 @@ impl<C: Connect> Deploy for Engine<C> {
         let request = self.request(node).await?;
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
         let timeout = node.timeout(Command::Apply).map(RunTimeout::from);
-        let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
-        let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
-        if let Some(last) = known.history.last()
+        let known = read_situation(&cluster, &node.name, &node.namespace, StorageDriver::Secret).await;
+        let known = known.map_err(|failure| failed(failure.with_timeout(timeout.as_ref(), READING)))?;
+        if let Some(last) = known.history.last_release()
             && is_busy(last, attempt, node.apply.timeout_ms)
         {
             let status = last.info.status.as_str();
@@ -238,8 +238,8 @@ impl<C: Connect> Deploy for Engine<C> {
         let cluster = self.open(&node.cluster, attempt.deadline.as_ref()).await?;
         let request = Self::removal(node);
         let timeout = node.timeout(Command::Delete).map(RunTimeout::from);
-        let known = situation(&cluster, &node.name, &node.namespace, Driver::Secret).await;
-        let known = known.map_err(|failure| failed(failure.within(timeout.as_ref(), READING)))?;
+        let known = read_situation(&cluster, &node.name, &node.namespace, StorageDriver::Secret).await;
+        let known = known.map_err(|failure| failed(failure.with_timeout(timeout.as_ref(), READING)))?;
         if known.history.releases.is_empty() {
             return Ok(AppliedRelease {
                 revision: None,
@@ -266,20 +266,20 @@ impl<C: Connect> Deploy for Engine<C> {
     }
 
     async fn status(&self, at: &At<'_>) -> Result<LiveRelease, NodeError> {
-        let history = self.storage(at).await?.history(at.name).await.map_err(refused)?;
-        Ok(history.last().map_or(LiveRelease::Absent, live))
+        let history = self.storage(at).await?.read_history(at.name).await.map_err(refused)?;
+        Ok(history.last_release().map_or(LiveRelease::Absent, live))
     }
 
     async fn recover(&self, at: &At<'_>, revision: u64, why: &str) -> Result<(), NodeError> {
         let storage = self.storage(at).await?;
         let number = u32::try_from(revision).unwrap_or(u32::MAX);
-        let Some(mut release) = storage.revision(at.name, number).await.map_err(refused)? else {
+        let Some(mut release) = storage.read_revision(at.name, number).await.map_err(refused)? else {
             return Ok(());
         };
         if !matches!(live(&release), LiveRelease::Pending { .. } | LiveRelease::Uninstalling { .. }) {
             return Ok(());
         }
-        release.info.status = Status::Failed;
+        release.info.status = RevisionStatus::Failed;
         release.info.description = why.to_owned();
         storage.update(&release).await.map_err(refused)
     }
@@ -313,15 +313,15 @@ impl<C: Connect> Deploy for Engine<C> {
 
     async fn verify(&self, node: &Node) -> Result<ReleaseVerdict, NodeError> {
         let cluster = self.connect.connect(&node.cluster).await?;
-        let storage = Storage::new(cluster.clone(), Driver::Secret, &node.namespace);
-        let history = storage.history(&node.name).await.map_err(refused)?;
-        if history.last().map_or(LiveRelease::Absent, live) == LiveRelease::Absent {
+        let storage = ReleaseStorage::new(cluster.clone(), StorageDriver::Secret, &node.namespace);
+        let history = storage.read_history(&node.name).await.map_err(refused)?;
+        if history.last_release().map_or(LiveRelease::Absent, live) == LiveRelease::Absent {
             return Ok(ReleaseVerdict { absent: true, ..ReleaseVerdict::default() });
         }
         // What was deployed is compared, so none of the release's inputs is read.
         let request = Self::removal(node);
         let changes =
-            inspect::drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
+            inspect::find_drift(&cluster, &request, None, &ViewOptions::default()).await.map_err(failed)?;
         let significant = changes.into_iter().filter(|change| !change.insignificant);
         Ok(ReleaseVerdict {
             drifted: significant.map(|change| change.object).collect(),
@@ -333,20 +333,20 @@ impl<C: Connect> Deploy for Engine<C> {
 fn live(release: &Release) -> LiveRelease {
     let revision = u64::from(release.version);
     match release.info.status {
-        Status::Deployed | Status::Superseded => LiveRelease::Deployed { revision },
-        Status::Uninstalled => LiveRelease::Absent,
-        Status::Uninstalling => LiveRelease::Uninstalling { revision },
-        Status::Failed | Status::Unknown => LiveRelease::Failed { revision },
-        status @ (Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback) => {
-            LiveRelease::Pending { revision, status: status.as_str().to_owned() }
-        }
+        RevisionStatus::Deployed | RevisionStatus::Superseded => LiveRelease::Deployed { revision },
+        RevisionStatus::Uninstalled => LiveRelease::Absent,
+        RevisionStatus::Uninstalling => LiveRelease::Uninstalling { revision },
+        RevisionStatus::Failed | RevisionStatus::Unknown => LiveRelease::Failed { revision },
+        status @ (RevisionStatus::PendingInstall
+        | RevisionStatus::PendingUpgrade
+        | RevisionStatus::PendingRollback) => LiveRelease::Pending { revision, status: status.as_str().to_owned() },
     }
 }
 
 /// A request the cluster refused, in the words of a stack.
 pub fn refused(error: slipway_cluster::Error) -> NodeError {
     // A gateway that waited in vain is trouble of the server, as 502 and 503 are.
-    let class = if error.code() == Some(504) { FailureClass::Server5xx } else { class_of(error.class) };
+    let class = if error.status_code() == Some(504) { FailureClass::Server5xx } else { class_of(error.class) };
     let retry_after = error.retry_after;
     NodeError { retry_after, ..NodeError::new(class, error.to_string()).caused_by(error) }
 }

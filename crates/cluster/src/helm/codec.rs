@@ -1,4 +1,4 @@
-//! How Helm packs a release: JSON, gzip, base64.
+//! The packed form of a release in Helm's storage: JSON, gzip, base64.
 
 use std::io::{Read, Write};
 
@@ -11,41 +11,43 @@ use flate2::write::GzEncoder;
 use super::Release;
 
 /// The most a server stores in one Secret or ConfigMap.
-pub const LIMIT: usize = 1024 * 1024;
+pub const SIZE_LIMIT: usize = 1024 * 1024;
 /// A stored release that unpacks to more than this is no release.
-const UNPACKED: u64 = 256 * 1024 * 1024;
+const UNPACKED_LIMIT: u64 = 256 * 1024 * 1024;
 
-/// Why a stored release cannot be read.
+/// The reason a stored release cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
+pub enum CodecError {
+    #[error("it holds no release")]
+    NoRelease,
     #[error("it is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
     #[error("it does not unpack: {0}")]
     Gzip(#[from] std::io::Error),
-    #[error("it unpacks to more than {} MiB", UNPACKED / 1024 / 1024)]
+    #[error("it unpacks to more than {} MiB", UNPACKED_LIMIT / 1024 / 1024)]
     TooLarge,
     #[error("it is not a release: {0}")]
     Json(#[from] serde_json::Error),
 }
 
 /// Packs a release into the text that stands under the key `release`.
-pub fn encode(release: &Release) -> Result<String, DecodeError> {
+pub fn encode_release(release: &Release) -> Result<String, CodecError> {
     let json = serde_json::to_vec(release)?;
     let mut packed = GzEncoder::new(Vec::with_capacity(json.len() / 4), Compression::best());
     packed.write_all(&json)?;
     Ok(STANDARD.encode(packed.finish()?))
 }
 
-/// Reads what [`encode`] or any Helm wrote; very old ones did not compress.
-pub fn decode(text: &[u8]) -> Result<Release, DecodeError> {
+/// Reads the packed form of any Helm version; very old ones did not compress.
+pub fn decode_release(text: &[u8]) -> Result<Release, CodecError> {
     let packed = STANDARD.decode(text.trim_ascii())?;
     if !packed.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Ok(serde_json::from_slice(&packed)?);
     }
     let mut json = Vec::new();
-    GzDecoder::new(packed.as_slice()).take(UNPACKED + 1).read_to_end(&mut json)?;
-    if json.len() as u64 > UNPACKED {
-        return Err(DecodeError::TooLarge);
+    GzDecoder::new(packed.as_slice()).take(UNPACKED_LIMIT + 1).read_to_end(&mut json)?;
+    if json.len() as u64 > UNPACKED_LIMIT {
+        return Err(CodecError::TooLarge);
     }
     Ok(serde_json::from_slice(&json)?)
 }
@@ -54,7 +56,7 @@ pub fn decode(text: &[u8]) -> Result<Release, DecodeError> {
 mod tests {
     use serde_json::json;
 
-    use super::super::Status;
+    use super::super::RevisionStatus;
     use super::*;
 
     fn sample() -> serde_json::Value {
@@ -82,9 +84,9 @@ mod tests {
     #[test]
     fn what_is_unknown_is_kept() {
         let release: Release = serde_json::from_value(sample()).unwrap();
-        assert_eq!(release.info.status, Status::Deployed);
+        assert_eq!(release.info.status, RevisionStatus::Deployed);
         assert_eq!(serde_json::to_value(&release).unwrap(), sample());
-        assert_eq!(decode(encode(&release).unwrap().as_bytes()).unwrap(), release);
+        assert_eq!(decode_release(encode_release(&release).unwrap().as_bytes()).unwrap(), release);
         assert!(release.info.first_deployed.timestamp().is_some());
         assert!(release.info.deleted.is_zero());
     }
@@ -94,10 +96,12 @@ mod tests {
         let old = json!({"name": "a", "version": 1, "info": {"status": null, "deleted": null}, "config": null,
             "hooks": null, "chart": {"metadata": null, "values": null}});
         let packed = STANDARD.encode(old.to_string());
-        let release = decode(packed.as_bytes()).unwrap();
-        assert_eq!((release.version, release.info.status), (1, Status::Unknown));
+        let release = decode_release(packed.as_bytes()).unwrap();
+        assert_eq!((release.version, release.info.status), (1, RevisionStatus::Unknown));
         assert_eq!(
-            decode(STANDARD.encode(r#"{"name":"a","info":null,"chart":null}"#).as_bytes()).unwrap().name,
+            decode_release(STANDARD.encode(r#"{"name":"a","info":null,"chart":null}"#).as_bytes())
+                .unwrap()
+                .name,
             "a"
         );
     }
@@ -110,7 +114,7 @@ mod tests {
             ("bm90IGpzb24=", "not a release"),
             ("", "not a release"),
         ] {
-            let told = decode(text.as_bytes()).unwrap_err().to_string();
+            let told = decode_release(text.as_bytes()).unwrap_err().to_string();
             assert!(told.contains(says), "{text}: {told}");
         }
     }

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// How a revision stands.
+/// The status of a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Status {
+pub enum RevisionStatus {
     #[default]
     Unknown,
     Deployed,
@@ -24,36 +24,39 @@ pub enum Status {
     PendingRollback,
 }
 
-impl Status {
+impl RevisionStatus {
     pub fn as_str(self) -> &'static str {
         match self {
-            Status::Unknown => "unknown",
-            Status::Deployed => "deployed",
-            Status::Uninstalled => "uninstalled",
-            Status::Superseded => "superseded",
-            Status::Failed => "failed",
-            Status::Uninstalling => "uninstalling",
-            Status::PendingInstall => "pending-install",
-            Status::PendingUpgrade => "pending-upgrade",
-            Status::PendingRollback => "pending-rollback",
+            RevisionStatus::Unknown => "unknown",
+            RevisionStatus::Deployed => "deployed",
+            RevisionStatus::Uninstalled => "uninstalled",
+            RevisionStatus::Superseded => "superseded",
+            RevisionStatus::Failed => "failed",
+            RevisionStatus::Uninstalling => "uninstalling",
+            RevisionStatus::PendingInstall => "pending-install",
+            RevisionStatus::PendingUpgrade => "pending-upgrade",
+            RevisionStatus::PendingRollback => "pending-rollback",
         }
     }
 
     pub fn is_pending(self) -> bool {
-        matches!(self, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback)
+        matches!(
+            self,
+            RevisionStatus::PendingInstall | RevisionStatus::PendingUpgrade | RevisionStatus::PendingRollback
+        )
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for RevisionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
 /// A word no Helm ever wrote reads as `unknown`.
-impl From<&str> for Status {
-    fn from(word: &str) -> Status {
-        use Status::*;
+impl From<&str> for RevisionStatus {
+    fn from(word: &str) -> RevisionStatus {
+        use RevisionStatus::*;
         [
             Deployed,
             Uninstalled,
@@ -70,19 +73,19 @@ impl From<&str> for Status {
     }
 }
 
-impl<'de> Deserialize<'de> for Status {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Status, D::Error> {
+impl<'de> Deserialize<'de> for RevisionStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RevisionStatus, D::Error> {
         let word = Option::<String>::deserialize(deserializer)?;
-        Ok(Status::from(word.as_deref().unwrap_or_default()))
+        Ok(RevisionStatus::from(word.as_deref().unwrap_or_default()))
     }
 }
 
 /// A moment as Helm writes it, kept to the letter; empty for none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
-pub struct Time(String);
+pub struct HelmTime(String);
 
-impl Time {
+impl HelmTime {
     pub fn is_zero(&self) -> bool {
         // Go's zero time is a moment too.
         self.0.is_empty() || self.0.starts_with("0001-01-01T00:00:00")
@@ -97,21 +100,21 @@ impl Time {
     }
 }
 
-impl From<Timestamp> for Time {
-    fn from(at: Timestamp) -> Time {
-        Time(at.to_string())
+impl From<Timestamp> for HelmTime {
+    fn from(at: Timestamp) -> HelmTime {
+        HelmTime(at.to_string())
     }
 }
 
-impl fmt::Display for Time {
+impl fmt::Display for HelmTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
-        Ok(Time(Option::<String>::deserialize(deserializer)?.unwrap_or_default()))
+impl<'de> Deserialize<'de> for HelmTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HelmTime, D::Error> {
+        Ok(HelmTime(Option::<String>::deserialize(deserializer)?.unwrap_or_default()))
     }
 }
 
@@ -128,10 +131,10 @@ pub struct Release {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
     #[serde(default, deserialize_with = "or_default")]
-    pub info: Info,
+    pub info: RevisionInfo,
     #[serde(default, deserialize_with = "or_default")]
     pub chart: ChartRecord,
-    /// What the user set; the chart's own values are in the chart.
+    /// The values the user set; the chart's own values are in the chart.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
@@ -153,19 +156,19 @@ pub struct Release {
     pub labels: BTreeMap<String, String>,
 }
 
-/// When and how a revision came about.
+/// The times, status and description of a revision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Info {
+pub struct RevisionInfo {
     #[serde(default)]
-    pub first_deployed: Time,
+    pub first_deployed: HelmTime,
     #[serde(default)]
-    pub last_deployed: Time,
+    pub last_deployed: HelmTime,
     #[serde(default)]
-    pub deleted: Time,
+    pub deleted: HelmTime,
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub description: String,
     #[serde(default)]
-    pub status: Status,
+    pub status: RevisionStatus,
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub notes: String,
     /// Nelm's own.
@@ -204,24 +207,24 @@ pub struct ChartRecord {
 }
 
 impl ChartRecord {
-    fn text(&self, field: &str) -> &str {
+    fn metadata_text(&self, field: &str) -> &str {
         self.metadata.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
     pub fn name(&self) -> &str {
-        self.text("name")
+        self.metadata_text("name")
     }
 
     pub fn version(&self) -> &str {
-        self.text("version")
+        self.metadata_text("version")
     }
 
     pub fn app_version(&self) -> &str {
-        self.text("appVersion")
+        self.metadata_text("appVersion")
     }
 
     /// Leaves out what no Helm command needs afterwards: bodies of templates and files, the schema.
-    pub fn slim(&mut self) {
+    pub fn drop_file_contents(&mut self) {
         self.templates = Value::Array(Vec::new());
         self.files = Value::Array(Vec::new());
         self.schema = Value::Null;
@@ -259,13 +262,13 @@ fn is_weightless(weight: &i64) -> bool {
     *weight == 0
 }
 
-/// When a hook last ran and how that went: `Unknown`, `Running`, `Succeeded`, `Failed` or empty.
+/// The times and phase of a hook's last run: `Unknown`, `Running`, `Succeeded`, `Failed` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HookRun {
     #[serde(default)]
-    pub started_at: Time,
+    pub started_at: HelmTime,
     #[serde(default)]
-    pub completed_at: Time,
+    pub completed_at: HelmTime,
     #[serde(default, deserialize_with = "or_default")]
     pub phase: String,
 }

@@ -1,10 +1,12 @@
-//! Counting what goes wrong with a workload's pods: each failure once, however often it is seen.
+//! Counts the failures of a workload's pods: each failure once, however often it is seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+
+use super::status::text_at;
 
 /// Waiting reasons that are failures; a restart makes a new one of them.
 const WAITING: &[&str] = &[
@@ -17,78 +19,74 @@ const WAITING: &[&str] = &[
     "CreateContainerError",
     "RunContainerError",
 ];
-/// Reasons that nothing but a change of the manifest can mend.
+/// Reasons that only a change of the manifest can mend.
 const PERMANENT: &[&str] = &["InvalidImageName", "ErrImageNeverPull"];
 
 /// Every failure so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Failures {
+pub(crate) struct PodFailures {
     /// Pod, container, reason, and the restart or occurrence.
     seen: BTreeSet<(String, String, String, i64)>,
-    /// Restarts of pods that were there before we looked, which are not ours to count.
+    /// Restarts of pods that existed before the first look, which do not count.
     before: BTreeMap<(String, String), i64>,
     known_pods: BTreeSet<String>,
-    /// What containers were last seen waiting for, and how many pulls of their image failed so far.
+    /// The last waiting reason of each container, and the number of failed pulls of its image.
     pulls: BTreeMap<(String, String), (String, i64)>,
     last: String,
     permanent: Option<String>,
 }
 
-/// Which crashes count.
+/// The crashes that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Crashes {
+pub(crate) enum CrashCounting {
     Count,
     /// The controller itself counts them and gives up in the end.
     LeaveToController,
 }
 
-fn text<'v>(value: &'v Value, path: &str) -> &'v str {
-    value.pointer(path).and_then(Value::as_str).unwrap_or_default()
-}
-
-impl Failures {
+impl PodFailures {
     pub(crate) fn count(&self) -> usize {
         self.seen.len()
     }
 
     /// The last failure, for people.
-    pub(crate) fn last(&self) -> &str {
+    pub(crate) fn last_failure(&self) -> &str {
         &self.last
     }
 
-    pub(crate) fn permanent(&self) -> Option<&str> {
+    pub(crate) fn permanent_failure(&self) -> Option<&str> {
         self.permanent.as_deref()
     }
 
-    fn add(&mut self, key: (String, String, String, i64), told: impl FnOnce() -> String) {
+    fn add_failure(&mut self, key: (String, String, String, i64), told: impl FnOnce() -> String) {
         if self.seen.insert(key) {
             self.last = told();
         }
     }
 
-    /// Takes note of a pod's containers. On the first look restarts of the past are left out.
-    pub(crate) fn observe_pod(&mut self, pod: &Value, is_first_look: bool, crashes: Crashes) {
-        let (uid, name) = (text(pod, "/metadata/uid").to_owned(), text(pod, "/metadata/name"));
+    /// Counts the failures of a pod's containers. On the first look earlier restarts are left out.
+    pub(crate) fn observe_pod(&mut self, pod: &Value, is_first_look: bool, crashes: CrashCounting) {
+        let (uid, name) = (text_at(pod, "/metadata/uid").to_owned(), text_at(pod, "/metadata/name"));
         let is_new = self.known_pods.insert(uid.clone());
         let lists = ["initContainerStatuses", "containerStatuses"];
         let statuses = lists.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
         for status in statuses {
-            let container = text(status, "/name").to_owned();
+            let container = text_at(status, "/name").to_owned();
             let restarts = status["restartCount"].as_i64().unwrap_or(0);
             if is_new && is_first_look {
                 self.before.insert((uid.clone(), container.clone()), restarts);
             }
             let waiting = &status["state"]["waiting"];
-            let reason = text(waiting, "/reason");
+            let reason = text_at(waiting, "/reason");
             if !WAITING.contains(&reason) {
                 continue;
             }
             let is_crash = reason == "CrashLoopBackOff";
-            if is_crash && crashes == Crashes::LeaveToController {
+            if is_crash && crashes == CrashCounting::LeaveToController {
                 continue;
             }
             let told = || {
-                let message = guard(text(waiting, "/message"));
+                let message = without_account_details(text_at(waiting, "/message"));
                 let message = if message.is_empty() { String::new() } else { format!(": {message}") };
                 format!("pod {name}, container {container}: {reason}{message}")
             };
@@ -97,20 +95,20 @@ impl Failures {
             }
             if matches!(reason, "ErrImagePull" | "ImagePullBackOff") {
                 let attempt = self.pull_attempt(&uid, &container, reason);
-                // Backing off is what follows a pull that failed, seen or not, and no failure of its own.
-                self.add((uid.clone(), container.clone(), "ErrImagePull".to_owned(), attempt), told);
+                // Backing off follows a failed pull, seen or not, and is no failure of its own.
+                self.add_failure((uid.clone(), container.clone(), "ErrImagePull".to_owned(), attempt), told);
                 continue;
             }
-            // A restart not seen is a failure all the same.
+            // A restart that was not seen counts too.
             let floor = self.before.get(&(uid.clone(), container.clone())).copied().unwrap_or(1);
             let first = if is_crash { floor.max(1).min(restarts) } else { restarts };
             for restart in first.max(restarts.saturating_sub(1000))..=restarts {
-                self.add((uid.clone(), container.clone(), reason.to_owned(), restart), told);
+                self.add_failure((uid.clone(), container.clone(), reason.to_owned(), restart), told);
             }
         }
     }
 
-    /// Which attempt to pull an image it is that failed: every return from backing off is a new one.
+    /// The number of the failed attempt to pull an image: every return from backing off is a new one.
     fn pull_attempt(&mut self, uid: &str, container: &str, reason: &str) -> i64 {
         let (last, attempt) =
             self.pulls.entry((uid.to_owned(), container.to_owned())).or_insert_with(|| (String::new(), 1));
@@ -121,23 +119,25 @@ impl Failures {
         *attempt
     }
 
-    /// Takes note of an event about a pod: probes and pulls that failed.
+    /// Counts the failure an event about a pod reports: a failed probe or pull.
     pub(crate) fn observe_pod_event(
         &mut self,
         event: &Value,
         pod: &Value,
         windows: &BTreeMap<String, Duration>,
     ) {
-        let message = text(event, "/message");
-        let path = text(event, "/involvedObject/fieldPath");
+        let message = text_at(event, "/message");
+        let path = text_at(event, "/involvedObject/fieldPath");
         let Some(container) = path.split_once('{').and_then(|(_, rest)| rest.strip_suffix('}')) else {
             return;
         };
         if message.starts_with("Failed to pull image") {
-            let (uid, name) = (text(pod, "/metadata/uid"), text(pod, "/metadata/name"));
-            for occurrence in 1..=occurrences(event).min(1000) {
+            let (uid, name) = (text_at(pod, "/metadata/uid"), text_at(pod, "/metadata/name"));
+            for occurrence in 1..=event_count(event).min(1000) {
                 let key = (uid.to_owned(), container.to_owned(), "ErrImagePull".to_owned(), occurrence);
-                self.add(key, || format!("pod {name}, container {container}: {}", guard(message)));
+                self.add_failure(key, || {
+                    format!("pod {name}, container {container}: {}", without_account_details(message))
+                });
             }
             return;
         }
@@ -148,38 +148,40 @@ impl Failures {
         if !is_failure {
             return;
         }
-        let (uid, name) = (text(pod, "/metadata/uid"), text(pod, "/metadata/name"));
+        let (uid, name) = (text_at(pod, "/metadata/uid"), text_at(pod, "/metadata/name"));
         let reason = if is_restart { "ProbeRestart" } else { "ReadinessProbe" };
-        // The kubelet repeats itself by counting up one event.
-        for occurrence in 1..=occurrences(event).min(1000) {
+        // The kubelet repeats an event by increasing its count.
+        for occurrence in 1..=event_count(event).min(1000) {
             let key = (uid.to_owned(), container.to_owned(), reason.to_owned(), occurrence);
-            self.add(key, || format!("pod {name}, container {container}: {}", guard(message)));
+            self.add_failure(key, || {
+                format!("pod {name}, container {container}: {}", without_account_details(message))
+            });
         }
     }
 
-    /// Takes note of an event about the workload itself or what it makes pods with.
+    /// Counts the failure an event about the workload itself, or an owner of its pods, reports.
     pub(crate) fn observe_owner_event(&mut self, event: &Value) {
-        let (reason, message) = (text(event, "/reason"), text(event, "/message"));
+        let (reason, message) = (text_at(event, "/reason"), text_at(event, "/message"));
         let is_harmless = matches!(reason, "RecreatingFailedPod" | "FailedDelete")
-            // The Job's own end tells more than the death of one pod.
+            // The condition of a Job tells more than the event about one pod.
             || matches!(reason, "BackoffLimitExceeded" | "DeadlineExceeded")
             || message.contains("The POST operation against Pod could not be completed at this time");
         if !reason.contains("Failed") || is_harmless {
             return;
         }
-        let uid = text(event, "/metadata/uid").to_owned();
-        for occurrence in 1..=occurrences(event).min(1000) {
+        let uid = text_at(event, "/metadata/uid").to_owned();
+        for occurrence in 1..=event_count(event).min(1000) {
             let key = (uid.clone(), String::new(), reason.to_owned(), occurrence);
-            self.add(key, || format!("{reason}: {}", guard(message)));
+            self.add_failure(key, || format!("{reason}: {}", without_account_details(message)));
         }
     }
 }
 
-fn occurrences(event: &Value) -> i64 {
+fn event_count(event: &Value) -> i64 {
     event["series"]["count"].as_i64().or(event["count"].as_i64()).unwrap_or(1).max(1)
 }
 
-fn moment(event: &Value) -> Option<Timestamp> {
+fn event_time(event: &Value) -> Option<Timestamp> {
     [
         "/series/lastObservedTime",
         "/lastTimestamp",
@@ -188,10 +190,10 @@ fn moment(event: &Value) -> Option<Timestamp> {
         "/metadata/creationTimestamp",
     ]
     .iter()
-    .find_map(|path| text(event, path).parse().ok())
+    .find_map(|path| text_at(event, path).parse().ok())
 }
 
-/// Whether a readiness probe may still fail: the container has only just started.
+/// Returns true if a readiness probe may still fail: the container has only just started.
 fn is_excused(event: &Value, pod: &Value, container: &str, windows: &BTreeMap<String, Duration>) -> bool {
     let find = |list: &Value| -> Option<Value> {
         list.as_array()?.iter().find(|item| item["name"] == container).cloned()
@@ -206,39 +208,39 @@ fn is_excused(event: &Value, pod: &Value, container: &str, windows: &BTreeMap<St
     }
     let window = match windows.get(container) {
         Some(window) => *window,
-        None if number(&spec["readinessProbe"], "failureThreshold", 3) == 1 => return false,
+        None if number_field(&spec["readinessProbe"], "failureThreshold", 3) == 1 => return false,
         None => probe_window(&spec),
     };
-    let Ok(started) = text(&status, "/state/running/startedAt").parse::<Timestamp>() else { return true };
+    let Ok(started) = text_at(&status, "/state/running/startedAt").parse::<Timestamp>() else { return true };
     let window = jiff::SignedDuration::try_from(window).unwrap_or(jiff::SignedDuration::MAX);
-    match (moment(event), started.checked_add(window)) {
+    match (event_time(event), started.checked_add(window)) {
         (Some(moment), Ok(end)) => moment <= end,
         _ => true,
     }
 }
 
-fn number(probe: &Value, field: &str, default: i64) -> i64 {
+fn number_field(probe: &Value, field: &str, default: i64) -> i64 {
     probe[field].as_i64().unwrap_or(default).clamp(0, 1_000_000)
 }
 
-/// How long after its start a container's readiness probe may fail without it meaning anything.
+/// The time after its start in which failures of a container's readiness probe do not count.
 pub(crate) fn probe_window(container: &Value) -> Duration {
     let probe = &container["readinessProbe"];
     let (period, delay, timeout) = (
-        number(probe, "periodSeconds", 10),
-        number(probe, "initialDelaySeconds", 0),
-        number(probe, "timeoutSeconds", 1),
+        number_field(probe, "periodSeconds", 10),
+        number_field(probe, "initialDelaySeconds", 0),
+        number_field(probe, "timeoutSeconds", 1),
     );
-    let thresholds = number(probe, "failureThreshold", 3) + number(probe, "successThreshold", 1);
+    let thresholds = number_field(probe, "failureThreshold", 3) + number_field(probe, "successThreshold", 1);
     let startup = &container["startupProbe"];
     let before = if startup.is_object() {
-        let startup_period = number(startup, "periodSeconds", 10);
+        let startup_period = number_field(startup, "periodSeconds", 10);
         let startup_thresholds =
-            number(startup, "failureThreshold", 3) + number(startup, "successThreshold", 1);
+            number_field(startup, "failureThreshold", 3) + number_field(startup, "successThreshold", 1);
         let start = startup_period
-            + number(startup, "initialDelaySeconds", 0)
+            + number_field(startup, "initialDelaySeconds", 0)
             + (startup_thresholds - 1) * startup_period
-            + number(startup, "timeoutSeconds", 1)
+            + number_field(startup, "timeoutSeconds", 1)
             + period;
         let ready = period + delay;
         if start > ready { period } else { ready - start }
@@ -249,8 +251,8 @@ pub(crate) fn probe_window(container: &Value) -> Duration {
     Duration::from_secs(u64::try_from(window).unwrap_or(0))
 }
 
-/// Leaves out what registries tell about accounts.
-pub(crate) fn guard(message: &str) -> &str {
+/// Leaves out the account details registries put into their messages.
+pub(crate) fn without_account_details(message: &str) -> &str {
     const LIMIT: &str = "You have reached your pull rate limit";
     match message.find(LIMIT) {
         Some(at) => &message[..at + LIMIT.len()],
@@ -270,9 +272,9 @@ mod tests {
 
     #[test]
     fn failures_count_once() {
-        let mut failures = Failures::default();
+        let mut failures = PodFailures::default();
         let mut see = |pod: &Value, first| {
-            failures.observe_pod(pod, first, Crashes::Count);
+            failures.observe_pod(pod, first, CrashCounting::Count);
             failures.count()
         };
         assert_eq!(see(&pod("a", "ContainerCreating", 0), true), 0);
@@ -284,17 +286,17 @@ mod tests {
         assert_eq!(see(&pod("c", "ImagePullBackOff", 0), false), 6, "the pull failed unseen");
         assert_eq!(see(&pod("d", "CrashLoopBackOff", 57), true), 7, "the past is not counted");
         assert_eq!(see(&pod("d", "CrashLoopBackOff", 58), false), 8);
-        assert_eq!(failures.last(), "pod web-d, container c: CrashLoopBackOff");
-        assert!(failures.permanent().is_none());
-        failures.observe_pod(&pod("e", "InvalidImageName", 0), false, Crashes::Count);
-        assert!(failures.permanent().is_some());
+        assert_eq!(failures.last_failure(), "pod web-d, container c: CrashLoopBackOff");
+        assert!(failures.permanent_failure().is_none());
+        failures.observe_pod(&pod("e", "InvalidImageName", 0), false, CrashCounting::Count);
+        assert!(failures.permanent_failure().is_some());
     }
 
     #[test]
     fn every_pull_that_fails_counts() {
-        let mut failures = Failures::default();
+        let mut failures = PodFailures::default();
         let mut see = |reason: &str| {
-            failures.observe_pod(&pod("a", reason, 0), false, Crashes::Count);
+            failures.observe_pod(&pod("a", reason, 0), false, CrashCounting::Count);
             failures.count()
         };
         let seen = ["ErrImagePull", "ErrImagePull", "ImagePullBackOff", "ErrImagePull", "ImagePullBackOff"];
@@ -313,10 +315,10 @@ mod tests {
 
     #[test]
     fn crashes_of_jobs_are_left_to_them() {
-        let mut failures = Failures::default();
-        failures.observe_pod(&pod("a", "CrashLoopBackOff", 3), false, Crashes::LeaveToController);
+        let mut failures = PodFailures::default();
+        failures.observe_pod(&pod("a", "CrashLoopBackOff", 3), false, CrashCounting::LeaveToController);
         assert_eq!(failures.count(), 0);
-        failures.observe_pod(&pod("a", "ErrImagePull", 3), false, Crashes::LeaveToController);
+        failures.observe_pod(&pod("a", "ErrImagePull", 3), false, CrashCounting::LeaveToController);
         assert_eq!(failures.count(), 1);
     }
 
@@ -355,7 +357,7 @@ mod tests {
         };
         let windows = BTreeMap::from([("c".to_owned(), Duration::from_secs(300))]);
         let count = |event: &Value, windows: &BTreeMap<String, Duration>| {
-            let mut failures = Failures::default();
+            let mut failures = PodFailures::default();
             failures.observe_pod_event(event, &pod, windows);
             failures.count()
         };
@@ -370,15 +372,15 @@ mod tests {
 
     #[test]
     fn quota_is_a_failure_of_the_owner() {
-        let mut failures = Failures::default();
+        let mut failures = PodFailures::default();
         let event = |reason: &str, count: i64| json!({"metadata": {"uid": reason}, "reason": reason, "message": "exceeded quota", "count": count});
         failures.observe_owner_event(&event("FailedCreate", 2));
         failures.observe_owner_event(&event("FailedCreate", 3));
         failures.observe_owner_event(&event("FailedDelete", 3));
         failures.observe_owner_event(&event("ScalingReplicaSet", 3));
-        assert_eq!((failures.count(), failures.last()), (3, "FailedCreate: exceeded quota"));
+        assert_eq!((failures.count(), failures.last_failure()), (3, "FailedCreate: exceeded quota"));
         assert_eq!(
-            guard("x: You have reached your pull rate limit as 'jo': abc"),
+            without_account_details("x: You have reached your pull rate limit as 'jo': abc"),
             "x: You have reached your pull rate limit"
         );
     }

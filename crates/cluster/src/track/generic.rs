@@ -1,12 +1,12 @@
-//! Readiness of kinds nobody told us about: conventions first, well-known words after.
+//! Readiness of kinds without a built-in rule: conventions first, well-known words after.
 
 use serde_json::Value;
 use slipway_manifest::object;
 
-use super::status::{Readiness, told};
+use super::status::{Readiness, condition_text};
 
 /// A rule for one kind of a known controller.
-struct Exact {
+struct KindRule {
     group: &'static str,
     kinds: &'static [&'static str],
     /// A condition's type, or a path beginning with `/`.
@@ -15,86 +15,92 @@ struct Exact {
     failed: &'static [&'static str],
 }
 
-const EXACT: &[Exact] = &[
-    Exact {
+const KIND_RULES: &[KindRule] = &[
+    KindRule {
         group: "acid.zalan.do",
         kinds: &["postgresql"],
         place: "/status/PostgresClusterStatus",
         ready: &["Running"],
         failed: &["CreateFailed", "UpdateFailed", "DeleteFailed"],
     },
-    Exact {
+    KindRule {
         group: "external-secrets.io",
         kinds: &["ExternalSecret"],
         place: "Ready",
         ready: &["True"],
         failed: &["False"],
     },
-    Exact { group: "bitnami.com", kinds: &["SealedSecret"], place: "Synced", ready: &["True"], failed: &[] },
-    Exact {
+    KindRule {
+        group: "bitnami.com",
+        kinds: &["SealedSecret"],
+        place: "Synced",
+        ready: &["True"],
+        failed: &[],
+    },
+    KindRule {
         group: "argoproj.io",
         kinds: &["Application"],
         place: "/status/health/status",
         ready: &["Healthy"],
         failed: &["Degraded"],
     },
-    Exact {
+    KindRule {
         group: "argoproj.io",
         kinds: &["ApplicationSet"],
         place: "ResourcesUpToDate",
         ready: &["True"],
         failed: &[],
     },
-    Exact {
+    KindRule {
         group: "monitoring.coreos.com",
         kinds: &["Prometheus", "Alertmanager", "ThanosRuler"],
         place: "Available",
         ready: &["True"],
         failed: &[],
     },
-    Exact {
+    KindRule {
         group: "kyverno.io",
         kinds: &["Policy", "ClusterPolicy"],
         place: "Ready",
         ready: &["True"],
         failed: &[],
     },
-    Exact {
+    KindRule {
         group: "cert-manager.io",
         kinds: &["Certificate"],
         place: "Ready",
         ready: &["True"],
         failed: &[],
     },
-    Exact {
+    KindRule {
         group: "helm.toolkit.fluxcd.io",
         kinds: &["HelmRelease"],
         place: "Ready",
         ready: &["True"],
         failed: &[],
     },
-    Exact {
+    KindRule {
         group: "kustomize.toolkit.fluxcd.io",
         kinds: &["Kustomization"],
         place: "Ready",
         ready: &["True"],
         failed: &[],
     },
-    Exact {
+    KindRule {
         group: "longhorn.io",
         kinds: &["Volume"],
         place: "/status/state",
         ready: &["attached", "detached"],
         failed: &[],
     },
-    Exact {
+    KindRule {
         group: "longhorn.io",
         kinds: &["Backup"],
         place: "/status/state",
         ready: &["Completed"],
         failed: &["Error"],
     },
-    Exact {
+    KindRule {
         group: "managed-services.deckhouse.io",
         kinds: &[],
         place: "Available",
@@ -169,24 +175,24 @@ const FAILED: &[&str] = &[
 
 const ALSO_READY: &[&str] = &["valid", "green"];
 
-/// A word without case and joints: `In Progress`, `in-progress` and `IN_PROGRESS` are one.
-fn plain(word: &str) -> String {
+/// A word without case and separators: `In Progress`, `in-progress` and `IN_PROGRESS` are one.
+fn normalise_word(word: &str) -> String {
     word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// A generation, which some controllers write as text.
-fn generation(value: &Value) -> Option<i64> {
+fn parse_generation(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
 fn is_behind(seen: &Value, object: &Value) -> bool {
-    match (generation(seen), generation(&object["metadata"]["generation"])) {
+    match (parse_generation(seen), parse_generation(&object["metadata"]["generation"])) {
         (Some(seen), Some(wanted)) => seen < wanted,
         _ => false,
     }
 }
 
-pub(super) fn status(object: &Value) -> Readiness {
+pub(super) fn generic_readiness(object: &Value) -> Readiness {
     if is_behind(&object["status"]["observedGeneration"], object) {
         return Readiness::Progressing("not seen by its controller yet".into());
     }
@@ -195,36 +201,36 @@ pub(super) fn status(object: &Value) -> Readiness {
     if let Some(stalled) = named("Stalled")
         && stalled["status"] == "True"
     {
-        return Readiness::Failed(told(stalled));
+        return Readiness::Failed(condition_text(stalled));
     }
     let gvk = object::gvk(object);
-    let exact = EXACT.iter().find(|rule| {
+    let exact = KIND_RULES.iter().find(|rule| {
         rule.group == gvk.group && (rule.kinds.is_empty() || rule.kinds.contains(&gvk.kind.as_str()))
     });
     if let Some(rule) = exact {
-        return by_rule(rule, object);
+        return readiness_by_rule(rule, object);
     }
     if let Some(reconciling) = named("Reconciling")
         && reconciling["status"] == "True"
     {
-        return Readiness::Progressing(told(reconciling));
+        return Readiness::Progressing(condition_text(reconciling));
     }
     for word in CONDITIONS {
         let found = conditions()
-            .find(|condition| condition["type"].as_str().is_some_and(|kind| plain(kind) == *word));
+            .find(|condition| condition["type"].as_str().is_some_and(|kind| normalise_word(kind) == *word));
         let Some(condition) = found else { continue };
         if is_behind(&condition["observedGeneration"], object) {
             return Readiness::Progressing("not seen by its controller yet".into());
         }
-        match condition["status"].as_str().map(plain).as_deref() {
+        match condition["status"].as_str().map(normalise_word).as_deref() {
             Some("true") => return Readiness::Ready,
-            Some("false" | "unknown") => return Readiness::Progressing(told(condition)),
+            Some("false" | "unknown") => return Readiness::Progressing(condition_text(condition)),
             _ => {}
         }
     }
     for field in FIELDS {
         let Some(word) = object.pointer(field).and_then(Value::as_str) else { continue };
-        let name = plain(word);
+        let name = normalise_word(word);
         let is_one_of = |words: &[&str]| words.contains(&name.as_str());
         let said = || format!("{} {word}", field.trim_start_matches("/status/"));
         if is_one_of(CONDITIONS) || is_one_of(ALSO_READY) {
@@ -240,17 +246,17 @@ pub(super) fn status(object: &Value) -> Readiness {
     Readiness::Ready
 }
 
-fn by_rule(rule: &Exact, object: &Value) -> Readiness {
+fn readiness_by_rule(rule: &KindRule, object: &Value) -> Readiness {
     let (word, why) = if rule.place.starts_with('/') {
         let word = object.pointer(rule.place).and_then(Value::as_str).unwrap_or_default();
         (word, format!("{} {word}", rule.place.trim_start_matches('/').replace('/', ".")))
     } else {
-        let condition = super::status::condition(object, rule.place);
+        let condition = super::status::find_condition(object, rule.place);
         if condition.is_some_and(|condition| is_behind(&condition["observedGeneration"], object)) {
             return Readiness::Progressing("not seen by its controller yet".into());
         }
         let word = condition.and_then(|condition| condition["status"].as_str()).unwrap_or_default();
-        (word, condition.map_or_else(|| format!("no condition {} yet", rule.place), told))
+        (word, condition.map_or_else(|| format!("no condition {} yet", rule.place), condition_text))
     };
     if rule.ready.contains(&word) {
         Readiness::Ready
@@ -261,8 +267,8 @@ fn by_rule(rule: &Exact, object: &Value) -> Readiness {
     }
 }
 
-/// Whether a custom object's controller has not written anything yet, though it may well be going to.
-pub(super) fn is_blank(object: &Value) -> bool {
+/// Returns true if a custom object's controller has not written a status yet.
+pub(super) fn has_no_status(object: &Value) -> bool {
     match &object["status"] {
         Value::Null => true,
         Value::Object(status) => status.is_empty(),
@@ -322,7 +328,7 @@ mod tests {
                 "ready",
             ),
         ] {
-            let found = match status(&object) {
+            let found = match generic_readiness(&object) {
                 Readiness::Ready | Readiness::Resting(_) => "ready",
                 Readiness::Progressing(_) => "wait",
                 Readiness::Failed(_) => "failed",

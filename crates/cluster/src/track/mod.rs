@@ -1,8 +1,8 @@
 //! Following objects until they are ready, there, or gone.
 //!
-//! [`status`](fn@status) is the pure heart: an object in, [`Readiness`] out. A [`Tracker`] feeds it from
+//! [`readiness_of`] is a pure function from an object to its [`Readiness`]. A [`Tracker`] feeds it from
 //! shared watches, counts the failures of pods, passes on logs and events, and when something does not
-//! become ready collects a [`Digest`] of why. What may not be watched is read now and then; what may
+//! become ready collects a [`FailureDigest`] of why. What may not be watched is read now and then; what may
 //! not be read at all is left out, with one warning.
 
 mod digest;
@@ -22,22 +22,22 @@ use slipway_problem::Problem;
 use tokio::time::Instant;
 
 use crate::error::{Error, ErrorClass};
-use crate::observe::{Observer, Seen};
-use crate::request::seconds;
+use crate::observe::{ObjectObserver, ObservedState};
+use crate::request::format_seconds;
 use crate::{Cluster, Deadline};
 
-pub use crate::observe::Vigil;
-pub use digest::{Container, Digest, LastWords};
+pub use crate::observe::EarlyWatch;
+pub use digest::{FailingContainer, FailureDigest, LogTail};
 pub use rules::{FailMode, LogRules, ReadyRules, TrackOptions};
-pub(crate) use status::scalar;
-pub use status::{Condition, Context, Readiness, is_ready_at_once, status};
+pub(crate) use status::scalar_text;
+pub use status::{FieldCondition, Readiness, ReadinessContext, is_ready_at_once, readiness_of};
 
-/// Why an object is not what it was to become.
+/// The reason an object did not become ready, present or absent.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TrackError {
     #[error("{at} did not become ready: {why}")]
-    NotReady { at: Box<ObjectRef>, why: String, digest: Box<Digest> },
-    #[error("{at} is not {goal} after {}: {why}{}", seconds(*after), last_error(trouble.as_deref()))]
+    NotReady { at: Box<ObjectRef>, why: String, digest: Box<FailureDigest> },
+    #[error("{at} is not {goal} after {}: {why}{}", format_seconds(*after), last_error_text(trouble.as_deref()))]
     TimedOut {
         at: Box<ObjectRef>,
         /// `ready`, `there` or `gone`.
@@ -46,7 +46,7 @@ pub enum TrackError {
         why: String,
         /// The error that requests about it met last, if none has been answered since.
         trouble: Option<Box<Error>>,
-        digest: Box<Digest>,
+        digest: Box<FailureDigest>,
     },
     #[error("{at} was deleted while it was waited for")]
     Deleted { at: Box<ObjectRef> },
@@ -55,8 +55,8 @@ pub enum TrackError {
 }
 
 impl TrackError {
-    /// What is known about the failure, if anything was collected.
-    pub fn digest(&self) -> Option<&Digest> {
+    /// The digest of the failure, if one was collected.
+    pub fn digest(&self) -> Option<&FailureDigest> {
         match self {
             TrackError::NotReady { digest, .. } | TrackError::TimedOut { digest, .. } => Some(digest),
             TrackError::Deleted { .. } | TrackError::Cluster(_) => None,
@@ -64,7 +64,7 @@ impl TrackError {
     }
 }
 
-fn last_error(trouble: Option<&Error>) -> String {
+fn last_error_text(trouble: Option<&Error>) -> String {
     trouble.map(|error| format!("; the last error: {error}")).unwrap_or_default()
 }
 
@@ -83,7 +83,7 @@ impl Tracker {
     }
 
     /// Warns once about what cannot be watched or read.
-    fn warn(&self, what: &str, error: &Error) {
+    fn warn_once(&self, what: &str, error: &Error) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.insert(what.to_owned()) {
             let problem = Problem::warning(format!("{what}: {}", error.message))
@@ -92,32 +92,32 @@ impl Tracker {
         }
     }
 
-    fn tell(&self, at: &ObjectRef, rules: &ReadyRules, state: ObjectState, message: Option<String>) {
+    fn send_state(&self, at: &ObjectRef, rules: &ReadyRules, state: ObjectState, message: Option<String>) {
         let (node, object) = (rules.node.clone(), at.clone());
         self.events.send(Event::Object { node, object, state, message });
     }
 
-    /// Watches a place before something is written there that may be gone again before anybody looks.
-    pub async fn attend(&self, at: &ObjectRef) -> Result<Vigil, Error> {
-        Vigil::begin(&self.cluster, at).await
+    /// Watches a place before an object is written there that may be gone before it is read.
+    pub async fn watch_early(&self, at: &ObjectRef) -> Result<EarlyWatch, Error> {
+        EarlyWatch::begin(&self.cluster, at).await
     }
 
-    /// Waits until an object is ready. An object that exists only to be there is ready at once.
-    pub async fn ready(&self, at: &ObjectRef, rules: &ReadyRules) -> Result<(), TrackError> {
-        self.ready_since(at, rules, None).await
+    /// Waits until an object is ready. An object of a kind without a status is ready at once.
+    pub async fn wait_ready(&self, at: &ObjectRef, rules: &ReadyRules) -> Result<(), TrackError> {
+        self.wait_ready_since(at, rules, None).await
     }
 
-    /// As [`ready`](Self::ready), with all that was seen since a place was attended to.
-    pub async fn ready_since(
+    /// As [`wait_ready`](Self::wait_ready), with everything seen since an early watch began.
+    pub async fn wait_ready_since(
         &self,
         at: &ObjectRef,
         rules: &ReadyRules,
-        vigil: Option<Vigil>,
+        vigil: Option<EarlyWatch>,
     ) -> Result<(), TrackError> {
-        let result = self.follow(at, rules, vigil).await;
+        let result = self.follow_object(at, rules, vigil).await;
         match result {
             Ok(()) => {
-                self.tell(at, rules, ObjectState::Ready, None);
+                self.send_state(at, rules, ObjectState::Ready, None);
                 Ok(())
             }
             Err(TrackError::NotReady { why, .. } | TrackError::TimedOut { why, .. })
@@ -129,29 +129,29 @@ impl Tracker {
                 Ok(())
             }
             Err(e) => {
-                self.tell(at, rules, ObjectState::Failed, Some(e.to_string()));
+                self.send_state(at, rules, ObjectState::Failed, Some(e.to_string()));
                 Err(e)
             }
         }
     }
 
-    async fn follow(
+    async fn follow_object(
         &self,
         at: &ObjectRef,
         rules: &ReadyRules,
-        vigil: Option<Vigil>,
+        vigil: Option<EarlyWatch>,
     ) -> Result<(), TrackError> {
         let has_own_rule = rules.ready_when.is_some() || rules.failed_when.is_some();
         if !has_own_rule && is_ready_at_once(&at.gvk.group, &at.gvk.kind) {
             return Ok(());
         }
-        let cluster = self.bounded(rules.timeout);
-        let observer = Observer::resume(&cluster, at, vigil).await?;
-        session::Session::new(self, cluster, at, rules, observer).run().await
+        let cluster = self.with_timeout(rules.timeout);
+        let observer = ObjectObserver::resume(&cluster, at, vigil).await?;
+        session::TrackingSession::new(self, cluster, at, rules, observer).run().await
     }
 
     /// The cluster for a wait of at most `timeout`.
-    fn bounded(&self, timeout: Option<Duration>) -> Cluster {
+    fn with_timeout(&self, timeout: Option<Duration>) -> Cluster {
         match timeout {
             Some(timeout) => self.cluster.with_deadline(Deadline::after(timeout)),
             None => self.cluster.clone(),
@@ -159,14 +159,15 @@ impl Tracker {
     }
 
     /// Waits until an object is there.
-    pub async fn present(&self, at: &ObjectRef, timeout: Duration) -> Result<(), TrackError> {
-        let goal = Goal { at, name: "there", timeout: Some(timeout), cluster: self.bounded(Some(timeout)) };
+    pub async fn wait_present(&self, at: &ObjectRef, timeout: Duration) -> Result<(), TrackError> {
+        let goal =
+            WaitGoal { at, name: "there", timeout: Some(timeout), cluster: self.with_timeout(Some(timeout)) };
         let last = Mutex::new("it does not exist".to_owned());
         let wait = async {
             let mut pause = Duration::from_millis(250);
-            // Its kind may come later than the wish for it.
+            // Its kind may be served later.
             let mut observer = loop {
-                match Observer::start(&goal.cluster, at).await {
+                match ObjectObserver::start(&goal.cluster, at).await {
                     Err(e) if e.class == ErrorClass::NoKind => {
                         tokio::time::sleep(pause).await;
                         pause = (pause * 2).min(Duration::from_secs(5));
@@ -176,36 +177,36 @@ impl Tracker {
                 }
             };
             loop {
-                if let Seen::Present(_) = observer.seen() {
-                    // A watch may lag behind a deletion: the server has the last word.
+                if let ObservedState::Present(_) = observer.current_state() {
+                    // A watch may lag behind a deletion: the server decides.
                     if goal.cluster.get(at).await?.is_some() {
                         return Ok(());
                     }
                 }
-                observer.changed().await?;
+                observer.wait_for_change().await?;
             }
         };
-        goal.reach(&last, wait).await
+        goal.wait_within(&last, wait).await
     }
 
     /// Waits until an object is gone: any of that name, or the one with a certain uid.
-    pub async fn absent(
+    pub async fn wait_absent(
         &self,
         at: &ObjectRef,
         uid: Option<&str>,
         timeout: Option<Duration>,
     ) -> Result<(), TrackError> {
-        let goal = Goal { at, name: "gone", timeout, cluster: self.bounded(timeout) };
+        let goal = WaitGoal { at, name: "gone", timeout, cluster: self.with_timeout(timeout) };
         let last = Mutex::new("it was not looked at yet".to_owned());
         let wait = async {
-            let mut observer = match Observer::start(&goal.cluster, at).await {
+            let mut observer = match ObjectObserver::start(&goal.cluster, at).await {
                 Err(e) if e.is_absent() => return Ok(()),
                 started => started?,
             };
             loop {
-                match observer.seen() {
-                    Seen::Absent => return Ok(()),
-                    Seen::Present(object) => {
+                match observer.current_state() {
+                    ObservedState::Absent => return Ok(()),
+                    ObservedState::Present(object) => {
                         let is_other = uid.is_some_and(|uid| object["metadata"]["uid"] != uid);
                         if is_other {
                             return Ok(());
@@ -213,18 +214,18 @@ impl Tracker {
                         *last.lock().unwrap_or_else(PoisonError::into_inner) = why_still_there(&object);
                     }
                 }
-                match observer.changed().await {
+                match observer.wait_for_change().await {
                     Err(e) if e.is_absent() => return Ok(()),
                     changed => changed?,
                 }
             }
         };
-        goal.reach(&last, wait).await
+        goal.wait_within(&last, wait).await
     }
 }
 
-/// What an object is to become, within the deadline of a cluster handle.
-struct Goal<'a> {
+/// The state an object is waited for, within the deadline of a cluster handle.
+struct WaitGoal<'a> {
     at: &'a ObjectRef,
     /// `there` or `gone`.
     name: &'static str,
@@ -232,9 +233,9 @@ struct Goal<'a> {
     cluster: Cluster,
 }
 
-impl Goal<'_> {
+impl WaitGoal<'_> {
     /// Waits, and reports the reason in `last` when the time is over first.
-    async fn reach(
+    async fn wait_within(
         &self,
         last: &Mutex<String>,
         wait: impl Future<Output = Result<(), TrackError>>,
@@ -246,9 +247,9 @@ impl Goal<'_> {
             Err(TrackError::TimedOut {
                 at: Box::new(self.at.clone()),
                 goal: self.name,
-                after: waited_for(started, self.timeout),
+                after: time_waited(started, self.timeout),
                 why: last.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-                trouble: deadline.trouble().map(Box::new),
+                trouble: deadline.last_error().map(Box::new),
                 digest: Box::default(),
             })
         })
@@ -256,12 +257,12 @@ impl Goal<'_> {
 }
 
 /// The timeout that passed, or the time until a deadline that came before it.
-fn waited_for(started: Instant, timeout: Option<Duration>) -> Duration {
+fn time_waited(started: Instant, timeout: Option<Duration>) -> Duration {
     let elapsed = started.elapsed();
     timeout.filter(|timeout| elapsed >= *timeout).unwrap_or(elapsed)
 }
 
-/// What keeps an object from going.
+/// Returns the reason an object is not deleted yet.
 fn why_still_there(object: &serde_json::Value) -> String {
     let metadata = &object["metadata"];
     if metadata["deletionTimestamp"].is_null() {

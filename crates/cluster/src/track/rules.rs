@@ -1,4 +1,4 @@
-//! What a user may say about how an object is followed.
+//! Settings of users for how an object is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use regex::Regex;
 use slipway_event::NodeId;
 
-use super::Condition;
+use super::FieldCondition;
 
-/// What a failure means.
+/// The consequence of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailMode {
     #[default]
     Fail,
-    /// Goes on with a warning; an end that will not come is not waited for either.
+    /// Goes on with a warning; a result that will not come is not waited for either.
     Ignore,
 }
 
 /// Settings of a tracker.
 #[derive(Clone, Debug)]
 pub struct TrackOptions {
-    /// Passes on what containers say.
+    /// Forwards the logs of containers.
     pub logs: bool,
-    /// How long a new custom object may be without any status before it counts as having none.
+    /// The time a new custom object may have no status before it counts as having none.
     pub blank_grace: Duration,
 }
 
@@ -32,29 +32,29 @@ impl Default for TrackOptions {
     }
 }
 
-/// How one object is followed.
+/// The rules by which one object is followed.
 #[derive(Clone, Debug)]
 pub struct ReadyRules {
     pub fail_mode: FailMode,
     /// By kind when absent: 1 for workloads that run on, 0 for everything else.
     pub allowed_failures_per_replica: Option<u32>,
-    /// How long an object without pods may show no sign of life; zero means the usual four minutes.
+    /// The time an object without pods may show no activity; zero means the usual four minutes.
     pub no_activity_timeout: Duration,
     /// For how long after their start readiness probes of containers may fail; computed when absent.
     pub ignore_probe_failures: BTreeMap<String, Duration>,
     pub logs: LogRules,
     /// Passes on the cluster's events about the object and its pods.
     pub show_events: bool,
-    pub ready_when: Option<Condition>,
-    pub failed_when: Option<Condition>,
+    pub ready_when: Option<FieldCondition>,
+    pub failed_when: Option<FieldCondition>,
     pub timeout: Option<Duration>,
     /// A Pod that is a hook is done when it has succeeded.
     pub hook: bool,
     /// The node of the graph that events are said about.
     pub node: Option<NodeId>,
-    /// The uid it was written with; one of its name that went before is another.
+    /// The uid it was written with; an earlier object of the same name has another.
     pub uid: Option<String>,
-    /// It was just written: what its pods say is passed on even if it is ready at first sight.
+    /// True if it was just written: the logs of its pods are forwarded even if it is ready at first.
     pub just_written: bool,
 }
 
@@ -78,7 +78,7 @@ impl Default for ReadyRules {
     }
 }
 
-/// Which lines of which containers are passed on.
+/// The log lines that are forwarded.
 #[derive(Clone, Debug)]
 pub struct LogRules {
     pub skip: bool,

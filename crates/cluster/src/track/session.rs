@@ -1,6 +1,6 @@
 //! One object being followed to its readiness.
 
-mod hear;
+mod pod_logs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::failures::{Crashes, Failures, guard};
-use super::status::{self, Context, Readiness, status};
-use super::{ReadyRules, TrackError, Tracker, digest, generic, waited_for};
-use crate::logs::Source;
-use crate::observe::{Observer, Seen};
-use crate::watch::{Interest, Past, Watched};
+use super::failures::{CrashCounting, PodFailures, without_account_details};
+use super::status::{self, Readiness, ReadinessContext, readiness_of, text_at};
+use super::{ReadyRules, TrackError, Tracker, digest, generic, time_waited};
+use crate::logs::LogSource;
+use crate::observe::{ObjectObserver, ObservedState};
+use crate::watch::{PastObjects, ReaderInterest, WatchHandle};
 use crate::{Cluster, Deadline};
 
-/// How long an object that was just written may be missing before it counts as deleted.
-const APPEARANCE: Duration = Duration::from_secs(10);
-/// How long the address of a load balancer may take before somebody is told that there may be none.
-const BALANCER: Duration = Duration::from_secs(30);
-/// How many pods of one workload are told about at most.
+/// The time an object that was just written may be missing before it counts as deleted.
+const APPEARANCE_LIMIT: Duration = Duration::from_secs(10);
+/// The time after which a Service without a load balancer's address is reported.
+const BALANCER_NOTICE_AFTER: Duration = Duration::from_secs(30);
+/// The most pods of one workload that are reported.
 const MOST_PODS: usize = 50;
 
-/// What kind of pods an object has.
+/// The kind of workload an object is, which decides about its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Workload {
+enum WorkloadKind {
     None,
     Deployment,
     StatefulSet,
@@ -42,22 +42,18 @@ enum Workload {
     Pod,
 }
 
-impl Workload {
-    fn of(gvk: &Gvk) -> Workload {
+impl WorkloadKind {
+    fn from_gvk(gvk: &Gvk) -> WorkloadKind {
         match (gvk.group.as_str(), gvk.kind.as_str()) {
-            ("apps" | "extensions", "Deployment") => Workload::Deployment,
-            ("apps", "StatefulSet") => Workload::StatefulSet,
-            ("apps" | "extensions", "DaemonSet") => Workload::DaemonSet,
-            ("apps" | "extensions", "ReplicaSet") | ("", "ReplicationController") => Workload::ReplicaSet,
-            ("batch", "Job") => Workload::Job,
-            ("", "Pod") => Workload::Pod,
-            _ => Workload::None,
+            ("apps" | "extensions", "Deployment") => WorkloadKind::Deployment,
+            ("apps", "StatefulSet") => WorkloadKind::StatefulSet,
+            ("apps" | "extensions", "DaemonSet") => WorkloadKind::DaemonSet,
+            ("apps" | "extensions", "ReplicaSet") | ("", "ReplicationController") => WorkloadKind::ReplicaSet,
+            ("batch", "Job") => WorkloadKind::Job,
+            ("", "Pod") => WorkloadKind::Pod,
+            _ => WorkloadKind::None,
         }
     }
-}
-
-fn text<'v>(value: &'v Value, path: &str) -> &'v str {
-    value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn is_owned_by(object: &Value, uid: &str) -> bool {
@@ -67,28 +63,28 @@ fn is_owned_by(object: &Value, uid: &str) -> bool {
             .is_some_and(|owners| owners.iter().any(|o| o["uid"] == uid))
 }
 
-pub(super) struct Session<'t> {
+pub(super) struct TrackingSession<'t> {
     tracker: &'t Tracker,
     /// Bound by the time there is.
     cluster: Cluster,
     at: &'t ObjectRef,
     rules: &'t ReadyRules,
-    workload: Workload,
-    observer: Observer,
-    pods: Option<Watched>,
-    sets: Option<Watched>,
-    events: Option<Watched>,
-    failures: Failures,
+    workload: WorkloadKind,
+    observer: ObjectObserver,
+    pods: Option<WatchHandle>,
+    sets: Option<WatchHandle>,
+    events: Option<WatchHandle>,
+    failures: PodFailures,
     seen_events: BTreeSet<(String, i64)>,
     has_looked_at_pods: bool,
-    logs: BTreeMap<Source, JoinHandle<()>>,
+    logs: BTreeMap<LogSource, JoinHandle<()>>,
     log_pods: BTreeSet<String>,
-    /// Fires when what was said so far is all that matters.
+    /// Fires when the lines written so far are enough.
     enough: CancellationToken,
-    /// What was last told about each pod.
+    /// The last state sent of each pod.
     told_pods: BTreeMap<String, String>,
     started: Instant,
-    /// When something last happened, and what the object was then.
+    /// The time of the last change, and the object's version then.
     active: Instant,
     last_version: String,
     last_told: String,
@@ -96,12 +92,12 @@ pub(super) struct Session<'t> {
     was_seen: bool,
     /// The uid of what was seen.
     uid: String,
-    /// A balancer that does not come was spoken of.
+    /// True if a missing load balancer was reported.
     missed_balancer: bool,
 }
 
-/// What a look at the object said.
-enum Verdict {
+/// The result of one assessment of the object.
+enum TrackingVerdict {
     Ready,
     /// Not waited for, and why.
     Resting(String),
@@ -110,26 +106,26 @@ enum Verdict {
     Gone,
 }
 
-impl<'t> Session<'t> {
+impl<'t> TrackingSession<'t> {
     pub(super) fn new(
         tracker: &'t Tracker,
         cluster: Cluster,
         at: &'t ObjectRef,
         rules: &'t ReadyRules,
-        observer: Observer,
-    ) -> Session<'t> {
+        observer: ObjectObserver,
+    ) -> TrackingSession<'t> {
         let now = Instant::now();
-        Session {
+        TrackingSession {
             tracker,
             cluster,
             at,
             rules,
-            workload: Workload::of(&at.gvk),
+            workload: WorkloadKind::from_gvk(&at.gvk),
             observer,
             pods: None,
             sets: None,
             events: None,
-            failures: Failures::default(),
+            failures: PodFailures::default(),
             seen_events: BTreeSet::new(),
             has_looked_at_pods: false,
             logs: BTreeMap::new(),
@@ -150,27 +146,27 @@ impl<'t> Session<'t> {
     pub(super) async fn run(mut self) -> Result<(), TrackError> {
         let deadline = self.cluster.deadline().map(Deadline::instant);
         loop {
-            let (verdict, object) = self.look().await;
+            let (verdict, object) = self.assess_object().await;
             match verdict {
-                Verdict::Ready => {
+                TrackingVerdict::Ready => {
                     self.find_pods(object.as_deref()).await;
-                    self.hear_out().await;
+                    self.finish_logs().await;
                     return Ok(());
                 }
-                Verdict::Resting(why) => {
+                TrackingVerdict::Resting(why) => {
                     let problem = Problem::note(format!("{} is not waited for: {why}", self.at));
                     self.tracker.events.send(Event::Warning { problem });
                     return Ok(());
                 }
-                Verdict::Failed(why) => {
-                    self.hear_out().await;
-                    let digest = Box::new(self.digest(object.as_deref()).await);
+                TrackingVerdict::Failed(why) => {
+                    self.finish_logs().await;
+                    let digest = Box::new(self.failure_digest(object.as_deref()).await);
                     return Err(TrackError::NotReady { at: Box::new(self.at.clone()), why, digest });
                 }
-                Verdict::Gone => return Err(TrackError::Deleted { at: Box::new(self.at.clone()) }),
-                Verdict::Waiting(why) => {
+                TrackingVerdict::Gone => return Err(TrackError::Deleted { at: Box::new(self.at.clone()) }),
+                TrackingVerdict::Waiting(why) => {
                     if self.last_told != why {
-                        self.tracker.tell(self.at, self.rules, ObjectState::Waiting, Some(why.clone()));
+                        self.tracker.send_state(self.at, self.rules, ObjectState::Waiting, Some(why.clone()));
                         self.last_told = why;
                     }
                 }
@@ -179,22 +175,23 @@ impl<'t> Session<'t> {
             let wake_at = [deadline, Some(self.next_look(object.as_deref()))].into_iter().flatten().min();
             let sleep = tokio::time::sleep_until(wake_at.unwrap_or(self.started));
             tokio::select! {
-                changed = self.observer.changed() => changed?,
+                changed = self.observer.wait_for_change() => changed?,
                 () = sleep => {}
             }
-            if let Some(error) = self.observer.denied() {
-                self.tracker.warn(&format!("cannot watch {}", self.observer.kind().resource()), &error);
+            if let Some(error) = self.observer.denied_error() {
+                self.tracker
+                    .warn_once(&format!("cannot watch {}", self.observer.kind().resource_name()), &error);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                // One more look: the news may have come at the same moment.
-                let (verdict, object) = self.look().await;
-                if let Verdict::Ready | Verdict::Resting(_) = verdict {
+                // One more look: a change may have come at the same time.
+                let (verdict, object) = self.assess_object().await;
+                if let TrackingVerdict::Ready | TrackingVerdict::Resting(_) = verdict {
                     return Ok(());
                 }
-                let after = waited_for(self.started, self.rules.timeout);
-                let trouble = self.cluster.deadline().and_then(Deadline::trouble);
-                let trouble = trouble.or_else(|| self.observer.trouble()).map(Box::new);
-                let digest = Box::new(self.digest(object.as_deref()).await);
+                let after = time_waited(self.started, self.rules.timeout);
+                let trouble = self.cluster.deadline().and_then(Deadline::last_error);
+                let trouble = trouble.or_else(|| self.observer.last_error()).map(Box::new);
+                let digest = Box::new(self.failure_digest(object.as_deref()).await);
                 return Err(TrackError::TimedOut {
                     at: Box::new(self.at.clone()),
                     goal: "ready",
@@ -214,69 +211,71 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// When to look again if nothing happens.
+    /// The time of the next look if nothing happens.
     fn next_look(&self, object: Option<&Value>) -> Instant {
         let mut next = self.started + Duration::from_secs(24 * 3600);
-        if self.workload == Workload::None {
+        if self.workload == WorkloadKind::None {
             next = next.min(self.active + self.no_activity_timeout());
         }
         let grace = self.tracker.options.blank_grace;
-        for moment in [grace, APPEARANCE, BALANCER].map(|after| self.started + after) {
-            if moment > Instant::now() && (object.is_none() || self.workload == Workload::None) {
+        for moment in [grace, APPEARANCE_LIMIT, BALANCER_NOTICE_AFTER].map(|after| self.started + after) {
+            if moment > Instant::now() && (object.is_none() || self.workload == WorkloadKind::None) {
                 next = next.min(moment);
             }
         }
         next.max(Instant::now())
     }
 
-    async fn look(&mut self) -> (Verdict, Option<Arc<Value>>) {
-        let object = match self.observer.seen() {
-            Seen::Present(object) => object,
-            Seen::Absent if self.has_departed().is_some() => {
-                return (self.last_state(), self.has_departed());
+    async fn assess_object(&mut self) -> (TrackingVerdict, Option<Arc<Value>>) {
+        let object = match self.observer.current_state() {
+            ObservedState::Present(object) => object,
+            ObservedState::Absent if self.departed_state().is_some() => {
+                return (self.verdict_when_gone(), self.departed_state());
             }
-            Seen::Absent if self.was_seen || self.started.elapsed() >= APPEARANCE => {
-                return (Verdict::Gone, None);
+            ObservedState::Absent if self.was_seen || self.started.elapsed() >= APPEARANCE_LIMIT => {
+                return (TrackingVerdict::Gone, None);
             }
-            Seen::Absent => return (Verdict::Waiting("not there yet".into()), None),
+            ObservedState::Absent => return (TrackingVerdict::Waiting("not there yet".into()), None),
         };
         self.was_seen = true;
-        text(&object, "/metadata/uid").clone_into(&mut self.uid);
-        let version = text(&object, "/metadata/resourceVersion");
+        text_at(&object, "/metadata/uid").clone_into(&mut self.uid);
+        let version = text_at(&object, "/metadata/resourceVersion");
         if version != self.last_version {
             self.last_version = version.to_owned();
             self.active = Instant::now();
         }
         let is_pending_claim =
-            self.at.gvk.kind == "PersistentVolumeClaim" && text(&object, "/status/phase") != "Bound";
+            self.at.gvk.kind == "PersistentVolumeClaim" && text_at(&object, "/status/phase") != "Bound";
         if is_pending_claim && self.waits_for_consumer.is_none() {
-            self.waits_for_consumer = Some(self.binds_late(&object).await);
+            self.waits_for_consumer = Some(self.binds_on_first_use(&object).await);
         }
-        let context = Context {
+        let context = ReadinessContext {
             is_hook: self.rules.hook,
             waits_for_consumer: self.waits_for_consumer.unwrap_or(false),
             ready_when: self.rules.ready_when.as_ref(),
             failed_when: self.rules.failed_when.as_ref(),
         };
-        let readiness = status(&object, &context);
-        self.look_at_pods(&object);
+        let readiness = readiness_of(&object, &context);
+        self.observe_pods(&object);
         let verdict = match readiness {
-            Readiness::Ready if self.is_too_early(&object) => Verdict::Waiting("no status yet".into()),
-            Readiness::Ready => Verdict::Ready,
-            Readiness::Resting(why) => Verdict::Resting(why),
-            Readiness::Failed(why) => Verdict::Failed(why),
+            Readiness::Ready if self.awaits_first_status(&object) => {
+                TrackingVerdict::Waiting("no status yet".into())
+            }
+            Readiness::Ready => TrackingVerdict::Ready,
+            Readiness::Resting(why) => TrackingVerdict::Resting(why),
+            Readiness::Failed(why) => TrackingVerdict::Failed(why),
             Readiness::Progressing(why) => {
-                self.miss_balancer();
-                self.weigh(&object, why)
+                self.report_missing_balancer();
+                self.assess_failures(&object, why)
             }
         };
         (verdict, Some(object))
     }
 
-    /// How the object was when it went: it itself, not one of its name before it.
-    fn has_departed(&self) -> Option<Arc<Value>> {
-        let departed = self.observer.departed()?;
-        let uid = text(&departed, "/metadata/uid");
+    /// The object's last state before it was deleted; not that of an earlier one of its name.
+    fn departed_state(&self) -> Option<Arc<Value>> {
+        let departed = self.observer.departed_state()?;
+        let uid = text_at(&departed, "/metadata/uid");
         let is_ours = match (&self.rules.uid, &self.uid) {
             (Some(wanted), _) => wanted == uid,
             (None, seen) => seen == uid,
@@ -284,90 +283,92 @@ impl<'t> Session<'t> {
         is_ours.then_some(departed)
     }
 
-    /// What became of an object that is gone: a Job may be deleted as soon as it is done.
-    fn last_state(&self) -> Verdict {
-        let Some(departed) = self.has_departed() else { return Verdict::Gone };
-        match status::end(&departed) {
-            Some(Readiness::Failed(why)) => Verdict::Failed(why),
-            Some(_) => Verdict::Ready,
-            None if status::had_succeeded(&departed) => Verdict::Ready,
-            None => Verdict::Gone,
+    /// The verdict on an object that is gone: a Job may be deleted as soon as it is done.
+    fn verdict_when_gone(&self) -> TrackingVerdict {
+        let Some(departed) = self.departed_state() else { return TrackingVerdict::Gone };
+        match status::terminal_state(&departed) {
+            Some(Readiness::Failed(why)) => TrackingVerdict::Failed(why),
+            Some(_) => TrackingVerdict::Ready,
+            None if status::had_succeeded(&departed) => TrackingVerdict::Ready,
+            None => TrackingVerdict::Gone,
         }
     }
 
-    /// Whether a custom object whose controller may still speak is to be given a moment.
-    fn is_too_early(&self, object: &Value) -> bool {
-        self.workload == Workload::None
+    /// Returns true if a custom object is given more time for its first status.
+    fn awaits_first_status(&self, object: &Value) -> bool {
+        self.workload == WorkloadKind::None
             && self.rules.ready_when.is_none()
             && self.at.gvk.group.contains('.')
             && !self.at.gvk.group.ends_with(".k8s.io")
             && self.observer.kind().subresources.iter().any(|sub| sub == "status")
-            && generic::is_blank(object)
+            && generic::has_no_status(object)
             && self.started.elapsed() < self.tracker.options.blank_grace
     }
 
-    /// Says once that a Service waits for a balancer: in many clusters nobody makes one.
-    fn miss_balancer(&mut self) {
+    /// Reports once that a Service waits for a load balancer: many clusters provide none.
+    fn report_missing_balancer(&mut self) {
         let is_service = self.at.gvk.group.is_empty() && self.at.gvk.kind == "Service";
-        if !is_service || self.missed_balancer || self.started.elapsed() < BALANCER {
+        if !is_service || self.missed_balancer || self.started.elapsed() < BALANCER_NOTICE_AFTER {
             return;
         }
         self.missed_balancer = true;
         let problem = Problem::warning(format!(
             "{} has had no address of a load balancer for {} s",
             self.at,
-            BALANCER.as_secs()
+            BALANCER_NOTICE_AFTER.as_secs()
         ));
         let hint = "a cluster without a controller for load balancers never gives one: use another type, or \
                     `werf.io/track-termination-mode: NonBlocking`";
         self.tracker.events.send(Event::Warning { problem: problem.hint(hint) });
     }
 
-    /// Whether too much has gone wrong for an object that is not ready.
-    fn weigh(&self, object: &Value, why: String) -> Verdict {
+    /// Decides whether an object that is not ready has failed too often.
+    fn assess_failures(&self, object: &Value, why: String) -> TrackingVerdict {
         let quiet = self.no_activity_timeout();
-        if self.workload == Workload::None && self.active.elapsed() >= quiet {
-            return Verdict::Failed(format!("nothing happened for {} s: {why}", quiet.as_secs()));
+        if self.workload == WorkloadKind::None && self.active.elapsed() >= quiet {
+            return TrackingVerdict::Failed(format!("nothing happened for {} s: {why}", quiet.as_secs()));
         }
-        if let Some(permanent) = self.failures.permanent() {
-            return Verdict::Failed(permanent.to_owned());
+        if let Some(permanent) = self.failures.permanent_failure() {
+            return TrackingVerdict::Failed(permanent.to_owned());
         }
-        let allowed = self.allowed(object);
+        let allowed = self.allowed_failures(object);
         if self.failures.count() as u64 > allowed {
-            return Verdict::Failed(match self.failures.count() {
-                1 => self.failures.last().to_owned(),
-                count => format!("{count} failures, {allowed} allowed; the last: {}", self.failures.last()),
+            return TrackingVerdict::Failed(match self.failures.count() {
+                1 => self.failures.last_failure().to_owned(),
+                count => {
+                    format!("{count} failures, {allowed} allowed; the last: {}", self.failures.last_failure())
+                }
             });
         }
-        match self.failures.last() {
-            "" => Verdict::Waiting(why),
-            last => Verdict::Waiting(format!("{why} ({last})")),
+        match self.failures.last_failure() {
+            "" => TrackingVerdict::Waiting(why),
+            last => TrackingVerdict::Waiting(format!("{why} ({last})")),
         }
     }
 
-    fn allowed(&self, object: &Value) -> u64 {
-        let template = if self.workload == Workload::Pod { "/spec" } else { "/spec/template/spec" };
-        let never = text(object, &format!("{template}/restartPolicy")) == "Never";
-        if self.workload == Workload::Job || never {
+    fn allowed_failures(&self, object: &Value) -> u64 {
+        let template = if self.workload == WorkloadKind::Pod { "/spec" } else { "/spec/template/spec" };
+        let never = text_at(object, &format!("{template}/restartPolicy")) == "Never";
+        if self.workload == WorkloadKind::Job || never {
             return 0;
         }
         let usual = match self.workload {
-            Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet => 1,
+            WorkloadKind::Deployment | WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => 1,
             _ => 0,
         };
         let each = u64::from(self.rules.allowed_failures_per_replica.unwrap_or(usual));
         let replicas = match self.workload {
-            Workload::DaemonSet => object["status"]["desiredNumberScheduled"].as_u64(),
+            WorkloadKind::DaemonSet => object["status"]["desiredNumberScheduled"].as_u64(),
             _ => object["spec"]["replicas"].as_u64(),
         };
         each * replicas.unwrap_or(1)
     }
 
-    /// Whether the claim's class waits for a pod before it binds a volume.
-    async fn binds_late(&self, claim: &Value) -> bool {
+    /// Returns true if the claim's class waits for a pod before it binds a volume.
+    async fn binds_on_first_use(&self, claim: &Value) -> bool {
         let cluster = &self.cluster;
         let class = Gvk::new("storage.k8s.io", "v1", "StorageClass");
-        let Ok(Some(kind)) = cluster.kind(&class).await else { return false };
+        let Ok(Some(kind)) = cluster.find_kind(&class).await else { return false };
         let Ok(listed) = cluster.list(&kind, None, &crate::ListOptions::default()).await else {
             return false;
         };
@@ -394,31 +395,31 @@ impl<'t> Session<'t> {
         let core = |kind: &str| Gvk::new("", "v1", kind);
         let (name, prefix) = (self.at.name.clone(), format!("{}-", self.at.name));
         if namespace.is_some()
-            && let Ok(Some(kind)) = cluster.kind(&core("Event")).await
+            && let Ok(Some(kind)) = cluster.find_kind(&core("Event")).await
         {
-            let interest = Interest::fitting(move |event| {
-                let about = text(event, "/involvedObject/name");
+            let interest = ReaderInterest::matching(move |event| {
+                let about = text_at(event, "/involvedObject/name");
                 about == name || about.starts_with(&prefix)
             });
-            self.events = Some(cluster.watch(&kind, namespace, Past::Skipped, &wake, interest));
+            self.events = Some(cluster.watch_shared(&kind, namespace, PastObjects::Skipped, &wake, interest));
         }
         let selector = LabelSelector::from_object(&object["spec"]["selector"]).ok().flatten();
-        if matches!(self.workload, Workload::None | Workload::Pod) {
+        if matches!(self.workload, WorkloadKind::None | WorkloadKind::Pod) {
             return;
         }
-        if let Ok(Some(kind)) = cluster.kind(&core("Pod")).await {
+        if let Ok(Some(kind)) = cluster.find_kind(&core("Pod")).await {
             let interest =
-                Interest::fitting(move |pod| selector.as_ref().is_none_or(|s| s.matches_object(pod)));
-            self.pods = Some(cluster.watch(&kind, namespace, Past::Known, &wake, interest));
+                ReaderInterest::matching(move |pod| selector.as_ref().is_none_or(|s| s.matches_object(pod)));
+            self.pods = Some(cluster.watch_shared(&kind, namespace, PastObjects::Known, &wake, interest));
         }
-        if self.workload == Workload::Deployment
-            && let Ok(Some(kind)) = cluster.kind(&Gvk::new("apps", "v1", "ReplicaSet")).await
+        if self.workload == WorkloadKind::Deployment
+            && let Ok(Some(kind)) = cluster.find_kind(&Gvk::new("apps", "v1", "ReplicaSet")).await
         {
-            let uid = text(object, "/metadata/uid").to_owned();
-            let interest = Interest::fitting(move |set| is_owned_by(set, &uid));
-            self.sets = Some(cluster.watch(&kind, namespace, Past::Known, &wake, interest));
+            let uid = text_at(object, "/metadata/uid").to_owned();
+            let interest = ReaderInterest::matching(move |set| is_owned_by(set, &uid));
+            self.sets = Some(cluster.watch_shared(&kind, namespace, PastObjects::Known, &wake, interest));
         }
-        // What was there already is news to us.
+        // Existing objects are new to this session.
         self.observer.wake.notify_one();
     }
 
@@ -428,15 +429,15 @@ impl<'t> Session<'t> {
             (&self.sets, "cannot follow replica sets"),
             (&self.events, "cannot follow events"),
         ] {
-            if let Some(error) = watched.as_ref().and_then(Watched::denied) {
-                self.tracker.warn(what, &error);
+            if let Some(error) = watched.as_ref().and_then(WatchHandle::denied_error) {
+                self.tracker.warn_once(what, &error);
             }
         }
     }
 
     /// The replica set of a deployment's newest template.
-    fn newest_set(&self, object: &Value) -> Option<Arc<Value>> {
-        let uid = text(object, "/metadata/uid");
+    fn newest_replica_set(&self, object: &Value) -> Option<Arc<Value>> {
+        let uid = text_at(object, "/metadata/uid");
         let revision = |object: &Value| -> Option<i64> {
             object["metadata"]["annotations"]["deployment.kubernetes.io/revision"].as_str()?.parse().ok()
         };
@@ -444,102 +445,107 @@ impl<'t> Session<'t> {
         if seen < object["metadata"]["generation"].as_i64().unwrap_or(0) {
             return None;
         }
-        let sets = self.sets.as_ref()?.find(|set| is_owned_by(set, uid));
+        let sets = self.sets.as_ref()?.find_objects(|set| is_owned_by(set, uid));
         sets.into_iter().filter(|set| revision(set) == revision(object)).max_by_key(|set| revision(set))
     }
 
-    /// The pods that the object as it is now has made; pods of earlier states do not matter.
+    /// The pods of the object's current state; pods of earlier states do not matter.
     fn own_pods(&self, object: &Value) -> Vec<Arc<Value>> {
-        let uid = text(object, "/metadata/uid");
-        if self.workload == Workload::Pod {
+        let uid = text_at(object, "/metadata/uid");
+        if self.workload == WorkloadKind::Pod {
             return vec![Arc::new(object.clone())];
         }
         let Some(pods) = &self.pods else { return Vec::new() };
         match self.workload {
-            Workload::Deployment => match self.newest_set(object) {
+            WorkloadKind::Deployment => match self.newest_replica_set(object) {
                 Some(set) => {
-                    let uid = text(&set, "/metadata/uid").to_owned();
-                    pods.find(|pod| is_owned_by(pod, &uid))
+                    let uid = text_at(&set, "/metadata/uid").to_owned();
+                    pods.find_objects(|pod| is_owned_by(pod, &uid))
                 }
                 None => Vec::new(),
             },
-            Workload::StatefulSet => {
-                let revision = text(object, "/status/updateRevision");
-                pods.find(|pod| {
+            WorkloadKind::StatefulSet => {
+                let revision = text_at(object, "/status/updateRevision");
+                pods.find_objects(|pod| {
                     is_owned_by(pod, uid)
                         && (revision.is_empty()
-                            || text(pod, "/metadata/labels/controller-revision-hash") == revision)
+                            || text_at(pod, "/metadata/labels/controller-revision-hash") == revision)
                 })
             }
-            Workload::DaemonSet => {
+            WorkloadKind::DaemonSet => {
                 let generation =
-                    text(object, "/metadata/annotations/deprecated.daemonset.template.generation");
-                pods.find(|pod| {
-                    let of = text(pod, "/metadata/labels/pod-template-generation");
+                    text_at(object, "/metadata/annotations/deprecated.daemonset.template.generation");
+                pods.find_objects(|pod| {
+                    let of = text_at(pod, "/metadata/labels/pod-template-generation");
                     is_owned_by(pod, uid) && (generation.is_empty() || of.is_empty() || of == generation)
                 })
             }
-            _ => pods.find(|pod| is_owned_by(pod, uid)),
+            _ => pods.find_objects(|pod| is_owned_by(pod, uid)),
         }
     }
 
-    fn look_at_pods(&mut self, object: &Value) {
-        if self.workload == Workload::None {
-            return self.look_at_events(object, &[]);
+    fn observe_pods(&mut self, object: &Value) {
+        if self.workload == WorkloadKind::None {
+            return self.observe_events(object, &[]);
         }
         let pods = self.own_pods(object);
-        let crashes =
-            if self.workload == Workload::Job { Crashes::LeaveToController } else { Crashes::Count };
-        let is_synced = self.workload == Workload::Pod || self.pods.as_ref().is_some_and(Watched::is_synced);
+        let crashes = if self.workload == WorkloadKind::Job {
+            CrashCounting::LeaveToController
+        } else {
+            CrashCounting::Count
+        };
+        let is_synced =
+            self.workload == WorkloadKind::Pod || self.pods.as_ref().is_some_and(WatchHandle::is_synced);
         for pod in &pods {
             self.failures.observe_pod(pod, !self.has_looked_at_pods, crashes);
         }
         self.has_looked_at_pods |= is_synced;
-        self.look_at_events(object, &pods);
-        self.tell_pods(&pods);
-        self.listen(&pods);
+        self.observe_events(object, &pods);
+        self.report_pods(&pods);
+        self.follow_pod_logs(&pods);
     }
 
-    /// Tells how the pods of a workload are, whenever that changes.
-    fn tell_pods(&mut self, pods: &[Arc<Value>]) {
-        if self.workload == Workload::Pod {
+    /// Sends the states of a workload's pods when they change.
+    fn report_pods(&mut self, pods: &[Arc<Value>]) {
+        if self.workload == WorkloadKind::Pod {
             return;
         }
         for pod in pods {
-            let name = text(pod, "/metadata/name");
+            let name = text_at(pod, "/metadata/name");
             if !self.told_pods.contains_key(name) && self.told_pods.len() >= MOST_PODS {
                 continue;
             }
             let (state, told) = pod_state(pod);
             let key = format!("{state:?} {told}");
             if self.told_pods.get(name) != Some(&key) {
-                self.tracker.tell(&ObjectRef::of(pod), self.rules, state, Some(told));
+                self.tracker.send_state(&ObjectRef::of(pod), self.rules, state, Some(told));
                 self.told_pods.insert(name.to_owned(), key);
             }
         }
     }
 
-    fn look_at_events(&mut self, object: &Value, pods: &[Arc<Value>]) {
+    fn observe_events(&mut self, object: &Value, pods: &[Arc<Value>]) {
         let Some(watched) = &self.events else { return };
-        let set = if self.workload == Workload::Deployment { self.newest_set(object) } else { None };
+        let set =
+            if self.workload == WorkloadKind::Deployment { self.newest_replica_set(object) } else { None };
         let owners: Vec<&str> = [Some(object), set.as_deref()]
             .into_iter()
             .flatten()
-            .map(|owner| text(owner, "/metadata/uid"))
+            .map(|owner| text_at(owner, "/metadata/uid"))
             .collect();
         let (name, prefix) = (self.at.name.as_str(), format!("{}-", self.at.name));
-        let found = watched.find(|event| {
-            let about = text(event, "/involvedObject/name");
+        let found = watched.find_objects(|event| {
+            let about = text_at(event, "/involvedObject/name");
             about == name || about.starts_with(&prefix)
         });
         for event in found {
-            let about = text(&event, "/involvedObject/uid");
-            let pod = pods.iter().find(|pod| text(pod, "/metadata/uid") == about);
+            let about = text_at(&event, "/involvedObject/uid");
+            let pod = pods.iter().find(|pod| text_at(pod, "/metadata/uid") == about);
             if pod.is_none() && !owners.contains(&about) {
                 continue;
             }
             let count = event["series"]["count"].as_i64().or(event["count"].as_i64()).unwrap_or(1);
-            if !self.seen_events.insert((text(&event, "/metadata/uid").to_owned(), count)) {
+            if !self.seen_events.insert((text_at(&event, "/metadata/uid").to_owned(), count)) {
                 continue;
             }
             self.active = Instant::now();
@@ -548,26 +554,30 @@ impl<'t> Session<'t> {
                 None => self.failures.observe_owner_event(&event),
             }
             if self.rules.show_events {
-                let told = format!("{}: {}", text(&event, "/reason"), guard(text(&event, "/message")));
-                self.tracker.tell(self.at, self.rules, ObjectState::Waiting, Some(told));
+                let told = format!(
+                    "{}: {}",
+                    text_at(&event, "/reason"),
+                    without_account_details(text_at(&event, "/message"))
+                );
+                self.tracker.send_state(self.at, self.rules, ObjectState::Waiting, Some(told));
             }
         }
     }
 
-    async fn digest(&self, object: Option<&Value>) -> super::Digest {
-        let Some(object) = object else { return super::Digest::default() };
+    async fn failure_digest(&self, object: Option<&Value>) -> super::FailureDigest {
+        let Some(object) = object else { return super::FailureDigest::default() };
         let pods = self.own_pods(object);
         let pods: Vec<&Value> = pods.iter().map(|pod| &**pod).collect();
-        let mut owners = vec![text(object, "/metadata/uid").to_owned()];
-        owners.extend(self.newest_set(object).map(|set| text(&set, "/metadata/uid").to_owned()));
-        // A run that is out of time does not take much more of it.
+        let mut owners = vec![text_at(object, "/metadata/uid").to_owned()];
+        owners.extend(self.newest_replica_set(object).map(|set| text_at(&set, "/metadata/uid").to_owned()));
+        // After the deadline of the run there is little time left.
         let is_over = self.tracker.cluster.deadline().is_some_and(Deadline::has_passed);
-        let patience = if is_over { digest::OVERTIME } else { digest::PATIENCE };
-        digest::collect(&self.cluster.without_deadline(), self.at, &owners, &pods, patience).await
+        let patience = if is_over { digest::PATIENCE_AFTER_DEADLINE } else { digest::PATIENCE };
+        digest::collect_digest(&self.cluster.without_deadline(), self.at, &owners, &pods, patience).await
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for TrackingSession<'_> {
     fn drop(&mut self) {
         for task in self.logs.values() {
             task.abort();
@@ -575,18 +585,18 @@ impl Drop for Session<'_> {
     }
 }
 
-/// How a pod is: ready, failed, or on its way, and why.
+/// Returns the state of a pod (ready, failed, progressing) and the reason.
 fn pod_state(pod: &Value) -> (ObjectState, String) {
-    let phase = text(pod, "/status/phase");
+    let phase = text_at(pod, "/status/phase");
     let statuses = || {
         let lists = ["initContainerStatuses", "containerStatuses"];
         lists.into_iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten())
     };
     let waiting = statuses().find_map(|status| {
-        let reason = text(status, "/state/waiting/reason");
-        (!reason.is_empty()).then(|| format!("{}: {reason}", text(status, "/name")))
+        let reason = text_at(status, "/state/waiting/reason");
+        (!reason.is_empty()).then(|| format!("{}: {reason}", text_at(status, "/name")))
     });
-    let is_ready = status::condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
+    let is_ready = status::find_condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True");
     match (phase, waiting) {
         ("Failed", _) => (ObjectState::Failed, phase.to_owned()),
         ("Succeeded", _) => (ObjectState::Ready, phase.to_owned()),

@@ -1,4 +1,4 @@
-//! Whether an object is ready, as a pure function of what the cluster shows.
+//! The readiness of an object, as a pure function of its state in the cluster.
 
 use serde_json::Value;
 use slipway_manifest::jsonpath::{JsonPath, JsonPathError};
@@ -6,11 +6,11 @@ use slipway_manifest::object;
 
 use super::generic;
 
-/// How far an object is.
+/// The progress of an object towards readiness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     Ready,
-    /// Nobody is to change anything about it for now, which is why it is not waited for.
+    /// Its controller does nothing about it for now, so it is not waited for.
     Resting(String),
     /// Not yet, and why.
     Progressing(String),
@@ -19,34 +19,34 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    fn wait(why: impl Into<String>) -> Readiness {
+    fn progressing(why: impl Into<String>) -> Readiness {
         Readiness::Progressing(why.into())
     }
 }
 
-/// What else there is to know besides the object itself.
+/// Facts besides the object itself that decide about readiness.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Context<'a> {
+pub struct ReadinessContext<'a> {
     /// The object is a hook: a Pod is done when it has succeeded, not when it runs.
     pub is_hook: bool,
     /// The claim's class binds volumes only when a pod wants them.
     pub waits_for_consumer: bool,
     /// Rules of the user, before all others.
-    pub ready_when: Option<&'a Condition>,
-    pub failed_when: Option<&'a Condition>,
+    pub ready_when: Option<&'a FieldCondition>,
+    pub failed_when: Option<&'a FieldCondition>,
 }
 
 /// `{.status.phase}==Running`, `{.status.ready}` or several values joined by `|`.
 #[derive(Clone, Debug)]
-pub struct Condition {
+pub struct FieldCondition {
     text: String,
     path: JsonPath,
     values: Vec<String>,
 }
 
-impl Condition {
+impl FieldCondition {
     /// Reads a JSONPath, optionally followed by `==` and the values wanted, separated by `|`.
-    pub fn parse(text: &str) -> Result<Condition, JsonPathError> {
+    pub fn parse(text: &str) -> Result<FieldCondition, JsonPathError> {
         let end = text.rfind('}').map_or(0, |end| end + 1);
         let (path, values) = match text[end..].find("==") {
             Some(at) => (&text[..end + at], Some(&text[end + at + 2..])),
@@ -54,14 +54,14 @@ impl Condition {
         };
         let path = JsonPath::parse_relaxed(path.trim())?;
         let values = values.map(|values| values.split('|').map(|value| value.trim().to_owned()).collect());
-        Ok(Condition { text: text.to_owned(), path, values: values.unwrap_or_default() })
+        Ok(FieldCondition { text: text.to_owned(), path, values: values.unwrap_or_default() })
     }
 
     pub fn is_met(&self, object: &Value) -> bool {
         let Ok(found) = self.path.find_values(object) else { return false };
         found.iter().flatten().any(|value| {
             let value: &Value = value;
-            match scalar(value) {
+            match scalar_text(value) {
                 Some(text) if !self.values.is_empty() => self.values.contains(&text),
                 Some(text) => !matches!(text.as_str(), "" | "false" | "False"),
                 None => self.values.is_empty() && !crate::wait::is_empty(value),
@@ -70,7 +70,7 @@ impl Condition {
     }
 }
 
-pub(crate) fn scalar(value: &Value) -> Option<String> {
+pub(crate) fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -79,7 +79,7 @@ pub(crate) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether an object of this kind is ready as soon as it exists: nothing in it changes by itself.
+/// Returns true if an object of this kind is ready as soon as it exists: nothing in it changes by itself.
 pub fn is_ready_at_once(group: &str, kind: &str) -> bool {
     match group {
         "" => matches!(
@@ -102,39 +102,40 @@ pub fn is_ready_at_once(group: &str, kind: &str) -> bool {
     }
 }
 
-fn number(value: &Value, path: &str) -> i64 {
+fn number_at(value: &Value, path: &str) -> i64 {
     value.pointer(path).and_then(Value::as_i64).unwrap_or(0)
 }
 
-fn text<'v>(value: &'v Value, path: &str) -> &'v str {
+/// Returns the text at a JSON pointer, or an empty text.
+pub(super) fn text_at<'v>(value: &'v Value, path: &str) -> &'v str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The condition of a type, if the object has one.
-pub(crate) fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
+pub(crate) fn find_condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     object.pointer("/status/conditions")?.as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-fn says(object: &Value, kind: &str, status: &str) -> bool {
-    condition(object, kind).is_some_and(|condition| condition["status"] == status)
+fn has_condition(object: &Value, kind: &str, status: &str) -> bool {
+    find_condition(object, kind).is_some_and(|condition| condition["status"] == status)
 }
 
 /// `reason: message` of a condition.
-pub(crate) fn told(condition: &Value) -> String {
-    match (text(condition, "/reason"), text(condition, "/message")) {
+pub(crate) fn condition_text(condition: &Value) -> String {
+    match (text_at(condition, "/reason"), text_at(condition, "/message")) {
         ("", message) => message.to_owned(),
         (reason, "") => reason.to_owned(),
         (reason, message) => format!("{reason}: {message}"),
     }
 }
 
-/// Whether the controller has seen the newest state of the object.
+/// Returns true if the controller has seen the newest state of the object.
 fn is_observed(object: &Value) -> bool {
-    number(object, "/status/observedGeneration") >= number(object, "/metadata/generation")
+    number_at(object, "/status/observedGeneration") >= number_at(object, "/metadata/generation")
 }
 
-/// Tells whether an object is ready.
-pub fn status(object: &Value, context: &Context<'_>) -> Readiness {
+/// Returns the readiness of an object.
+pub fn readiness_of(object: &Value, context: &ReadinessContext<'_>) -> Readiness {
     if let Some(rule) = context.failed_when
         && rule.is_met(object)
     {
@@ -143,56 +144,58 @@ pub fn status(object: &Value, context: &Context<'_>) -> Readiness {
     if let Some(rule) = context.ready_when {
         return match rule.is_met(object) {
             true => Readiness::Ready,
-            false => Readiness::wait(format!("{} is not met", rule.text)),
+            false => Readiness::progressing(format!("{} is not met", rule.text)),
         };
     }
-    if let Some(end) = end(object) {
+    if let Some(end) = terminal_state(object) {
         return end;
     }
     if object["metadata"]["deletionTimestamp"].is_string() {
-        return Readiness::wait("being deleted");
+        return Readiness::progressing("being deleted");
     }
     let gvk = object::gvk(object);
     match (gvk.group.as_str(), gvk.kind.as_str()) {
-        ("apps" | "extensions", "Deployment") => deployment(object),
-        ("apps", "StatefulSet") => stateful_set(object),
-        ("apps" | "extensions", "DaemonSet") => daemon_set(object),
-        ("apps" | "extensions", "ReplicaSet") | ("", "ReplicationController") => replica_set(object),
-        ("batch", "Job") => job(object, context),
-        ("", "Pod") => pod(object, context),
-        ("", "PersistentVolumeClaim") => claim(object, context),
-        ("", "PersistentVolume") => match text(object, "/status/phase") {
+        ("apps" | "extensions", "Deployment") => deployment_readiness(object),
+        ("apps", "StatefulSet") => stateful_set_readiness(object),
+        ("apps" | "extensions", "DaemonSet") => daemon_set_readiness(object),
+        ("apps" | "extensions", "ReplicaSet") | ("", "ReplicationController") => {
+            replica_set_readiness(object)
+        }
+        ("batch", "Job") => job_readiness(object, context),
+        ("", "Pod") => pod_readiness(object, context),
+        ("", "PersistentVolumeClaim") => claim_readiness(object, context),
+        ("", "PersistentVolume") => match text_at(object, "/status/phase") {
             "Available" | "Bound" | "Released" => Readiness::Ready,
-            "Failed" => Readiness::Failed(text(object, "/status/message").to_owned()),
-            phase => Readiness::wait(format!("phase {phase}")),
+            "Failed" => Readiness::Failed(text_at(object, "/status/message").to_owned()),
+            phase => Readiness::progressing(format!("phase {phase}")),
         },
-        ("", "Service") => service(object),
-        ("", "Namespace") => match text(object, "/status/phase") {
+        ("", "Service") => service_readiness(object),
+        ("", "Namespace") => match text_at(object, "/status/phase") {
             "Active" => Readiness::Ready,
-            phase => Readiness::wait(format!("phase {phase}")),
+            phase => Readiness::progressing(format!("phase {phase}")),
         },
-        ("", "Node") => match says(object, "Ready", "True") {
+        ("", "Node") => match has_condition(object, "Ready", "True") {
             true => Readiness::Ready,
-            false => Readiness::wait("not ready"),
+            false => Readiness::progressing("not ready"),
         },
-        ("apiregistration.k8s.io", "APIService") => match condition(object, "Available") {
+        ("apiregistration.k8s.io", "APIService") => match find_condition(object, "Available") {
             Some(available) if available["status"] == "True" => Readiness::Ready,
-            Some(available) => Readiness::wait(told(available)),
-            None => Readiness::wait("not available yet"),
+            Some(available) => Readiness::progressing(condition_text(available)),
+            None => Readiness::progressing("not available yet"),
         },
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
-        ("flagger.app", "Canary") => match text(object, "/status/phase") {
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition_readiness(object),
+        ("flagger.app", "Canary") => match text_at(object, "/status/phase") {
             "Initialized" | "Succeeded" => Readiness::Ready,
             "Failed" => Readiness::Failed("the canary failed".into()),
-            phase => Readiness::wait(format!("phase {phase}")),
+            phase => Readiness::progressing(format!("phase {phase}")),
         },
         (group, kind) if is_ready_at_once(group, kind) => Readiness::Ready,
-        _ => generic::status(object),
+        _ => generic::generic_readiness(object),
     }
 }
 
-/// How an object that runs to an end has ended, if it has. That stands, whether it is still there or not.
-pub(crate) fn end(object: &Value) -> Option<Readiness> {
+/// The end state of an object that runs to completion, if it has ended; it holds after its deletion too.
+pub(crate) fn terminal_state(object: &Value) -> Option<Readiness> {
     let gvk = object::gvk(object);
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("batch", "Job") => job_end(object),
@@ -201,40 +204,40 @@ pub(crate) fn end(object: &Value) -> Option<Readiness> {
     }
 }
 
-fn deployment(object: &Value) -> Readiness {
+fn deployment_readiness(object: &Value) -> Readiness {
     // Its controller does nothing about it, so neither Helm nor we wait.
     if object["spec"]["paused"] == true {
         return Readiness::Resting("paused: its pods stay as they are until it is resumed".into());
     }
     if !is_observed(object) {
-        return Readiness::wait("not seen by its controller yet");
+        return Readiness::progressing("not seen by its controller yet");
     }
     let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let count = |field: &str| number(object, &format!("/status/{field}"));
+    let count = |field: &str| number_at(object, &format!("/status/{field}"));
     let (updated, all, available) = (count("updatedReplicas"), count("replicas"), count("availableReplicas"));
     if updated == wanted && all == wanted && available == wanted {
         return Readiness::Ready;
     }
-    if let Some(progressing) = condition(object, "Progressing")
+    if let Some(progressing) = find_condition(object, "Progressing")
         && progressing["reason"] == "ProgressDeadlineExceeded"
         && !is_outdated(object, progressing)
     {
-        return Readiness::Failed(told(progressing));
+        return Readiness::Failed(condition_text(progressing));
     }
-    if let Some(failure) = condition(object, "ReplicaFailure")
+    if let Some(failure) = find_condition(object, "ReplicaFailure")
         && failure["status"] == "True"
     {
-        return Readiness::wait(told(failure));
+        return Readiness::progressing(condition_text(failure));
     }
-    Readiness::wait(match () {
+    Readiness::progressing(match () {
         () if updated < wanted => format!("{updated} of {wanted} replicas updated"),
         () if all > wanted => format!("{} old replicas still there", all - wanted),
         () => format!("{available} of {wanted} replicas available"),
     })
 }
 
-/// Whether a condition was told before the object was last written: after a rollback the controller may speak
-/// of the generation before for a while.
+/// Returns true if a condition is older than the object's last change: after a rollback the controller may report
+/// the generation before for a while.
 fn is_outdated(object: &Value, condition: &Value) -> bool {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let written = entries
@@ -247,104 +250,115 @@ fn is_outdated(object: &Value, condition: &Value) -> bool {
     written.is_some_and(|written| condition["lastUpdateTime"].as_str().is_some_and(|told| told <= written))
 }
 
-fn stateful_set(object: &Value) -> Readiness {
-    if number(object, "/status/observedGeneration") == 0 || !is_observed(object) {
-        return Readiness::wait("not seen by its controller yet");
+fn stateful_set_readiness(object: &Value) -> Readiness {
+    if number_at(object, "/status/observedGeneration") == 0 || !is_observed(object) {
+        return Readiness::progressing("not seen by its controller yet");
     }
     let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
     let (ready, updated) =
-        (number(object, "/status/readyReplicas"), number(object, "/status/updatedReplicas"));
-    let (current, update) = (text(object, "/status/currentRevision"), text(object, "/status/updateRevision"));
-    let partition = number(object, "/spec/updateStrategy/rollingUpdate/partition");
-    let is_updated = match text(object, "/spec/updateStrategy/type") {
+        (number_at(object, "/status/readyReplicas"), number_at(object, "/status/updatedReplicas"));
+    let (current, update) =
+        (text_at(object, "/status/currentRevision"), text_at(object, "/status/updateRevision"));
+    let partition = number_at(object, "/spec/updateStrategy/rollingUpdate/partition");
+    let is_updated = match text_at(object, "/spec/updateStrategy/type") {
         "OnDelete" => current == update || updated >= wanted,
         _ if partition > 0 => updated >= wanted - partition,
         _ => current == update,
     };
-    // Only somebody who deletes its pods can bring it further.
-    if !is_updated && text(object, "/spec/updateStrategy/type") == "OnDelete" {
+    // It only progresses when its pods are deleted.
+    if !is_updated && text_at(object, "/spec/updateStrategy/type") == "OnDelete" {
         let why = format!("{updated} of {wanted} pods updated: the others are when somebody deletes them");
         return Readiness::Resting(why);
     }
     if ready < wanted {
-        return Readiness::wait(format!("{ready} of {wanted} replicas ready"));
+        return Readiness::progressing(format!("{ready} of {wanted} replicas ready"));
     }
-    if number(object, "/status/replicas") > wanted {
-        return Readiness::wait(format!("{} replicas too many", number(object, "/status/replicas") - wanted));
+    if number_at(object, "/status/replicas") > wanted {
+        return Readiness::progressing(format!(
+            "{} replicas too many",
+            number_at(object, "/status/replicas") - wanted
+        ));
     }
     match is_updated {
         true => Readiness::Ready,
-        false => Readiness::wait(format!("{updated} of {} replicas updated", wanted - partition)),
+        false => Readiness::progressing(format!("{updated} of {} replicas updated", wanted - partition)),
     }
 }
 
-fn daemon_set(object: &Value) -> Readiness {
-    if matches!(text(object, "/spec/updateStrategy/type"), "OnDelete") {
+fn daemon_set_readiness(object: &Value) -> Readiness {
+    if matches!(text_at(object, "/spec/updateStrategy/type"), "OnDelete") {
         return Readiness::Ready;
     }
     if !is_observed(object) {
-        return Readiness::wait("not seen by its controller yet");
+        return Readiness::progressing("not seen by its controller yet");
     }
-    let count = |field: &str| number(object, &format!("/status/{field}"));
+    let count = |field: &str| number_at(object, &format!("/status/{field}"));
     let wanted = count("desiredNumberScheduled");
     let (updated, available) = (count("updatedNumberScheduled"), count("numberAvailable"));
     match () {
-        () if updated != wanted => Readiness::wait(format!("{updated} of {wanted} pods updated")),
-        () if available != wanted => Readiness::wait(format!("{available} of {wanted} pods available")),
+        () if updated != wanted => Readiness::progressing(format!("{updated} of {wanted} pods updated")),
+        () if available != wanted => {
+            Readiness::progressing(format!("{available} of {wanted} pods available"))
+        }
         () => Readiness::Ready,
     }
 }
 
-fn replica_set(object: &Value) -> Readiness {
+fn replica_set_readiness(object: &Value) -> Readiness {
     if !is_observed(object) {
-        return Readiness::wait("not seen by its controller yet");
+        return Readiness::progressing("not seen by its controller yet");
     }
-    if let Some(failure) = condition(object, "ReplicaFailure")
+    if let Some(failure) = find_condition(object, "ReplicaFailure")
         && failure["status"] == "True"
     {
-        return Readiness::wait(told(failure));
+        return Readiness::progressing(condition_text(failure));
     }
     let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    match number(object, "/status/availableReplicas") {
+    match number_at(object, "/status/availableReplicas") {
         available if available >= wanted => Readiness::Ready,
-        available => Readiness::wait(format!("{available} of {wanted} replicas available")),
+        available => Readiness::progressing(format!("{available} of {wanted} replicas available")),
     }
 }
 
-/// What the last condition of a job says.
+/// The end state the last condition of a job reports.
 fn job_end(object: &Value) -> Option<Readiness> {
-    match condition(object, "Failed") {
-        Some(failed) if failed["status"] == "True" => Some(Readiness::Failed(told(failed))),
-        _ => says(object, "Complete", "True").then_some(Readiness::Ready),
+    match find_condition(object, "Failed") {
+        Some(failed) if failed["status"] == "True" => Some(Readiness::Failed(condition_text(failed))),
+        _ => has_condition(object, "Complete", "True").then_some(Readiness::Ready),
     }
 }
 
-/// Whether a job that is gone had done what it was to do, though nobody saw its last condition.
+/// Returns true if a deleted job had succeeded, though its last condition was not seen.
 pub(crate) fn had_succeeded(object: &Value) -> bool {
     let wanted = object.pointer("/spec/completions").and_then(Value::as_i64).unwrap_or(1);
     let gvk = object::gvk(object);
     let is_job = gvk.group == "batch" && gvk.kind == "Job";
-    is_job && (says(object, "SuccessCriteriaMet", "True") || number(object, "/status/succeeded") >= wanted)
+    is_job
+        && (has_condition(object, "SuccessCriteriaMet", "True")
+            || number_at(object, "/status/succeeded") >= wanted)
 }
 
-fn job(object: &Value, context: &Context<'_>) -> Readiness {
+fn job_readiness(object: &Value, context: &ReadinessContext<'_>) -> Readiness {
     if object["spec"]["suspend"] == true {
         let why = "suspended: it does not run until it is resumed";
-        // A hook is there to be run.
-        return if context.is_hook { Readiness::wait(why) } else { Readiness::Resting(why.into()) };
+        // A hook exists to be run.
+        return if context.is_hook { Readiness::progressing(why) } else { Readiness::Resting(why.into()) };
     }
     let wanted = object.pointer("/spec/completions").and_then(Value::as_i64).unwrap_or(1);
-    let failed = match number(object, "/status/failed") {
+    let failed = match number_at(object, "/status/failed") {
         0 => String::new(),
         failed => format!(", {failed} failed"),
     };
-    Readiness::wait(format!("{} of {wanted} completed{failed}", number(object, "/status/succeeded")))
+    Readiness::progressing(format!(
+        "{} of {wanted} completed{failed}",
+        number_at(object, "/status/succeeded")
+    ))
 }
 
 fn pod_end(object: &Value) -> Option<Readiness> {
-    match text(object, "/status/phase") {
+    match text_at(object, "/status/phase") {
         "Succeeded" => Some(Readiness::Ready),
-        "Failed" => Some(Readiness::Failed(match told(&object["status"]).as_str() {
+        "Failed" => Some(Readiness::Failed(match condition_text(&object["status"]).as_str() {
             "" => "the pod failed".to_owned(),
             told => told.to_owned(),
         })),
@@ -352,46 +366,46 @@ fn pod_end(object: &Value) -> Option<Readiness> {
     }
 }
 
-fn pod(object: &Value, context: &Context<'_>) -> Readiness {
+fn pod_readiness(object: &Value, context: &ReadinessContext<'_>) -> Readiness {
     let runs_to_an_end =
-        context.is_hook || matches!(text(object, "/spec/restartPolicy"), "Never" | "OnFailure");
-    match text(object, "/status/phase") {
-        _ if !runs_to_an_end && says(object, "Ready", "True") => Readiness::Ready,
-        "" => Readiness::wait("pending"),
-        phase => Readiness::wait(match condition(object, "PodScheduled") {
-            Some(scheduled) if scheduled["status"] == "False" => told(scheduled),
+        context.is_hook || matches!(text_at(object, "/spec/restartPolicy"), "Never" | "OnFailure");
+    match text_at(object, "/status/phase") {
+        _ if !runs_to_an_end && has_condition(object, "Ready", "True") => Readiness::Ready,
+        "" => Readiness::progressing("pending"),
+        phase => Readiness::progressing(match find_condition(object, "PodScheduled") {
+            Some(scheduled) if scheduled["status"] == "False" => condition_text(scheduled),
             _ => phase.to_lowercase(),
         }),
     }
 }
 
-fn claim(object: &Value, context: &Context<'_>) -> Readiness {
-    match text(object, "/status/phase") {
+fn claim_readiness(object: &Value, context: &ReadinessContext<'_>) -> Readiness {
+    match text_at(object, "/status/phase") {
         "Bound" => Readiness::Ready,
         "Lost" => Readiness::Failed("the volume is lost".into()),
         _ if context.waits_for_consumer => Readiness::Ready,
-        _ => Readiness::wait("not bound yet"),
+        _ => Readiness::progressing("not bound yet"),
     }
 }
 
-fn service(object: &Value) -> Readiness {
-    if text(object, "/spec/type") != "LoadBalancer" || object["spec"]["externalIPs"].is_array() {
+fn service_readiness(object: &Value) -> Readiness {
+    if text_at(object, "/spec/type") != "LoadBalancer" || object["spec"]["externalIPs"].is_array() {
         return Readiness::Ready;
     }
     match object.pointer("/status/loadBalancer/ingress").and_then(Value::as_array) {
         Some(ingress) if !ingress.is_empty() => Readiness::Ready,
-        _ => Readiness::wait("no address of the load balancer yet"),
+        _ => Readiness::progressing("no address of the load balancer yet"),
     }
 }
 
-fn definition(object: &Value) -> Readiness {
-    match condition(object, "NamesAccepted") {
-        Some(names) if names["status"] == "False" => return Readiness::Failed(told(names)),
+fn definition_readiness(object: &Value) -> Readiness {
+    match find_condition(object, "NamesAccepted") {
+        Some(names) if names["status"] == "False" => return Readiness::Failed(condition_text(names)),
         _ => {}
     }
-    match says(object, "Established", "True") {
+    match has_condition(object, "Established", "True") {
         true => Readiness::Ready,
-        false => Readiness::wait("not established yet"),
+        false => Readiness::progressing("not established yet"),
     }
 }
 
@@ -402,8 +416,8 @@ mod tests {
 
     fn check(cases: Vec<(Value, &str)>) {
         for (object, expected) in cases {
-            let context = Context { is_hook: object["hook"] == true, ..Context::default() };
-            let found = match status(&object, &context) {
+            let context = ReadinessContext { is_hook: object["hook"] == true, ..ReadinessContext::default() };
+            let found = match readiness_of(&object, &context) {
                 Readiness::Ready => "ready".to_owned(),
                 Readiness::Resting(why) => format!("rests: {why}"),
                 Readiness::Progressing(why) => format!("wait: {why}"),
@@ -626,13 +640,19 @@ mod tests {
             ("{.status.phase}", true),
             ("{.status.none}", false),
         ] {
-            let rule = Condition::parse(rule).unwrap();
+            let rule = FieldCondition::parse(rule).unwrap();
             assert_eq!(rule.is_met(&object), expected, "{}", rule.text);
-            let ready = status(&object, &Context { ready_when: Some(&rule), ..Context::default() });
+            let ready = readiness_of(
+                &object,
+                &ReadinessContext { ready_when: Some(&rule), ..ReadinessContext::default() },
+            );
             assert_eq!(ready == Readiness::Ready, expected);
-            let failed = status(&object, &Context { failed_when: Some(&rule), ..Context::default() });
+            let failed = readiness_of(
+                &object,
+                &ReadinessContext { failed_when: Some(&rule), ..ReadinessContext::default() },
+            );
             assert_eq!(matches!(failed, Readiness::Failed(_)), expected);
         }
-        assert!(Condition::parse("{.status").is_err());
+        assert!(FieldCondition::parse("{.status").is_err());
     }
 }

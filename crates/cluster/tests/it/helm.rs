@@ -1,11 +1,11 @@
 //! Stored releases.
 
 use slipway_cluster::ErrorClass;
-use slipway_cluster::helm::{Driver, Release, Scope, Status, Storage};
+use slipway_cluster::helm::{Release, ReleaseStorage, RevisionStatus, StorageDriver, StorageScope};
 
 use crate::world::{at, bare};
 
-fn release(name: &str, version: u32, status: Status) -> Release {
+fn release(name: &str, version: u32, status: RevisionStatus) -> Release {
     let mut release =
         Release { name: name.into(), namespace: "default".into(), version, ..Release::default() };
     release.info.status = status;
@@ -17,17 +17,17 @@ fn release(name: &str, version: u32, status: Status) -> Release {
 #[tokio::test]
 async fn revisions_are_kept_under_helms_names() {
     let (_sandbox, cluster) = bare();
-    for (driver, kind) in [(Driver::Secret, "Secret"), (Driver::ConfigMap, "ConfigMap")] {
-        let storage = Storage::new(cluster.clone(), driver, "default");
-        let mut first = release("web", 1, Status::PendingInstall);
+    for (driver, kind) in [(StorageDriver::Secret, "Secret"), (StorageDriver::ConfigMap, "ConfigMap")] {
+        let storage = ReleaseStorage::new(cluster.clone(), driver, "default");
+        let mut first = release("web", 1, RevisionStatus::PendingInstall);
         first.labels.insert("team".into(), "shop".into());
         storage.create(&first).await.unwrap();
         let again = storage.create(&first).await.unwrap_err();
         assert_eq!(again.class, ErrorClass::AlreadyExists);
-        first.info.status = Status::Deployed;
+        first.info.status = RevisionStatus::Deployed;
         storage.update(&first).await.unwrap();
-        storage.create(&release("web", 2, Status::Failed)).await.unwrap();
-        storage.create(&release("other", 7, Status::Deployed)).await.unwrap();
+        storage.create(&release("web", 2, RevisionStatus::Failed)).await.unwrap();
+        storage.create(&release("other", 7, RevisionStatus::Deployed)).await.unwrap();
 
         let stored = cluster.get(&at("v1", kind, "sh.helm.release.v1.web.v1")).await.unwrap().unwrap();
         let labels = &stored["metadata"]["labels"];
@@ -36,41 +36,45 @@ async fn revisions_are_kept_under_helms_names() {
             (&"helm".into(), &"deployed".into(), &"1".into())
         );
         assert!(labels["modifiedAt"].is_string() && labels.get("createdAt").is_none());
-        if driver == Driver::Secret {
+        if driver == StorageDriver::Secret {
             assert_eq!(stored["type"], "helm.sh/release.v1");
         }
 
-        let history = storage.history("web").await.unwrap();
+        let history = storage.read_history("web").await.unwrap();
         let read: Vec<_> = history.releases.iter().map(|r| (r.version, r.info.status)).collect();
-        assert_eq!(read, [(1, Status::Deployed), (2, Status::Failed)]);
+        assert_eq!(read, [(1, RevisionStatus::Deployed), (2, RevisionStatus::Failed)]);
         assert_eq!(history.releases[0], first);
-        assert_eq!((history.last_revision(), history.deployed().map(|r| r.version)), (2, Some(1)));
-        assert_eq!(storage.revision("web", 2).await.unwrap().unwrap().version, 2);
-        assert!(storage.revision("web", 9).await.unwrap().is_none());
+        assert_eq!((history.last_revision(), history.last_deployed().map(|r| r.version)), (2, Some(1)));
+        assert_eq!(storage.read_revision("web", 2).await.unwrap().unwrap().version, 2);
+        assert!(storage.read_revision("web", 9).await.unwrap().is_none());
 
-        let all = storage.list(Scope::Everywhere).await.unwrap();
+        let all = storage.list_all(StorageScope::Everywhere).await.unwrap();
         let names: Vec<_> = all.iter().map(|s| (s.name.as_str(), s.revision, s.status)).collect();
         assert_eq!(
             names,
-            [("other", 7, Status::Deployed), ("web", 1, Status::Deployed), ("web", 2, Status::Failed)]
+            [
+                ("other", 7, RevisionStatus::Deployed),
+                ("web", 1, RevisionStatus::Deployed),
+                ("web", 2, RevisionStatus::Failed)
+            ]
         );
-        let latest = storage.latest(Scope::Namespace).await.unwrap();
+        let latest = storage.latest_revisions(StorageScope::Namespace).await.unwrap();
         assert_eq!(latest.len(), 2);
         assert_eq!(latest[1].1.as_ref().unwrap().version, 2);
 
-        assert_eq!(storage.prune("web", 2).await.unwrap(), [2], "the deployed one stays");
-        assert_eq!(storage.history("web").await.unwrap().last_revision(), 1);
+        assert_eq!(storage.prune_history("web", 2).await.unwrap(), [2], "the deployed one stays");
+        assert_eq!(storage.read_history("web").await.unwrap().last_revision(), 1);
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_stored_or_read_is_told() {
     let (_sandbox, cluster) = bare();
-    let storage = Storage::new(cluster.clone(), Driver::Secret, "default");
-    let mut reserved = release("web", 1, Status::Deployed);
+    let storage = ReleaseStorage::new(cluster.clone(), StorageDriver::Secret, "default");
+    let mut reserved = release("web", 1, RevisionStatus::Deployed);
     reserved.labels.insert("owner".into(), "me".into());
     assert!(storage.create(&reserved).await.unwrap_err().message.contains("`owner`"));
-    let mut huge = release("web", 1, Status::Deployed);
+    let mut huge = release("web", 1, RevisionStatus::Deployed);
     // Text that does not compress.
     let mut seed = 1_u64;
     huge.manifest = (0..1_500_000)
@@ -82,11 +86,12 @@ async fn what_cannot_be_stored_or_read_is_told() {
     let error = storage.create(&huge).await.unwrap_err();
     assert!(error.class == ErrorClass::Invalid && error.message.contains("too large"), "{error}");
 
-    storage.create(&release("web", 3, Status::Deployed)).await.unwrap();
+    storage.create(&release("web", 3, RevisionStatus::Deployed)).await.unwrap();
     let place = at("v1", "Secret", "sh.helm.release.v1.web.v3");
-    let broken = slipway_cluster::Patch::Merge(serde_json::json!({"data": {"release": "bm9uc2Vuc2U="}}));
+    let broken =
+        slipway_cluster::ObjectPatch::Merge(serde_json::json!({"data": {"release": "bm9uc2Vuc2U="}}));
     cluster.patch(&place, &broken, &slipway_cluster::WriteOptions::default(), None).await.unwrap();
-    let history = storage.history("web").await.unwrap();
+    let history = storage.read_history("web").await.unwrap();
     assert!(history.releases.is_empty());
     assert_eq!((history.damaged[0].revision, history.last_revision()), (3, 3));
 }
@@ -106,10 +111,10 @@ async fn what_helm_stored_is_read_to_the_letter() {
         let place = at("v1", "Secret", secret["metadata"]["name"].as_str().unwrap());
         cluster.create(&place, secret, &slipway_cluster::WriteOptions::default()).await.unwrap();
     }
-    let storage = Storage::new(cluster, Driver::Secret, "default");
-    let history = storage.history("demo").await.unwrap();
+    let storage = ReleaseStorage::new(cluster, StorageDriver::Secret, "default");
+    let history = storage.read_history("demo").await.unwrap();
     let read: Vec<_> = history.releases.iter().map(|r| (r.version, r.info.status)).collect();
-    assert_eq!(read, [(1, Status::Superseded), (2, Status::Deployed)]);
+    assert_eq!(read, [(1, RevisionStatus::Superseded), (2, RevisionStatus::Deployed)]);
     for (release, secret) in history.releases.iter().zip(&recorded) {
         let text = STANDARD.decode(secret["data"]["release"].as_str().unwrap()).unwrap();
         let packed = STANDARD.decode(&text).unwrap();

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::lock::{Held, Lock, LockError, LockOptions, annotation};
-use slipway_cluster::{Cluster, Deadline, ErrorClass, Limits, Missing, Namespace, Patch, WriteOptions};
+use slipway_cluster::lock::{ClusterLock, HeldLock, LockError, LockOptions, annotation_key};
+use slipway_cluster::{Cluster, Deadline, ErrorClass, NamespaceCreation, NamespaceState, ObjectPatch, RequestLimits,
+    WriteOptions,
+};
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::{Fault, FaultLayer, Rule};
 
 use crate::world::{at, bare, config_map, helm, troubled};
 
-async fn take(cluster: &Cluster, options: &LockOptions) -> Result<Held, LockError> {
-    Lock::acquire(cluster, "default", "release/web", options, &Events::silent()).await
+async fn take(cluster: &Cluster, options: &LockOptions) -> Result<HeldLock, LockError> {
+    ClusterLock::acquire(cluster, "default", "release/web", options, &Events::silent()).await
 }
 
 fn hasty() -> LockOptions {
@@ -28,14 +30,15 @@ async fn one_at_a_time() {
     let refused = take(&cluster, &hasty()).await.err().unwrap();
     assert!(matches!(refused, LockError::Held { .. }), "{refused}");
     // Another release of the namespace is another matter.
-    let other =
-        Lock::acquire(&cluster, "default", "release/other", &hasty(), &Events::silent()).await.unwrap();
+    let other = ClusterLock::acquire(&cluster, "default", "release/other", &hasty(), &Events::silent())
+        .await
+        .unwrap();
     other.release().await.unwrap();
     let memory = Arc::new(Memory::default());
     let clock = Arc::new(SystemClock);
     let events = Events::new(RunId::generate(&*clock), clock, Redactor::new(), memory.clone());
     let options = LockOptions::default();
-    let waiting = Lock::acquire(&cluster, "default", "release/web", &options, &events);
+    let waiting = ClusterLock::acquire(&cluster, "default", "release/web", &options, &events);
     let giving = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         held.release().await.unwrap();
@@ -50,7 +53,8 @@ async fn write_lease(cluster: &Cluster, expires: i64) {
     let theirs = json!({"uuid": "theirs", "lockName": "release/web", "ExpireAtTimestamp": expires,
         "SharedHoldersCount": 1, "IsShared": false, "QueueMembers": {}})
     .to_string();
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation("release/web"): theirs}}}));
+    let patch =
+        ObjectPatch::Merge(json!({"metadata": {"annotations": {annotation_key("release/web"): theirs}}}));
     let place = at("v1", "ConfigMap", "werf-synchronization");
     cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap();
 }
@@ -61,7 +65,7 @@ async fn a_lease_nobody_renews_is_taken_over() {
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     write_lease(&cluster, 5).await;
     assert!(!held.check_fence().await.unwrap(), "somebody else's now");
-    assert!(held.lost().is_cancelled());
+    assert!(held.lost_token().is_cancelled());
     let started = tokio::time::Instant::now();
     let next = take(&cluster, &LockOptions::default()).await.unwrap();
     assert_eq!(started.elapsed().as_secs(), 10, "as long as a lease lasts");
@@ -71,7 +75,7 @@ async fn a_lease_nobody_renews_is_taken_over() {
     next.release().await.unwrap();
     let place = at("v1", "ConfigMap", "werf-synchronization");
     let live = cluster.get(&place).await.unwrap().unwrap();
-    assert!(live["metadata"]["annotations"].get(annotation("release/web")).is_none());
+    assert!(live["metadata"]["annotations"].get(annotation_key("release/web")).is_none());
 }
 
 /// A clock of a paused runtime that is wrong by some seconds.
@@ -98,15 +102,15 @@ async fn a_wrong_clock_neither_steals_a_live_lock_nor_waits_for_ever() {
         let (_sandbox, cluster) = bare();
         let (right, wrong) = (wrong_by(0), wrong_by(shift));
         let patient = LockOptions { patience: Some(Duration::from_secs(300)), ..LockOptions::default() };
-        let acquire = |events| Lock::acquire(&cluster, "default", "release/web", &patient, events);
+        let acquire = |events| ClusterLock::acquire(&cluster, "default", "release/web", &patient, events);
         let held = acquire(&right).await.unwrap();
         let other = acquire(&wrong).await;
         assert!(matches!(other, Err(LockError::Held { .. })), "{shift}: a live lock is left alone");
-        assert!(!held.lost().is_cancelled());
+        assert!(!held.lost_token().is_cancelled());
         // Its holder dies.
         drop(held);
         let other = acquire(&wrong).await.unwrap();
-        let guarded = cluster.guarded(other.gate());
+        let guarded = cluster.with_write_gate(other.write_gate());
         guarded.apply(&at("v1", "ConfigMap", "a"), &config_map("a", "1"), &helm()).await.unwrap();
         // And whoever asks with a right clock respects the lease of the wrong one.
         assert!(matches!(acquire(&right).await, Err(LockError::Held { .. })), "{shift}");
@@ -146,12 +150,12 @@ async fn a_lost_lease_stops_the_run() {
     let (_sandbox, cluster) = bare();
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert!(!held.lost().is_cancelled(), "it is renewed");
-    let guarded = cluster.guarded(held.gate());
+    assert!(!held.lost_token().is_cancelled(), "it is renewed");
+    let guarded = cluster.with_write_gate(held.write_gate());
     guarded.apply(&at("v1", "ConfigMap", "a"), &config_map("a", "1"), &helm()).await.unwrap();
     steal(&cluster).await;
     let started = tokio::time::Instant::now();
-    held.lost().cancelled().await;
+    held.lost_token().cancelled().await;
     assert!(started.elapsed() <= Duration::from_secs(3), "{:?}", started.elapsed());
     let refused = guarded.apply(&at("v1", "ConfigMap", "a"), &config_map("a", "2"), &helm()).await;
     assert!(refused.unwrap_err().message.contains("lock was lost"));
@@ -166,10 +170,10 @@ async fn a_silent_server_leaves_the_lock_in_doubt() {
         let faults = FaultLayer::new(1);
         let cluster = troubled(&sandbox, &faults);
         let held = take(&cluster, &LockOptions::default()).await.unwrap();
-        let guarded = cluster.guarded(held.gate());
+        let guarded = cluster.with_write_gate(held.write_gate());
         faults.add(Rule::new(Fault::Reset));
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(!held.lost().is_cancelled(), "six leases long");
+        assert!(!held.lost_token().is_cancelled(), "six leases long");
         if stolen {
             steal(&direct).await;
         }
@@ -185,7 +189,7 @@ async fn a_silent_server_leaves_the_lock_in_doubt() {
         let (written, ()) = tokio::join!(guarded.apply(&place, &manifest, &options), back);
         assert!(started.elapsed() >= Duration::from_secs(6), "{:?}", started.elapsed());
         assert_eq!(written.is_err(), stolen, "{written:?}");
-        assert_eq!(held.lost().is_cancelled(), stolen);
+        assert_eq!(held.lost_token().is_cancelled(), stolen);
         assert_eq!(direct.get(&place).await.unwrap().is_some(), !stolen);
     }
 }
@@ -198,7 +202,7 @@ async fn hope_for_a_silent_server_ends() {
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     faults.add(Rule::new(Fault::Reset));
     let started = tokio::time::Instant::now();
-    held.lost().cancelled().await;
+    held.lost_token().cancelled().await;
     assert!((100..=140).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
 }
 
@@ -209,12 +213,12 @@ async fn a_renewal_does_not_queue_behind_the_run() {
     let faults = FaultLayer::new(1);
     let slow = || Rule::new(Fault::Delay(Duration::from_secs(1)));
     faults.add(slow().path_contains("/configmaps/m"));
-    let cluster = troubled(&sandbox, &faults).with_limits(Limits { reads: 1, writes: 1 });
+    let cluster = troubled(&sandbox, &faults).with_limits(RequestLimits { reads: 1, writes: 1 });
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     let names: Vec<String> = (0..60).map(|number| format!("m{number}")).collect();
     // A minute of reads and a minute of writes, all asked for at once.
     let work = futures::future::join_all(names.iter().map(|name| async {
-        let (place, cluster) = (at("v1", "ConfigMap", name), cluster.guarded(held.gate()));
+        let (place, cluster) = (at("v1", "ConfigMap", name), cluster.with_write_gate(held.write_gate()));
         let manifest = config_map(name, "1");
         let options = helm();
         let (read, written) = tokio::join!(cluster.get(&place), cluster.apply(&place, &manifest, &options));
@@ -224,7 +228,7 @@ async fn a_renewal_does_not_queue_behind_the_run() {
     let started = tokio::time::Instant::now();
     work.await;
     assert!(started.elapsed() >= Duration::from_secs(60), "{:?}", started.elapsed());
-    assert!(!held.lost().is_cancelled());
+    assert!(!held.lost_token().is_cancelled());
     assert!(held.check_fence().await.unwrap());
 }
 
@@ -238,7 +242,7 @@ async fn trouble_does_not_lose_the_lock() {
     let cluster = troubled(&sandbox, &faults);
     let held = take(&cluster, &LockOptions::default()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert!(!held.lost().is_cancelled());
+    assert!(!held.lost_token().is_cancelled());
     assert!(held.check_fence().await.unwrap());
     held.release().await.unwrap();
 }
@@ -247,10 +251,10 @@ async fn trouble_does_not_lose_the_lock() {
 async fn the_namespace_is_made_when_missing() {
     let (_sandbox, cluster) = bare();
     let look = |missing| cluster.ensure_namespace("shop", "helm", missing);
-    assert_eq!(look(Missing::Leave).await.unwrap(), Namespace::Missing);
-    assert_eq!(look(Missing::Create).await.unwrap(), Namespace::Created);
-    assert_eq!(look(Missing::Create).await.unwrap(), Namespace::Existed);
-    assert_eq!(look(Missing::Leave).await.unwrap(), Namespace::Existed);
+    assert_eq!(look(NamespaceCreation::Leave).await.unwrap(), NamespaceState::Missing);
+    assert_eq!(look(NamespaceCreation::Create).await.unwrap(), NamespaceState::Created);
+    assert_eq!(look(NamespaceCreation::Create).await.unwrap(), NamespaceState::Existed);
+    assert_eq!(look(NamespaceCreation::Leave).await.unwrap(), NamespaceState::Existed);
     let namespace = ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, "shop");
     assert!(cluster.get(&namespace).await.unwrap().is_some());
 }
@@ -267,13 +271,13 @@ async fn a_definition_is_waited_for() {
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
     });
     let thing = Gvk::new("example.com", "v1", "Thing");
-    assert!(cluster.kind(&thing).await.unwrap().is_none());
+    assert!(cluster.find_kind(&thing).await.unwrap().is_none());
     let place = ObjectRef::new(
         Gvk::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         None,
         "things.example.com",
     );
     cluster.apply(&place, &definition, &helm()).await.unwrap();
-    slipway_cluster::crd::wait_served(&cluster, &definition, Duration::from_secs(10)).await.unwrap();
-    assert!(cluster.kind(&thing).await.unwrap().is_some());
+    slipway_cluster::crd::wait_until_served(&cluster, &definition, Duration::from_secs(10)).await.unwrap();
+    assert!(cluster.find_kind(&thing).await.unwrap().is_some());
 }

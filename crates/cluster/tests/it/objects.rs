@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use slipway_cluster::{
-    Apply, Cluster, Delete, Deleted, ErrorClass, ListOptions, Patch, Propagation, Retry, Verb, WriteOptions,
+    ApplyOptions, Cluster, DeleteOptions, DeleteOutcome, DeletePropagation, ErrorClass, ListOptions,
+    ObjectPatch, RequestVerb, RetryPolicy, WriteOptions,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, User};
@@ -19,8 +20,8 @@ async fn objects_come_and_go() {
     assert_eq!(tried["data"]["a"], "1");
     assert!(cluster.get(&place).await.unwrap().is_none(), "a dry run leaves nothing");
     cluster.apply(&place, &config_map("a", "1"), &helm()).await.unwrap();
-    let patch = Patch::Merge(json!({"data": {"b": "2"}}));
-    cluster.patch(&place, &patch, &WriteOptions::manager("test"), None).await.unwrap();
+    let patch = ObjectPatch::Merge(json!({"data": {"b": "2"}}));
+    cluster.patch(&place, &patch, &WriteOptions::for_manager("test"), None).await.unwrap();
     let mut live = cluster.get(&place).await.unwrap().unwrap();
     assert_eq!(live["data"], json!({"a": "1", "b": "2"}));
     live["data"]["c"] = "3".into();
@@ -31,14 +32,17 @@ async fn objects_come_and_go() {
     let again = cluster.create(&place, &config_map("a", "1"), &WriteOptions::default()).await.unwrap_err();
     assert_eq!(again.class, ErrorClass::AlreadyExists);
     assert_eq!(again.action, "create ConfigMap default/a");
-    let wrong = Delete { uid: Some("other".into()), ..Delete::default() };
-    assert_eq!(cluster.delete(&place, &wrong).await.unwrap(), Deleted::Gone);
+    let wrong = DeleteOptions { uid: Some("other".into()), ..DeleteOptions::default() };
+    assert_eq!(cluster.delete(&place, &wrong).await.unwrap(), DeleteOutcome::Gone);
     assert!(cluster.get(&place).await.unwrap().is_some(), "another object is left alone");
-    assert_eq!(cluster.delete(&place, &Delete::default()).await.unwrap(), Deleted::Gone);
-    assert_eq!(cluster.delete(&place, &Delete::default()).await.unwrap(), Deleted::Gone);
+    assert_eq!(cluster.delete(&place, &DeleteOptions::default()).await.unwrap(), DeleteOutcome::Gone);
+    assert_eq!(cluster.delete(&place, &DeleteOptions::default()).await.unwrap(), DeleteOutcome::Gone);
     assert!(cluster.get(&place).await.unwrap().is_none());
-    let calls = cluster.calls();
-    assert_eq!((calls.of(Verb::Apply), calls.dry_run(Verb::Apply), calls.repeated()), (1, 1, 0));
+    let calls = cluster.call_counts();
+    assert_eq!(
+        (calls.count_of(RequestVerb::Apply), calls.dry_run_count_of(RequestVerb::Apply), calls.repeated()),
+        (1, 1, 0)
+    );
 }
 
 #[tokio::test]
@@ -48,9 +52,9 @@ async fn finalizers_keep_an_object_terminating() {
     let mut manifest = config_map("a", "1");
     manifest["metadata"]["finalizers"] = json!(["example.com/wait"]);
     cluster.apply(&place, &manifest, &helm()).await.unwrap();
-    let options = Delete { propagation: Propagation::Foreground, ..Delete::default() };
+    let options = DeleteOptions { propagation: DeletePropagation::Foreground, ..DeleteOptions::default() };
     let deleted = cluster.delete(&place, &options).await.unwrap();
-    assert!(matches!(deleted, Deleted::Terminating(_)), "{deleted:?}");
+    assert!(matches!(deleted, DeleteOutcome::Terminating(_)), "{deleted:?}");
 }
 
 #[tokio::test]
@@ -72,7 +76,7 @@ async fn refusals_are_sorted() {
     let mut bad = deployment("a");
     bad["spec"]["replicas"] = json!(-1);
     assert_eq!(class(cluster.apply(&place, &bad, &helm()).await), ErrorClass::Invalid);
-    let unforced = Apply { force: false, ..Apply::new("other") };
+    let unforced = ApplyOptions { force: false, ..ApplyOptions::new("other") };
     let mut more = deployment("a");
     more["spec"]["template"]["spec"]["containers"][0]["image"] = json!("j");
     assert_eq!(class(cluster.apply(&place, &more, &unforced).await), ErrorClass::Conflict);
@@ -80,7 +84,7 @@ async fn refusals_are_sorted() {
     let error = cluster.get(&nothing).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::NoKind);
     assert!(error.is_absent());
-    assert_eq!(cluster.delete(&nothing, &Delete::default()).await.unwrap(), Deleted::Gone);
+    assert_eq!(cluster.delete(&nothing, &DeleteOptions::default()).await.unwrap(), DeleteOutcome::Gone);
     let elsewhere = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("nowhere"), "a");
     assert_eq!(class(cluster.apply(&elsewhere, &config_map("a", "1"), &helm()).await), ErrorClass::NotFound);
 }
@@ -99,15 +103,15 @@ async fn discovery_is_asked_twice_at_most() {
     let (_sandbox, cluster) = bare();
     let thing = Gvk::new("example.com", "v1", "Thing");
     for _ in 0..5 {
-        assert!(cluster.kind(&thing).await.unwrap().is_none());
-        assert!(cluster.kind(&Gvk::new("apps", "v1", "Deployment")).await.unwrap().is_some());
+        assert!(cluster.find_kind(&thing).await.unwrap().is_none());
+        assert!(cluster.find_kind(&Gvk::new("apps", "v1", "Deployment")).await.unwrap().is_some());
     }
-    assert_eq!(cluster.calls().of(Verb::Discover), 4, "two documents, read twice");
-    let kinds = cluster.kinds().await.unwrap();
+    assert_eq!(cluster.call_counts().count_of(RequestVerb::Discover), 4, "two documents, read twice");
+    let kinds = cluster.served_kinds().await.unwrap();
     assert_eq!(kinds.by_name("deploy.v1.apps").unwrap().plural, "deployments");
     assert!(!kinds.by_name("ns").unwrap().namespaced);
     assert!(kinds.api_versions().contains(&"batch/v1/CronJob".to_owned()));
-    assert!(cluster.version().await.unwrap().git_version.starts_with("v1."));
+    assert!(cluster.server_version().await.unwrap().git_version.starts_with("v1."));
 }
 
 #[tokio::test]
@@ -120,7 +124,7 @@ async fn many_objects_are_read_with_few_calls() {
     let mut all = places.clone();
     all.push(at("v1", "Secret", "none"));
     all.push(at("example.com/v1", "Thing", "a"));
-    let before = cluster.calls();
+    let before = cluster.call_counts();
     let found = cluster.get_many(&all).await;
     let names: Vec<_> = found
         .into_iter()
@@ -128,8 +132,8 @@ async fn many_objects_are_read_with_few_calls() {
         .collect();
     let config = |name: &str| Some((json!("ConfigMap"), json!(name)));
     assert_eq!(names, [config("d"), None, config("a"), config("b"), None, None]);
-    let calls = cluster.calls().since(&before);
-    assert_eq!((calls.of(Verb::List), calls.of(Verb::Get)), (1, 1));
+    let calls = cluster.call_counts().since(&before);
+    assert_eq!((calls.count_of(RequestVerb::List), calls.count_of(RequestVerb::Get)), (1, 1));
 }
 
 #[tokio::test]
@@ -143,7 +147,7 @@ async fn long_lists_are_whole() {
         }
     };
     futures::future::join_all((0..1203).map(write)).await;
-    let kind = cluster.kind(&Gvk::new("", "v1", "ConfigMap")).await.unwrap().unwrap();
+    let kind = cluster.find_kind(&Gvk::new("", "v1", "ConfigMap")).await.unwrap().unwrap();
     let options = ListOptions { metadata_only: true, ..ListOptions::default() };
     let listed = cluster.list(&kind, Some("default"), &options).await.unwrap();
     let ours: Vec<_> = listed
@@ -181,9 +185,9 @@ async fn passing_trouble_is_borne() {
         cluster.replace(&place, &next, &WriteOptions::default()).await.unwrap();
         cluster.apply(&place, &config_map(&name, "3"), &helm()).await.unwrap();
         assert_eq!(cluster.get(&place).await.unwrap().unwrap()["data"]["a"], "3");
-        cluster.delete(&place, &Delete::default()).await.unwrap();
+        cluster.delete(&place, &DeleteOptions::default()).await.unwrap();
     }
-    assert!(faults.hits() > 50 && cluster.calls().repeated() > 50, "{}", cluster.calls());
+    assert!(faults.hits() > 50 && cluster.call_counts().repeated() > 50, "{}", cluster.call_counts());
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,12 +198,12 @@ async fn patience_has_an_end() {
     let cluster = troubled(&sandbox, &faults);
     let started = tokio::time::Instant::now();
     let error = cluster.get(&at("v1", "ConfigMap", "a")).await.unwrap_err();
-    assert_eq!((error.class, error.code()), (ErrorClass::Server, Some(503)));
+    assert_eq!((error.class, error.status_code()), (ErrorClass::Server, Some(503)));
     assert!(started.elapsed() <= Duration::from_secs(60));
-    let hasty = cluster.with_retry(Retry::never());
-    let before = hasty.calls();
+    let hasty = cluster.with_retry(RetryPolicy::never());
+    let before = hasty.call_counts();
     assert!(hasty.get(&at("v1", "ConfigMap", "a")).await.is_err());
-    assert_eq!(hasty.calls().since(&before).total(), 1);
+    assert_eq!(hasty.call_counts().since(&before).total(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,7 +225,7 @@ async fn a_json_patch_is_not_sent_twice() {
     let faults = FaultLayer::new(3);
     faults.add(Rule::new(Fault::LoseAnswer).method("PATCH"));
     let cluster = troubled(&sandbox, &faults);
-    let patch = Patch::Json(json!([{"op": "add", "path": "/data/b", "value": "2"}]));
+    let patch = ObjectPatch::Json(json!([{"op": "add", "path": "/data/b", "value": "2"}]));
     let error = cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap_err();
     assert_eq!((error.class, faults.hits()), (ErrorClass::Transport, 1));
 }

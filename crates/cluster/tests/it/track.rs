@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::track::{Condition, FailMode, ReadyRules, TrackError, TrackOptions, Tracker};
-use slipway_cluster::{Cluster, Delete, ErrorClass, Patch, Verb, WriteOptions, logs, wait};
+use slipway_cluster::track::{FailMode, FieldCondition, ReadyRules, TrackError, TrackOptions, Tracker};
+use slipway_cluster::{
+    Cluster, DeleteOptions, ErrorClass, ObjectPatch, RequestVerb, WriteOptions, logs, wait,
+};
 use slipway_event::{Event, Events, Memory, ObjectState, Redactor, RunId, SystemClock};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox, User};
 
@@ -80,7 +82,7 @@ async fn workloads_become_ready() {
     let world = world();
     for kind in ["Deployment", "StatefulSet", "DaemonSet", "Job"] {
         let place = apply(&world.cluster, &workload(kind, "web", json!({}))).await;
-        soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap();
+        soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap();
         let live = world.cluster.get(&place).await.unwrap().unwrap();
         match kind {
             "Deployment" => assert_eq!(live["status"]["availableReplicas"], 2),
@@ -89,10 +91,10 @@ async fn workloads_become_ready() {
         }
         assert_eq!(states(&world.memory).last(), Some(&ObjectState::Ready), "{kind}");
         // What is ready already costs one read.
-        let before = world.cluster.calls();
-        soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap();
-        let calls = world.cluster.calls().since(&before);
-        assert_eq!(calls.of(Verb::Get), 1, "{kind}: {calls}");
+        let before = world.cluster.call_counts();
+        soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap();
+        let calls = world.cluster.call_counts().since(&before);
+        assert_eq!(calls.count_of(RequestVerb::Get), 1, "{kind}: {calls}");
     }
 }
 
@@ -100,13 +102,13 @@ async fn workloads_become_ready() {
 async fn an_update_is_waited_for() {
     let world = world();
     let place = apply(&world.cluster, &workload("Deployment", "web", json!({}))).await;
-    soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap();
+    soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap();
     for version in 2..5 {
         let mut manifest = workload("Deployment", "web", json!({}));
         manifest["spec"]["template"]["spec"]["containers"][0]["image"] =
             format!("example.com/web:{version}").into();
         apply(&world.cluster, &manifest).await;
-        soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap();
+        soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap();
         let live = world.cluster.get(&place).await.unwrap().unwrap();
         assert_eq!(live["status"]["updatedReplicas"], 2);
         assert_eq!(live["status"]["replicas"], 2);
@@ -117,16 +119,16 @@ async fn an_update_is_waited_for() {
 async fn what_only_exists_needs_no_call() {
     let world = world();
     let place = apply(&world.cluster, &config_map("a", "1")).await;
-    let before = world.cluster.calls();
-    world.tracker.ready(&place, &ReadyRules::default()).await.unwrap();
-    assert_eq!(world.cluster.calls().since(&before).total(), 0);
+    let before = world.cluster.call_counts();
+    world.tracker.wait_ready(&place, &ReadyRules::default()).await.unwrap();
+    assert_eq!(world.cluster.call_counts().since(&before).total(), 0);
 }
 
 #[tokio::test]
 async fn crashes_fail_with_a_digest() {
     let world = world();
     let place = apply(&world.cluster, &workload("Deployment", "web", json!({"sim/fail": "crashloop"}))).await;
-    let error = soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap_err();
+    let error = soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap_err();
     let TrackError::NotReady { why, digest, .. } = &error else { panic!("{error}") };
     assert!(why.contains("CrashLoopBackOff"), "{why}");
     assert!(digest.containers.iter().all(|c| c.container == "c" && !c.state.is_empty()), "{digest}");
@@ -142,7 +144,7 @@ async fn bad_images_fail() {
     let world = world();
     for kind in ["Deployment", "Job"] {
         let place = apply(&world.cluster, &workload(kind, "web", json!({"sim/fail": "imagepull"}))).await;
-        let error = soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap_err();
+        let error = soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap_err();
         assert!(error.to_string().contains("ImagePull"), "{error}");
     }
 }
@@ -153,17 +155,17 @@ async fn a_few_failures_are_allowed() {
     let crashing = json!({"sim/fail": "crashloop", "sim/fail-count": "2"});
     let place = apply(&world.cluster, &workload("Deployment", "web", crashing)).await;
     let rules = ReadyRules { allowed_failures_per_replica: Some(10), ..ReadyRules::default() };
-    soon(world.tracker.ready(&place, &rules)).await.unwrap();
+    soon(world.tracker.wait_ready(&place, &rules)).await.unwrap();
 }
 
 #[tokio::test]
 async fn failed_jobs_fail_or_are_ignored() {
     let world = world();
     let place = apply(&world.cluster, &workload("Job", "web", json!({"sim/fail": "true"}))).await;
-    let error = soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap_err();
+    let error = soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap_err();
     assert!(error.to_string().contains("BackoffLimitExceeded"), "{error}");
     let rules = ReadyRules { fail_mode: FailMode::Ignore, ..ReadyRules::default() };
-    soon(world.tracker.ready(&place, &rules)).await.unwrap();
+    soon(world.tracker.wait_ready(&place, &rules)).await.unwrap();
 }
 
 /// A Job may be deleted the moment it is done: what the watch showed last says how it ended.
@@ -174,12 +176,12 @@ async fn jobs_that_vanish_when_done_are_judged_by_their_last_state() {
         let mut job = workload("Job", "web", fate);
         job["spec"]["ttlSecondsAfterFinished"] = 0.into();
         let place = at("batch/v1", "Job", "web");
-        let vigil = world.tracker.attend(&place).await.unwrap();
+        let vigil = world.tracker.watch_early(&place).await.unwrap();
         let written = world.cluster.apply(&place, &job, &helm()).await.unwrap();
         let uid = written["metadata"]["uid"].as_str().unwrap().to_owned();
-        soon(world.tracker.absent(&place, Some(&uid), None)).await.unwrap();
+        soon(world.tracker.wait_absent(&place, Some(&uid), None)).await.unwrap();
         let rules = ReadyRules { uid: Some(uid), ..ReadyRules::default() };
-        let ended = soon(world.tracker.ready_since(&place, &rules, Some(vigil))).await;
+        let ended = soon(world.tracker.wait_ready_since(&place, &rules, Some(vigil))).await;
         match ends {
             None => ended.unwrap(),
             Some(why) => assert!(ended.unwrap_err().to_string().contains(why)),
@@ -193,15 +195,15 @@ async fn an_earlier_job_of_the_same_name_is_another() {
     let (_sandbox, cluster) = bare();
     let (tracker, _) = tracker(&cluster);
     let place = at("batch/v1", "Job", "web");
-    let vigil = tracker.attend(&place).await.unwrap();
+    let vigil = tracker.watch_early(&place).await.unwrap();
     apply(&cluster, &workload("Job", "web", json!({}))).await;
     let done = json!({"status": {"succeeded": 1, "conditions": [
         {"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]}});
-    let options = WriteOptions::manager("controller");
-    cluster.patch(&place, &Patch::Merge(done), &options, Some("status")).await.unwrap();
-    cluster.delete(&place, &Delete::default()).await.unwrap();
+    let options = WriteOptions::for_manager("controller");
+    cluster.patch(&place, &ObjectPatch::Merge(done), &options, Some("status")).await.unwrap();
+    cluster.delete(&place, &DeleteOptions::default()).await.unwrap();
     let rules = ReadyRules { uid: Some("another".to_owned()), ..ReadyRules::default() };
-    let error = tracker.ready_since(&place, &rules, Some(vigil)).await.unwrap_err();
+    let error = tracker.wait_ready_since(&place, &rules, Some(vigil)).await.unwrap_err();
     assert!(matches!(error, TrackError::Deleted { .. }), "{error}");
 }
 
@@ -221,7 +223,7 @@ async fn what_pods_said_until_they_were_ready_is_passed_on() {
             let place = apply(&cluster, &manifest).await;
             let rules =
                 ReadyRules { just_written: true, node: Some(name.as_str().into()), ..ReadyRules::default() };
-            tracker.ready(&place, &rules).await.unwrap();
+            tracker.wait_ready(&place, &rules).await.unwrap();
         }
     });
     soon(futures::future::join_all(all)).await;
@@ -241,18 +243,20 @@ async fn what_pods_said_until_they_were_ready_is_passed_on() {
 async fn logs_of_a_job_are_passed_on() {
     let world = world();
     let place = apply(&world.cluster, &workload("Job", "web", json!({}))).await;
-    soon(world.tracker.ready(&place, &ReadyRules::default())).await.unwrap();
-    let pods = world.cluster.kind(&slipway_manifest::Gvk::new("", "v1", "Pod")).await.unwrap().unwrap();
-    let options = slipway_cluster::ListOptions::labels("app=web");
+    soon(world.tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap();
+    let pods = world.cluster.find_kind(&slipway_manifest::Gvk::new("", "v1", "Pod")).await.unwrap().unwrap();
+    let options = slipway_cluster::ListOptions::with_labels("app=web");
     let mut listed = world.cluster.list(&pods, Some("default"), &options).await.unwrap();
     let pod = listed.items.remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
-    let source = logs::Source { namespace: "default".into(), pod, container: "c".into() };
-    let said = logs::read(&world.cluster, &source, &logs::Options::default()).await.unwrap();
+    let source = logs::LogSource { namespace: "default".into(), pod, container: "c".into() };
+    let said = logs::read_logs(&world.cluster, &source, &logs::ContainerLogOptions::default()).await.unwrap();
     let said: Vec<String> = said.into_iter().map(|line| line.text).collect();
     assert!(!said.is_empty());
     let mut followed = Vec::new();
-    let mut take = |line: logs::Line| followed.push(line.text);
-    soon(logs::follow(&world.cluster, &source, &logs::Options::default(), &mut take)).await.unwrap();
+    let mut take = |line: logs::ContainerLogLine| followed.push(line.text);
+    soon(logs::follow_logs(&world.cluster, &source, &logs::ContainerLogOptions::default(), &mut take))
+        .await
+        .unwrap();
     assert_eq!(followed, said, "each line once");
 }
 
@@ -279,7 +283,7 @@ async fn nothing_is_lost_in_foul_weather() {
             manifest["spec"]["selector"]["matchLabels"] = labels.clone();
             manifest["spec"]["template"]["metadata"]["labels"] = labels;
             let place = apply(&cluster, &manifest).await;
-            tracker.ready(&place, &ReadyRules::default()).await
+            tracker.wait_ready(&place, &ReadyRules::default()).await
         }
     });
     for result in soon(futures::future::join_all(all)).await {
@@ -303,7 +307,7 @@ async fn missing_rights_degrade_to_reading() {
     let jo = User { name: "jo".into(), groups: vec!["system:authenticated".into()], ..User::default() };
     let cluster = Cluster::new(kube::Client::new(sandbox.service_as(jo), "default"));
     let (tracker, memory) = tracker(&cluster);
-    soon(tracker.ready(&place, &ReadyRules::default())).await.unwrap();
+    soon(tracker.wait_ready(&place, &ReadyRules::default())).await.unwrap();
     let warnings = memory.drain().into_iter().filter(|r| matches!(r.event, Event::Warning { .. })).count();
     assert!(warnings <= 4, "each gap is told once: {warnings}");
 }
@@ -325,32 +329,32 @@ async fn quiet_custom_objects_time_out() {
         "things.example.com",
     );
     cluster.apply(&place, &definition, &helm()).await.unwrap();
-    slipway_cluster::crd::wait_served(&cluster, &definition, Duration::from_secs(60)).await.unwrap();
+    slipway_cluster::crd::wait_until_served(&cluster, &definition, Duration::from_secs(60)).await.unwrap();
     let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}});
     let place = apply(&cluster, &thing).await;
     let (tracker, _) = tracker(&cluster);
 
     // Nothing is said about it: it is taken as it is, after a moment of grace.
     let started = tokio::time::Instant::now();
-    tracker.ready(&place, &ReadyRules::default()).await.unwrap();
+    tracker.wait_ready(&place, &ReadyRules::default()).await.unwrap();
     assert_eq!(started.elapsed().as_secs(), 5);
 
-    let say = |phase: &str| Patch::Merge(json!({"status": {"phase": phase}}));
+    let say = |phase: &str| ObjectPatch::Merge(json!({"status": {"phase": phase}}));
     let options = WriteOptions::default();
     cluster.patch(&place, &say("Creating"), &options, Some("status")).await.unwrap();
     let started = tokio::time::Instant::now();
-    let error = tracker.ready(&place, &ReadyRules::default()).await.unwrap_err();
+    let error = tracker.wait_ready(&place, &ReadyRules::default()).await.unwrap_err();
     assert!(error.to_string().contains("nothing happened for 240 s: phase Creating"), "{error}");
     assert!(started.elapsed().as_secs() <= 241);
 
     let rules = ReadyRules { timeout: Some(Duration::from_secs(3)), ..ReadyRules::default() };
-    let error = tracker.ready(&place, &rules).await.unwrap_err();
+    let error = tracker.wait_ready(&place, &rules).await.unwrap_err();
     assert!(matches!(error, TrackError::TimedOut { .. }), "{error}");
     let own = |rule: &str| ReadyRules {
-        ready_when: Some(Condition::parse(rule).unwrap()),
+        ready_when: Some(FieldCondition::parse(rule).unwrap()),
         ..ReadyRules::default()
     };
-    tracker.ready(&place, &own("{.status.phase}==Creating")).await.unwrap();
+    tracker.wait_ready(&place, &own("{.status.phase}==Creating")).await.unwrap();
 
     // Watched, not polled: the change itself wakes the one who waits.
     let change = async {
@@ -358,7 +362,7 @@ async fn quiet_custom_objects_time_out() {
         cluster.patch(&place, &say("Ready"), &options, Some("status")).await.unwrap();
     };
     let (started, rules) = (tokio::time::Instant::now(), ReadyRules::default());
-    let (ready, ()) = tokio::join!(tracker.ready(&place, &rules), change);
+    let (ready, ()) = tokio::join!(tracker.wait_ready(&place, &rules), change);
     ready.unwrap();
     assert_eq!(started.elapsed().as_secs(), 30);
 }
@@ -368,7 +372,7 @@ async fn there_and_gone() {
     let (_sandbox, cluster) = bare();
     let (tracker, _) = tracker(&cluster);
     let place = at("v1", "ConfigMap", "a");
-    let error = tracker.present(&place, Duration::from_secs(5)).await.unwrap_err();
+    let error = tracker.wait_present(&place, Duration::from_secs(5)).await.unwrap_err();
     assert_eq!(error.to_string(), "ConfigMap default/a is not there after 5 s: it does not exist");
     let create = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -376,21 +380,21 @@ async fn there_and_gone() {
         manifest["metadata"]["finalizers"] = json!(["example.com/hold"]);
         cluster.apply(&place, &manifest, &helm()).await.unwrap();
     };
-    let (present, ()) = tokio::join!(tracker.present(&place, Duration::from_secs(60)), create);
+    let (present, ()) = tokio::join!(tracker.wait_present(&place, Duration::from_secs(60)), create);
     present.unwrap();
 
-    cluster.delete(&place, &Delete::default()).await.unwrap();
-    let error = tracker.absent(&place, None, Some(Duration::from_secs(5))).await.unwrap_err();
+    cluster.delete(&place, &DeleteOptions::default()).await.unwrap();
+    let error = tracker.wait_absent(&place, None, Some(Duration::from_secs(5))).await.unwrap_err();
     assert!(error.to_string().contains("its finalizers hold it: example.com/hold"), "{error}");
-    tracker.absent(&place, Some("another"), Some(Duration::from_secs(5))).await.unwrap();
+    tracker.wait_absent(&place, Some("another"), Some(Duration::from_secs(5))).await.unwrap();
     let free = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let patch = ObjectPatch::Merge(json!({"metadata": {"finalizers": null}}));
         cluster.patch(&place, &patch, &WriteOptions::default(), None).await.unwrap();
     };
-    let (absent, ()) = tokio::join!(tracker.absent(&place, None, None), free);
+    let (absent, ()) = tokio::join!(tracker.wait_absent(&place, None, None), free);
     absent.unwrap();
-    tracker.absent(&at("example.com/v1", "Nothing", "a"), None, None).await.unwrap();
+    tracker.wait_absent(&at("example.com/v1", "Nothing", "a"), None, None).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,10 +404,10 @@ async fn a_deleted_object_is_not_waited_for() {
     let place = apply(&cluster, &workload("Deployment", "web", json!({}))).await;
     let delete = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        cluster.delete(&place, &Delete::default()).await.unwrap();
+        cluster.delete(&place, &DeleteOptions::default()).await.unwrap();
     };
     let rules = ReadyRules::default();
-    let (result, ()) = tokio::join!(tracker.ready(&place, &rules), delete);
+    let (result, ()) = tokio::join!(tracker.wait_ready(&place, &rules), delete);
     assert!(matches!(result, Err(TrackError::Deleted { .. })), "{result:?}");
 }
 
@@ -411,22 +415,23 @@ async fn a_deleted_object_is_not_waited_for() {
 async fn conditions_are_waited_for() {
     let (_sandbox, cluster) = bare();
     let place = apply(&cluster, &config_map("a", "1")).await;
-    let condition = wait::Condition::parse("jsonpath={.data.a}=2").unwrap();
-    let late = wait::until(&cluster, &place, &condition, Some(Duration::from_secs(2))).await.unwrap_err();
+    let condition = wait::WaitCondition::parse("jsonpath={.data.a}=2").unwrap();
+    let late =
+        wait::wait_until(&cluster, &place, &condition, Some(Duration::from_secs(2))).await.unwrap_err();
     assert_eq!(late.class, ErrorClass::Timeout);
     assert!(late.message.contains("jsonpath={.data.a}=2 is not met after 2 s"), "{late}");
     let change = async {
         tokio::time::sleep(Duration::from_secs(20)).await;
         cluster.apply(&place, &config_map("a", "2"), &helm()).await.unwrap();
     };
-    let (met, ()) = tokio::join!(wait::until(&cluster, &place, &condition, None), change);
+    let (met, ()) = tokio::join!(wait::wait_until(&cluster, &place, &condition, None), change);
     assert_eq!(met.unwrap().unwrap()["data"]["a"], "2");
-    let gone = wait::Condition::parse("delete").unwrap();
+    let gone = wait::WaitCondition::parse("delete").unwrap();
     let delete = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        cluster.delete(&place, &Delete::default()).await.unwrap();
+        cluster.delete(&place, &DeleteOptions::default()).await.unwrap();
     };
-    let (met, ()) = tokio::join!(wait::until(&cluster, &place, &gone, None), delete);
+    let (met, ()) = tokio::join!(wait::wait_until(&cluster, &place, &gone, None), delete);
     assert!(met.unwrap().is_none());
 }
 
@@ -441,11 +446,11 @@ async fn many_trackers_share_one_watch() {
             manifest["spec"]["selector"]["matchLabels"] = labels.clone();
             manifest["spec"]["template"]["metadata"]["labels"] = labels;
             let place = apply(&world.cluster, &manifest).await;
-            world.tracker.ready(&place, &ReadyRules::default()).await.unwrap();
+            world.tracker.wait_ready(&place, &ReadyRules::default()).await.unwrap();
         }
     });
     soon(futures::future::join_all(all)).await;
-    let calls = world.cluster.calls();
+    let calls = world.cluster.call_counts();
     // Deployments, replica sets, pods, events; perhaps begun anew once everything was ready for a moment.
-    assert!(calls.of(Verb::Watch) <= 8 && calls.of(Verb::List) <= 8, "{calls}");
+    assert!(calls.count_of(RequestVerb::Watch) <= 8 && calls.count_of(RequestVerb::List) <= 8, "{calls}");
 }

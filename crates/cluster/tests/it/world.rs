@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::{Apply, Cluster};
+use slipway_cluster::{ApplyOptions, Cluster};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::{FaultLayer, Sandbox};
 use tower::Layer;
@@ -28,8 +28,8 @@ pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": value}})
 }
 
-pub(crate) fn helm() -> Apply {
-    Apply::new("helm")
+pub(crate) fn helm() -> ApplyOptions {
+    ApplyOptions::new("helm")
 }
 
 /// Tests wait for the sandbox's threads, never for longer than this.

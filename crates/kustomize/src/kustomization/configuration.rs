@@ -3,7 +3,7 @@
 use slipway_problem::Problems;
 use slipway_yaml::{DuplicateKeys, ScalarRules, YamlNode, YamlReader};
 
-use crate::config::{Config, NameReference};
+use crate::config::{NameReference, TransformerConfig};
 use crate::fieldspec::FieldSpec;
 use crate::id::Gvk;
 use crate::kustomization::parts::read_field;
@@ -27,15 +27,17 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Reads one configuration file.
-pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
+pub(crate) fn read_configuration(text: &str, file: &str, problems: &mut Problems) -> TransformerConfig {
     let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
-    let Some(node) = problems.take(reader.read_one(text, file)) else { return Config::default() };
+    let Some(node) = problems.take(reader.read_one(text, file)) else { return TransformerConfig::default() };
     let problems = &mut Findings::new(Strictness::Kustomization, problems);
-    let Some(table) = Table::open(&node, "configuration", FIELDS, problems) else { return Config::default() };
+    let Some(table) = Table::open(&node, "configuration", FIELDS, problems) else {
+        return TransformerConfig::default();
+    };
     let fields = |name: &str, problems: &mut Findings<'_>| -> Vec<FieldSpec> {
         table.list(name, problems).iter().filter_map(|node| read_field(node, problems)).collect()
     };
-    Config {
+    TransformerConfig {
         name_prefix: fields("namePrefix", problems),
         name_suffix: fields("nameSuffix", problems),
         namespace: fields("namespace", problems),

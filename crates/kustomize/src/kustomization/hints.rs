@@ -3,7 +3,7 @@
 use slipway_problem::Problems;
 use slipway_yaml::{DuplicateKeys, Mapping, ScalarRules, YamlNode, YamlReader};
 
-use crate::config::{Config, NameReference};
+use crate::config::{NameReference, TransformerConfig};
 use crate::fieldspec::FieldSpec;
 use crate::id::Gvk;
 
@@ -13,22 +13,22 @@ const DEEPEST: usize = 32;
 const MOST: usize = 10_000;
 
 /// Reads one file: definitions by name, as the generator of Kubernetes' OpenAPI writes them.
-pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
+pub(crate) fn read_hints(text: &str, file: &str, problems: &mut Problems) -> TransformerConfig {
     let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
-    let Some(node) = problems.take(reader.read_one(text, file)) else { return Config::default() };
+    let Some(node) = problems.take(reader.read_one(text, file)) else { return TransformerConfig::default() };
     let Some(definitions) = node.as_map() else {
         if !node.is_null() {
             problems.push(node.problem(format!("`crds` lists files of definitions, not {}", node.kind())));
         }
-        return Config::default();
+        return TransformerConfig::default();
     };
-    let mut hints = Hints { definitions, config: Config::default(), left: MOST };
+    let mut hints = HintReader { definitions, config: TransformerConfig::default(), left: MOST };
     for (name, definition) in definitions.iter() {
         let Some(properties) = properties_in(definition) else { continue };
         if ["apiVersion", "kind", "metadata"].iter().all(|field| properties.get(field).is_some()) {
             let name = name.key_text();
             let kind = name.rsplit(['.', '/']).next().unwrap_or(&name).to_owned();
-            hints.follow(&Gvk { kind, ..Gvk::default() }, properties, &mut Vec::new());
+            hints.follow_properties(&Gvk { kind, ..Gvk::default() }, properties, &mut Vec::new());
         }
     }
     hints.config
@@ -39,14 +39,14 @@ fn properties_in(definition: &YamlNode) -> Option<&Mapping> {
     schema.get("properties").and_then(YamlNode::as_map)
 }
 
-struct Hints<'n> {
+struct HintReader<'n> {
     definitions: &'n Mapping,
-    config: Config,
+    config: TransformerConfig,
     left: usize,
 }
 
-impl<'n> Hints<'n> {
-    fn follow(&mut self, gvk: &Gvk, properties: &'n Mapping, path: &mut Vec<String>) {
+impl<'n> HintReader<'n> {
+    fn follow_properties(&mut self, gvk: &Gvk, properties: &'n Mapping, path: &mut Vec<String>) {
         for (name, property) in properties.iter() {
             if self.left == 0 || path.len() >= DEEPEST {
                 return;
@@ -70,13 +70,15 @@ impl<'n> Hints<'n> {
                 let key = text("x-kubernetes-object-ref-name-key").unwrap_or("name");
                 let referred = Gvk { version: version.to_owned(), kind: kind.to_owned(), ..Gvk::default() };
                 let fields = vec![field(&format!("/{key}"))];
-                let more =
-                    Config { name_references: vec![NameReference { referred, fields }], ..Config::default() };
+                let more = TransformerConfig {
+                    name_references: vec![NameReference { referred, fields }],
+                    ..TransformerConfig::default()
+                };
                 self.config.merge(&more);
             }
             let target = text("$ref").and_then(|name| self.definitions.get(name)).and_then(properties_in);
             if let Some(inner) = target {
-                self.follow(gvk, inner, path);
+                self.follow_properties(gvk, inner, path);
             }
             path.pop();
         }

@@ -9,22 +9,22 @@ mod variables;
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::{DuplicateKeys, ScalarRules, YamlNode, YamlReader};
 
-pub(crate) use configuration::read as read_configuration;
-pub(crate) use hints::read as read_hints;
+pub(crate) use configuration::read_configuration;
+pub(crate) use hints::read_hints;
 pub(crate) use parts::{
-    Behavior, Generator, GeneratorOptions, LabelEntry, PatchEntry, ReplacementEntry, Replica, read_field,
-    read_generator_settings, read_image, read_patch, read_replacement_entry, read_replacements, read_replica,
-    read_selector,
+    GeneratorBehavior, GeneratorEntry, GeneratorOptions, LabelEntry, PatchEntry, ReplacementEntry,
+    ReplicaCount, read_field, read_generator_settings, read_image, read_patch, read_replacement_entry,
+    read_replacements, read_replica, read_selector,
 };
-pub(crate) use table::{At, Findings, Strictness, Table};
-pub(crate) use variables::Variable;
+pub(crate) use table::{Findings, LocatedValue, Strictness, Table};
+pub(crate) use variables::VariableEntry;
 
-use crate::sort::Order;
+use crate::sort::ObjectOrder;
 use crate::transform::images::ImageChange;
 
 /// The kind of a kustomization file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     #[default]
     Kustomization,
     /// Works on what its parent has gathered so far.
@@ -42,31 +42,31 @@ pub(crate) struct BuildMetadata {
 /// A kustomization file, read and checked.
 #[derive(Debug, Default)]
 pub(crate) struct Kustomization {
-    pub(crate) kind: Kind,
-    pub(crate) resources: Vec<At<String>>,
-    pub(crate) components: Vec<At<String>>,
-    pub(crate) crds: Vec<At<String>>,
-    pub(crate) configurations: Vec<At<String>>,
-    pub(crate) namespace: Option<At<String>>,
-    pub(crate) name_prefix: Option<At<String>>,
-    pub(crate) name_suffix: Option<At<String>>,
+    pub(crate) kind: FileKind,
+    pub(crate) resources: Vec<LocatedValue<String>>,
+    pub(crate) components: Vec<LocatedValue<String>>,
+    pub(crate) crds: Vec<LocatedValue<String>>,
+    pub(crate) configurations: Vec<LocatedValue<String>>,
+    pub(crate) namespace: Option<LocatedValue<String>>,
+    pub(crate) name_prefix: Option<LocatedValue<String>>,
+    pub(crate) name_suffix: Option<LocatedValue<String>>,
     pub(crate) labels: Vec<LabelEntry>,
-    pub(crate) common_labels: Option<At<Vec<(String, String)>>>,
-    pub(crate) common_annotations: Option<At<Vec<(String, String)>>>,
+    pub(crate) common_labels: Option<LocatedValue<Vec<(String, String)>>>,
+    pub(crate) common_annotations: Option<LocatedValue<Vec<(String, String)>>>,
     pub(crate) patches: Vec<PatchEntry>,
-    pub(crate) patches_strategic_merge: Vec<At<String>>,
+    pub(crate) patches_strategic_merge: Vec<LocatedValue<String>>,
     pub(crate) patches_json: Vec<PatchEntry>,
     pub(crate) images: Vec<ImageChange>,
-    pub(crate) replicas: Vec<Replica>,
-    pub(crate) config_maps: Vec<Generator>,
-    pub(crate) secrets: Vec<Generator>,
+    pub(crate) replicas: Vec<ReplicaCount>,
+    pub(crate) config_maps: Vec<GeneratorEntry>,
+    pub(crate) secrets: Vec<GeneratorEntry>,
     pub(crate) generator_options: GeneratorOptions,
     pub(crate) replacements: Vec<ReplacementEntry>,
-    pub(crate) variables: Vec<Variable>,
-    pub(crate) generators: Vec<At<String>>,
-    pub(crate) transformers: Vec<At<String>>,
-    pub(crate) validators: Vec<At<String>>,
-    pub(crate) order: Option<Order>,
+    pub(crate) variables: Vec<VariableEntry>,
+    pub(crate) generators: Vec<LocatedValue<String>>,
+    pub(crate) transformers: Vec<LocatedValue<String>>,
+    pub(crate) validators: Vec<LocatedValue<String>>,
+    pub(crate) order: Option<ObjectOrder>,
     pub(crate) build_metadata: BuildMetadata,
 }
 
@@ -145,12 +145,12 @@ impl Kustomization {
         // A file of another API altogether would otherwise drown in unknown fields.
         let kind = read_kind(&node, problems)?;
         let table = Table::open(&node, "kustomization", FIELDS, problems)?;
-        refuse(&table, problems);
-        let mut resources = table.strings("resources", problems);
-        resources.extend(table.strings("bases", problems));
+        report_refused(&table, problems);
+        let mut resources = table.read_strings("resources", problems);
+        resources.extend(table.read_strings("bases", problems));
         let pairs = |field: &str, problems: &mut Findings<'_>| {
             let at = table.get(field)?.location();
-            Some(At { value: table.pairs(field, problems), at })
+            Some(LocatedValue { value: table.read_pairs(field, problems), at })
         };
         let mut images = Vec::new();
         for field in ["images", "imageTags"] {
@@ -161,31 +161,35 @@ impl Kustomization {
         let kustomization = Self {
             kind,
             resources,
-            components: table.strings("components", problems),
-            crds: table.strings("crds", problems),
-            configurations: table.strings("configurations", problems),
-            namespace: table.string("namespace", problems),
-            name_prefix: table.string("namePrefix", problems),
-            name_suffix: table.string("nameSuffix", problems),
-            labels: collect(each("labels", problems), problems, parts::read_labels),
+            components: table.read_strings("components", problems),
+            crds: table.read_strings("crds", problems),
+            configurations: table.read_strings("configurations", problems),
+            namespace: table.read_string("namespace", problems),
+            name_prefix: table.read_string("namePrefix", problems),
+            name_suffix: table.read_string("nameSuffix", problems),
+            labels: collect_entries(each("labels", problems), problems, parts::read_labels),
             common_labels: pairs("commonLabels", problems),
             common_annotations: pairs("commonAnnotations", problems),
-            patches: collect(each("patches", problems), problems, read_patch),
-            patches_strategic_merge: table.strings("patchesStrategicMerge", problems),
-            patches_json: collect(each("patchesJson6902", problems), problems, read_patch),
+            patches: collect_entries(each("patches", problems), problems, read_patch),
+            patches_strategic_merge: table.read_strings("patchesStrategicMerge", problems),
+            patches_json: collect_entries(each("patchesJson6902", problems), problems, read_patch),
             images,
-            replicas: collect(each("replicas", problems), problems, read_replica),
-            config_maps: collect(each("configMapGenerator", problems), problems, parts::read_generator),
-            secrets: collect(each("secretGenerator", problems), problems, parts::read_generator),
+            replicas: collect_entries(each("replicas", problems), problems, read_replica),
+            config_maps: collect_entries(
+                each("configMapGenerator", problems),
+                problems,
+                parts::read_generator,
+            ),
+            secrets: collect_entries(each("secretGenerator", problems), problems, parts::read_generator),
             generator_options: table
                 .get("generatorOptions")
                 .map(|node| parts::read_generator_options(node, "generatorOptions", problems))
                 .unwrap_or_default(),
-            replacements: collect(each("replacements", problems), problems, read_replacement_entry),
-            variables: collect(each("vars", problems), problems, variables::read),
-            generators: table.strings("generators", problems),
-            transformers: table.strings("transformers", problems),
-            validators: table.strings("validators", problems),
+            replacements: collect_entries(each("replacements", problems), problems, read_replacement_entry),
+            variables: collect_entries(each("vars", problems), problems, variables::read_variable),
+            generators: table.read_strings("generators", problems),
+            transformers: table.read_strings("transformers", problems),
+            validators: table.read_strings("validators", problems),
             order: table.get("sortOptions").and_then(|node| parts::read_order(node, problems)),
             build_metadata: parts::read_build_metadata(&table, problems),
         };
@@ -203,7 +207,7 @@ impl Kustomization {
     }
 }
 
-fn collect<'n, T>(
+fn collect_entries<'n, T>(
     nodes: &'n [YamlNode],
     problems: &mut Findings<'_>,
     read: fn(&'n YamlNode, &mut Findings<'_>) -> Option<T>,
@@ -211,11 +215,11 @@ fn collect<'n, T>(
     nodes.iter().filter_map(|node| read(node, problems)).collect()
 }
 
-fn read_kind(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Kind> {
+fn read_kind(node: &YamlNode, problems: &mut Findings<'_>) -> Option<FileKind> {
     let text = |field: &str| node.get(field).and_then(YamlNode::as_str);
     let kind = match text("kind") {
-        None | Some("" | "Kustomization") => Kind::Kustomization,
-        Some("Component") => Kind::Component,
+        None | Some("" | "Kustomization") => FileKind::Kustomization,
+        Some("Component") => FileKind::Component,
         Some(other) => {
             let at = node.get("kind").unwrap_or(node);
             problems.push(
@@ -226,8 +230,8 @@ fn read_kind(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Kind> {
         }
     };
     let wanted = match kind {
-        Kind::Kustomization => "kustomize.config.k8s.io/v1beta1",
-        Kind::Component => "kustomize.config.k8s.io/v1alpha1",
+        FileKind::Kustomization => "kustomize.config.k8s.io/v1beta1",
+        FileKind::Component => "kustomize.config.k8s.io/v1alpha1",
     };
     match text("apiVersion") {
         None | Some("") => Some(kind),
@@ -245,7 +249,7 @@ fn read_kind(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Kind> {
     }
 }
 
-fn refuse(table: &Table<'_>, problems: &mut Findings<'_>) {
+fn report_refused(table: &Table<'_>, problems: &mut Findings<'_>) {
     for (field, instead) in REFUSED {
         let Some(node) = table.get(field) else { continue };
         if node.as_seq().is_some_and(<[YamlNode]>::is_empty) {

@@ -5,11 +5,13 @@ use slipway_yaml::YamlNode;
 
 use crate::fieldspec::FieldSpec;
 use crate::id::Gvk;
-use crate::kustomization::{At, BuildMetadata, Findings, Strictness, Table};
-use crate::selector::{Pattern, Requirements, Selector};
-use crate::sort::Order;
+use crate::kustomization::{BuildMetadata, Findings, LocatedValue, Strictness, Table};
+use crate::selector::{LabelRequirements, TargetSelector, TextPattern};
+use crate::sort::ObjectOrder;
 use crate::transform::images::ImageChange;
-use crate::transform::replacements::{Options, Replacement, Select, Source, Target};
+use crate::transform::replacements::{
+    Replacement, ReplacementOptions, ReplacementSelector, ReplacementSource, Target,
+};
 
 /// One entry of `labels`.
 #[derive(Debug)]
@@ -24,9 +26,9 @@ pub(crate) struct LabelEntry {
 /// One entry of `patches` or `patchesJson6902`.
 #[derive(Debug)]
 pub(crate) struct PatchEntry {
-    pub(crate) path: Option<At<String>>,
-    pub(crate) patch: Option<At<String>>,
-    pub(crate) target: Option<Selector>,
+    pub(crate) path: Option<LocatedValue<String>>,
+    pub(crate) patch: Option<LocatedValue<String>>,
+    pub(crate) target: Option<TargetSelector>,
     pub(crate) allow_name_change: bool,
     pub(crate) allow_kind_change: bool,
     pub(crate) at: Location,
@@ -34,7 +36,7 @@ pub(crate) struct PatchEntry {
 
 /// One entry of `replicas`.
 #[derive(Debug)]
-pub(crate) struct Replica {
+pub(crate) struct ReplicaCount {
     pub(crate) name: String,
     pub(crate) count: i64,
     pub(crate) at: Location,
@@ -42,7 +44,7 @@ pub(crate) struct Replica {
 
 /// The treatment of an object that has the generator's name already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Behavior {
+pub(crate) enum GeneratorBehavior {
     #[default]
     Create,
     Merge,
@@ -60,13 +62,13 @@ pub(crate) struct GeneratorOptions {
 
 /// One entry of `configMapGenerator` or `secretGenerator`.
 #[derive(Debug)]
-pub(crate) struct Generator {
+pub(crate) struct GeneratorEntry {
     pub(crate) name: String,
     pub(crate) namespace: String,
-    pub(crate) behavior: Behavior,
-    pub(crate) files: Vec<At<String>>,
-    pub(crate) literals: Vec<At<String>>,
-    pub(crate) envs: Vec<At<String>>,
+    pub(crate) behavior: GeneratorBehavior,
+    pub(crate) files: Vec<LocatedValue<String>>,
+    pub(crate) literals: Vec<LocatedValue<String>>,
+    pub(crate) envs: Vec<LocatedValue<String>>,
     pub(crate) secret_type: String,
     pub(crate) options: GeneratorOptions,
     pub(crate) at: Location,
@@ -76,16 +78,16 @@ pub(crate) struct Generator {
 #[derive(Debug)]
 pub(crate) enum ReplacementEntry {
     Inline(Box<Replacement>),
-    File(At<String>),
+    File(LocatedValue<String>),
 }
 
 pub(super) fn read_labels(node: &YamlNode, problems: &mut Findings<'_>) -> Option<LabelEntry> {
     let known = ["pairs", "includeSelectors", "includeTemplates", "fields"];
     let table = Table::open(node, "labels", &known, problems)?;
     Some(LabelEntry {
-        pairs: table.pairs("pairs", problems),
-        include_selectors: table.flag("includeSelectors", problems),
-        include_templates: table.flag("includeTemplates", problems),
+        pairs: table.read_pairs("pairs", problems),
+        include_selectors: table.read_bool("includeSelectors", problems),
+        include_templates: table.read_bool("includeTemplates", problems),
         fields: table.list("fields", problems).iter().filter_map(|node| read_field(node, problems)).collect(),
         at: table.at(),
     })
@@ -104,12 +106,12 @@ pub(crate) fn read_field(node: &YamlNode, problems: &mut Findings<'_>) -> Option
         version: table.text("version", problems),
         kind: table.text("kind", problems),
     };
-    Some(FieldSpec::new(gvk, &path, table.flag("create", problems)))
+    Some(FieldSpec::new(gvk, &path, table.read_bool("create", problems)))
 }
 
 pub(crate) fn read_patch(node: &YamlNode, problems: &mut Findings<'_>) -> Option<PatchEntry> {
     let table = Table::open(node, "patches", &["path", "patch", "target", "options"], problems)?;
-    let (path, patch) = (table.string("path", problems), table.string("patch", problems));
+    let (path, patch) = (table.read_string("path", problems), table.read_string("patch", problems));
     let path = path.filter(|path| !path.value.is_empty());
     let patch = patch.filter(|patch| !patch.value.is_empty());
     match (&path, &patch) {
@@ -132,8 +134,8 @@ pub(crate) fn read_patch(node: &YamlNode, problems: &mut Findings<'_>) -> Option
         && let Some(options) =
             Table::open(options, "options", &["allowNameChange", "allowKindChange"], problems)
     {
-        allow_name_change = options.flag("allowNameChange", problems);
-        allow_kind_change = options.flag("allowKindChange", problems);
+        allow_name_change = options.read_bool("allowNameChange", problems);
+        allow_kind_change = options.read_bool("allowKindChange", problems);
     }
     Some(PatchEntry { path, patch, target, allow_name_change, allow_kind_change, at: table.at() })
 }
@@ -141,38 +143,38 @@ pub(crate) fn read_patch(node: &YamlNode, problems: &mut Findings<'_>) -> Option
 const SELECTOR: &[&str] =
     &["group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"];
 
-pub(crate) fn read_selector(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Selector> {
+pub(crate) fn read_selector(node: &YamlNode, problems: &mut Findings<'_>) -> Option<TargetSelector> {
     let table = Table::open(node, "target", SELECTOR, problems)?;
     let pattern = |field: &str, problems: &mut Findings<'_>| {
         let text = table.text(field, problems);
-        Pattern::read(&text).unwrap_or_else(|message| {
+        TextPattern::read(&text).unwrap_or_else(|message| {
             problems.push(table.get(field).unwrap_or(node).problem(message));
-            Pattern::default()
+            TextPattern::default()
         })
     };
-    Some(Selector {
+    Some(TargetSelector {
         group: pattern("group", problems),
         version: pattern("version", problems),
         kind: pattern("kind", problems),
         name: pattern("name", problems),
         namespace: pattern("namespace", problems),
-        labels: requirements(&table, "labelSelector", problems),
-        annotations: requirements(&table, "annotationSelector", problems),
+        labels: read_requirements(&table, "labelSelector", problems),
+        annotations: read_requirements(&table, "annotationSelector", problems),
     })
 }
 
-fn requirements(table: &Table<'_>, field: &str, problems: &mut Findings<'_>) -> Requirements {
+fn read_requirements(table: &Table<'_>, field: &str, problems: &mut Findings<'_>) -> LabelRequirements {
     let text = table.text(field, problems);
-    Requirements::read(&text).unwrap_or_else(|message| {
+    LabelRequirements::read(&text).unwrap_or_else(|message| {
         problems.push(table.get(field).unwrap_or(table.node).problem(message));
-        Requirements::default()
+        LabelRequirements::default()
     })
 }
 
 pub(crate) fn read_image(node: &YamlNode, problems: &mut Findings<'_>) -> Option<ImageChange> {
     let known = ["name", "newName", "newTag", "tagSuffix", "digest"];
     let table = Table::open(node, "images", &known, problems)?;
-    let matches = match ImageChange::matcher(&table.text("name", problems)) {
+    let matches = match ImageChange::compile_matcher(&table.text("name", problems)) {
         Ok(matches) => matches,
         Err(message) => {
             problems.push(table.get("name").unwrap_or(node).problem(message));
@@ -189,16 +191,16 @@ pub(crate) fn read_image(node: &YamlNode, problems: &mut Findings<'_>) -> Option
     })
 }
 
-pub(crate) fn read_replica(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Replica> {
+pub(crate) fn read_replica(node: &YamlNode, problems: &mut Findings<'_>) -> Option<ReplicaCount> {
     let table = Table::open(node, "replicas", &["name", "count"], problems)?;
-    Some(Replica {
+    Some(ReplicaCount {
         name: table.text("name", problems),
-        count: table.integer("count", problems).unwrap_or_default(),
+        count: table.read_integer("count", problems).unwrap_or_default(),
         at: table.at(),
     })
 }
 
-pub(super) fn read_generator(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Generator> {
+pub(super) fn read_generator(node: &YamlNode, problems: &mut Findings<'_>) -> Option<GeneratorEntry> {
     let generator = read_generator_settings(node, problems)?;
     if generator.name.is_empty() {
         problems.push(node.problem("a generator needs a `name`"));
@@ -207,16 +209,16 @@ pub(super) fn read_generator(node: &YamlNode, problems: &mut Findings<'_>) -> Op
 }
 
 /// Reads a generator whose name may be given elsewhere.
-pub(crate) fn read_generator_settings(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Generator> {
+pub(crate) fn read_generator_settings(node: &YamlNode, problems: &mut Findings<'_>) -> Option<GeneratorEntry> {
     let known = ["name", "namespace", "behavior", "files", "literals", "envs", "env", "type", "options"];
     let table = Table::open(node, "generator", &known, problems)?;
     let name = table.text("name", problems);
-    let behavior = match table.string("behavior", problems) {
-        None => Behavior::Create,
+    let behavior = match table.read_string("behavior", problems) {
+        None => GeneratorBehavior::Create,
         Some(found) => match found.value.as_str() {
-            "merge" => Behavior::Merge,
-            "replace" => Behavior::Replace,
-            "create" | "" => Behavior::Create,
+            "merge" => GeneratorBehavior::Merge,
+            "replace" => GeneratorBehavior::Replace,
+            "create" | "" => GeneratorBehavior::Create,
             other => {
                 problems.push(
                     table
@@ -225,13 +227,13 @@ pub(crate) fn read_generator_settings(node: &YamlNode, problems: &mut Findings<'
                         .warning(format!("unknown behavior `{other}` counts as `create`"))
                         .hint("it can be `create`, `merge` or `replace`"),
                 );
-                Behavior::Create
+                GeneratorBehavior::Create
             }
         },
     };
-    let mut envs = table.strings("envs", problems);
+    let mut envs = table.read_strings("envs", problems);
     match problems.strictness {
-        Strictness::Kustomization => envs.extend(table.string("env", problems)),
+        Strictness::Kustomization => envs.extend(table.read_string("env", problems)),
         // kustomize moves `env` to `envs` in kustomizations only.
         Strictness::Generator | Strictness::Transformer => {
             if let Some(node) = table.get("env") {
@@ -239,12 +241,12 @@ pub(crate) fn read_generator_settings(node: &YamlNode, problems: &mut Findings<'
             }
         }
     }
-    Some(Generator {
+    Some(GeneratorEntry {
         name,
         namespace: table.text("namespace", problems),
         behavior,
-        files: table.strings("files", problems),
-        literals: table.strings("literals", problems),
+        files: table.read_strings("files", problems),
+        literals: table.read_strings("literals", problems),
         envs,
         secret_type: table.text("type", problems),
         options: table
@@ -263,29 +265,32 @@ pub(super) fn read_generator_options(
     let known = ["labels", "annotations", "disableNameSuffixHash", "immutable"];
     let Some(table) = Table::open(node, what, &known, problems) else { return GeneratorOptions::default() };
     GeneratorOptions {
-        labels: table.pairs("labels", problems),
-        annotations: table.pairs("annotations", problems),
-        disable_hash: table.flag("disableNameSuffixHash", problems),
-        immutable: table.flag("immutable", problems),
+        labels: table.read_pairs("labels", problems),
+        annotations: table.read_pairs("annotations", problems),
+        disable_hash: table.read_bool("disableNameSuffixHash", problems),
+        immutable: table.read_bool("immutable", problems),
     }
 }
 
-pub(super) fn read_order(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Order> {
+pub(super) fn read_order(node: &YamlNode, problems: &mut Findings<'_>) -> Option<ObjectOrder> {
     let table = Table::open(node, "sortOptions", &["order", "legacySortOptions"], problems)?;
     match table.text("order", problems).as_str() {
         "fifo" => {
             if let Some(options) = table.get("legacySortOptions") {
                 problems.push(options.problem("`legacySortOptions` goes with `order: legacy` only"));
             }
-            Some(Order::Listed)
+            Some(ObjectOrder::Listed)
         }
         "legacy" => {
-            let Some(options) = table.get("legacySortOptions") else { return Some(Order::default()) };
+            let Some(options) = table.get("legacySortOptions") else { return Some(ObjectOrder::default()) };
             let options = Table::open(options, "legacySortOptions", &["orderFirst", "orderLast"], problems)?;
             let kinds = |field: &str, problems: &mut Findings<'_>| {
-                options.strings(field, problems).into_iter().map(|kind| kind.value).collect()
+                options.read_strings(field, problems).into_iter().map(|kind| kind.value).collect()
             };
-            Some(Order::ByKind { first: kinds("orderFirst", problems), last: kinds("orderLast", problems) })
+            Some(ObjectOrder::ByKind {
+                first: kinds("orderFirst", problems),
+                last: kinds("orderLast", problems),
+            })
         }
         other => {
             problems
@@ -317,7 +322,7 @@ pub(crate) fn read_replacement_entry(
     problems: &mut Findings<'_>,
 ) -> Option<ReplacementEntry> {
     let table = Table::open(node, "replacements", &["source", "targets", "path"], problems)?;
-    if let Some(path) = table.string("path", problems).filter(|path| !path.value.is_empty()) {
+    if let Some(path) = table.read_string("path", problems).filter(|path| !path.value.is_empty()) {
         if table.get("source").is_some() || table.get("targets").is_some() {
             problems.push(node.problem("a replacement has `path` or `source` and `targets`, not both"));
         }
@@ -343,7 +348,7 @@ fn read_replacement(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Repl
     let known: Vec<&str> = SELECTOR[..5].iter().copied().chain(["fieldPath", "options"]).collect();
     let source_table = Table::open(source, "source", &known, problems)?;
     let field_path = source_table.text("fieldPath", problems);
-    let source = Source {
+    let source = ReplacementSource {
         select: read_select(&source_table, problems),
         field_path: if field_path.is_empty() { "metadata.name".to_owned() } else { field_path },
         options: read_options(&source_table, problems),
@@ -371,15 +376,15 @@ fn read_target(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Target> {
         }
     }
     let mut field_paths: Vec<String> =
-        table.strings("fieldPaths", problems).into_iter().map(|path| path.value).collect();
+        table.read_strings("fieldPaths", problems).into_iter().map(|path| path.value).collect();
     if field_paths.is_empty() {
         field_paths.push("metadata.name".to_owned());
     }
     Some(Target { select, reject, field_paths, options: read_options(&table, problems), at: table.at() })
 }
 
-fn read_select(table: &Table<'_>, problems: &mut Findings<'_>) -> Select {
-    Select {
+fn read_select(table: &Table<'_>, problems: &mut Findings<'_>) -> ReplacementSelector {
+    ReplacementSelector {
         gvk: Gvk {
             group: table.text("group", problems),
             version: table.text("version", problems),
@@ -387,18 +392,20 @@ fn read_select(table: &Table<'_>, problems: &mut Findings<'_>) -> Select {
         },
         name: table.text("name", problems),
         namespace: table.text("namespace", problems),
-        labels: requirements(table, "labelSelector", problems),
-        annotations: requirements(table, "annotationSelector", problems),
+        labels: read_requirements(table, "labelSelector", problems),
+        annotations: read_requirements(table, "annotationSelector", problems),
     }
 }
 
-fn read_options(table: &Table<'_>, problems: &mut Findings<'_>) -> Options {
+fn read_options(table: &Table<'_>, problems: &mut Findings<'_>) -> ReplacementOptions {
     let known = ["delimiter", "index", "create", "encoding"];
-    let Some(node) = table.get("options") else { return Options::default() };
-    let Some(table) = Table::open(node, "options", &known, problems) else { return Options::default() };
-    Options {
+    let Some(node) = table.get("options") else { return ReplacementOptions::default() };
+    let Some(table) = Table::open(node, "options", &known, problems) else {
+        return ReplacementOptions::default();
+    };
+    ReplacementOptions {
         delimiter: table.text("delimiter", problems),
-        index: table.integer("index", problems).unwrap_or_default(),
-        create: table.flag("create", problems),
+        index: table.read_integer("index", problems).unwrap_or_default(),
+        create: table.read_bool("create", problems),
     }
 }

@@ -49,7 +49,7 @@ const OBJECT: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct At<T> {
+pub(crate) struct LocatedValue<T> {
     pub(crate) value: T,
     pub(crate) at: Location,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Table<'n> {
     map: &'n Mapping,
 }
 
-fn mismatch(node: &YamlNode, field: &str, wanted: &str) -> Problem {
+fn type_mismatch(node: &YamlNode, field: &str, wanted: &str) -> Problem {
     let problem = node.problem(format!("`{field}` should be {wanted}, not {}", node.kind()));
     match node.as_bool() {
         Some(_) if wanted == "a string" => problem.hint(format!("write it in quotes: \"{}\"", node.raw())),
@@ -81,7 +81,7 @@ impl<'n> Table<'n> {
     ) -> Option<Self> {
         let Some(map) = node.as_map() else {
             if !node.is_null() {
-                problems.push(mismatch(node, what, "a mapping"));
+                problems.push(type_mismatch(node, what, "a mapping"));
             }
             return None;
         };
@@ -119,28 +119,32 @@ impl<'n> Table<'n> {
         self.node.location()
     }
 
-    pub(crate) fn string(&self, field: &str, problems: &mut Findings<'_>) -> Option<At<String>> {
-        text(self.get(field)?, field, problems)
+    pub(crate) fn read_string(
+        &self,
+        field: &str,
+        problems: &mut Findings<'_>,
+    ) -> Option<LocatedValue<String>> {
+        node_text(self.get(field)?, field, problems)
     }
 
     /// The text of a field, empty when it is absent.
     pub(crate) fn text(&self, field: &str, problems: &mut Findings<'_>) -> String {
-        self.string(field, problems).map(|found| found.value).unwrap_or_default()
+        self.read_string(field, problems).map(|found| found.value).unwrap_or_default()
     }
 
-    pub(crate) fn flag(&self, field: &str, problems: &mut Findings<'_>) -> bool {
+    pub(crate) fn read_bool(&self, field: &str, problems: &mut Findings<'_>) -> bool {
         let Some(node) = self.get(field) else { return false };
         node.as_bool().unwrap_or_else(|| {
-            problems.push(mismatch(node, field, "a boolean"));
+            problems.push(type_mismatch(node, field, "a boolean"));
             false
         })
     }
 
-    pub(crate) fn integer(&self, field: &str, problems: &mut Findings<'_>) -> Option<i64> {
+    pub(crate) fn read_integer(&self, field: &str, problems: &mut Findings<'_>) -> Option<i64> {
         let node = self.get(field)?;
         let found = node.as_i64();
         if found.is_none() {
-            problems.push(mismatch(node, field, "an integer"));
+            problems.push(type_mismatch(node, field, "an integer"));
         }
         found
     }
@@ -149,32 +153,32 @@ impl<'n> Table<'n> {
     pub(crate) fn list(&self, field: &str, problems: &mut Findings<'_>) -> &'n [YamlNode] {
         let Some(node) = self.get(field) else { return &[] };
         node.as_seq().unwrap_or_else(|| {
-            problems.push(mismatch(node, field, "a list"));
+            problems.push(type_mismatch(node, field, "a list"));
             &[]
         })
     }
 
-    pub(crate) fn strings(&self, field: &str, problems: &mut Findings<'_>) -> Vec<At<String>> {
-        self.list(field, problems).iter().filter_map(|node| text(node, field, problems)).collect()
+    pub(crate) fn read_strings(&self, field: &str, problems: &mut Findings<'_>) -> Vec<LocatedValue<String>> {
+        self.list(field, problems).iter().filter_map(|node| node_text(node, field, problems)).collect()
     }
 
     /// A mapping of strings, sorted by key.
-    pub(crate) fn pairs(&self, field: &str, problems: &mut Findings<'_>) -> Vec<(String, String)> {
+    pub(crate) fn read_pairs(&self, field: &str, problems: &mut Findings<'_>) -> Vec<(String, String)> {
         let Some(node) = self.get(field) else { return Vec::new() };
         let Some(map) = node.as_map() else {
-            problems.push(mismatch(node, field, "a mapping of strings"));
+            problems.push(type_mismatch(node, field, "a mapping of strings"));
             return Vec::new();
         };
         let mut pairs = Vec::new();
         for (key, value) in map.iter() {
             let name = key.key_text().into_owned();
             if key.as_str().is_none() {
-                problems.push(mismatch(key, &format!("{field}.{name}"), "a string"));
+                problems.push(type_mismatch(key, &format!("{field}.{name}"), "a string"));
                 continue;
             }
             if value.is_null() {
                 pairs.push((name, String::new()));
-            } else if let Some(found) = text(value, &format!("{field}.{name}"), problems) {
+            } else if let Some(found) = node_text(value, &format!("{field}.{name}"), problems) {
                 pairs.push((name, found.value));
             }
         }
@@ -183,16 +187,16 @@ impl<'n> Table<'n> {
     }
 }
 
-fn text(node: &YamlNode, field: &str, problems: &mut Findings<'_>) -> Option<At<String>> {
+fn node_text(node: &YamlNode, field: &str, problems: &mut Findings<'_>) -> Option<LocatedValue<String>> {
     if let Some(text) = node.as_str() {
-        return Some(At { value: text.to_owned(), at: node.location() });
+        return Some(LocatedValue { value: text.to_owned(), at: node.location() });
     }
     if problems.strictness == Strictness::Transformer
         && let Some(text) = number_text(node)
     {
-        return Some(At { value: text, at: node.location() });
+        return Some(LocatedValue { value: text, at: node.location() });
     }
-    problems.push(mismatch(node, field, "a string"));
+    problems.push(type_mismatch(node, field, "a string"));
     None
 }
 

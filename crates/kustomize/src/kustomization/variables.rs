@@ -3,23 +3,23 @@
 use slipway_problem::Location;
 use slipway_yaml::YamlNode;
 
-use crate::id::{Gvk, Id};
+use crate::id::{Gvk, ResourceId};
 use crate::kustomization::{Findings, Table};
 
 /// One entry of `vars`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Variable {
+pub(crate) struct VariableEntry {
     pub(crate) name: String,
     /// The object the value is read from, by any name it ever had.
-    pub(crate) object: Id,
+    pub(crate) object: ResourceId,
     /// The field the value is read from.
     pub(crate) field_path: String,
     pub(crate) at: Location,
 }
 
-pub(super) fn read(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Variable> {
+pub(super) fn read_variable(node: &YamlNode, problems: &mut Findings<'_>) -> Option<VariableEntry> {
     let table = Table::open(node, "vars", &["name", "objref", "fieldref"], problems)?;
-    let mut object = Id { gvk: Gvk::default(), namespace: String::new(), name: String::new() };
+    let mut object = ResourceId { gvk: Gvk::default(), namespace: String::new(), name: String::new() };
     let known = ["apiVersion", "group", "version", "kind", "name", "namespace"];
     if let Some(node) = table.get("objref")
         && let Some(reference) = Table::open(node, "objref", &known, problems)
@@ -48,5 +48,5 @@ pub(super) fn read(node: &YamlNode, problems: &mut Findings<'_>) -> Option<Varia
     if field_path.is_empty() {
         "metadata.name".clone_into(&mut field_path);
     }
-    Some(Variable { name: table.text("name", problems), object, field_path, at: table.at() })
+    Some(VariableEntry { name: table.text("name", problems), object, field_path, at: table.at() })
 }

@@ -6,20 +6,20 @@ use crate::growth::{GrowthBudget, GrowthError};
 
 /// One operation, checked for having the parts it needs.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Operation {
-    Add { path: Pointer, value: Value },
-    Remove { path: Pointer },
-    Replace { path: Pointer, value: Value },
-    Move { from: Pointer, path: Pointer },
-    Copy { from: Pointer, path: Pointer },
-    Test { path: Pointer, value: Value },
+pub(crate) enum PatchOperation {
+    Add { path: JsonPointer, value: Value },
+    Remove { path: JsonPointer },
+    Replace { path: JsonPointer, value: Value },
+    Move { from: JsonPointer, path: JsonPointer },
+    Copy { from: JsonPointer, path: JsonPointer },
+    Test { path: JsonPointer, value: Value },
 }
 
 /// A JSON pointer, split and unescaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pointer(Vec<String>);
+pub(crate) struct JsonPointer(Vec<String>);
 
-impl Pointer {
+impl JsonPointer {
     fn read(text: &str) -> Result<Self, String> {
         if !text.is_empty() && !text.starts_with('/') {
             return Err(format!("path `{text}` does not start with `/`"));
@@ -27,19 +27,19 @@ impl Pointer {
         Ok(Self(text.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()))
     }
 
-    fn text(&self) -> String {
+    fn to_text(&self) -> String {
         self.0.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
     }
 }
 
 /// Reads a list of operations; every malformed one is reported.
-pub(crate) fn read(value: &Value) -> Result<Vec<Operation>, Vec<String>> {
+pub(crate) fn read_operations(value: &Value) -> Result<Vec<PatchOperation>, Vec<String>> {
     let Value::Array(list) = value else {
         return Err(vec!["a JSON patch is a list of operations".to_owned()]);
     };
     let (mut operations, mut wrong) = (Vec::new(), Vec::new());
     for (at, entry) in list.iter().enumerate() {
-        match read_one(entry) {
+        match read_operation(entry) {
             Ok(operation) => operations.push(operation),
             Err(message) => wrong.push(format!("operation {}: {message}", at + 1)),
         }
@@ -47,22 +47,22 @@ pub(crate) fn read(value: &Value) -> Result<Vec<Operation>, Vec<String>> {
     if wrong.is_empty() { Ok(operations) } else { Err(wrong) }
 }
 
-fn read_one(entry: &Value) -> Result<Operation, String> {
+fn read_operation(entry: &Value) -> Result<PatchOperation, String> {
     let text = |key: &str| match entry.get(key) {
         Some(Value::String(text)) => Ok(text.as_str()),
         Some(_) => Err(format!("`{key}` is not a string")),
         None => Err(format!("`{key}` is missing")),
     };
-    let path = || text("path").and_then(Pointer::read);
-    let from = || text("from").and_then(Pointer::read);
+    let path = || text("path").and_then(JsonPointer::read);
+    let from = || text("from").and_then(JsonPointer::read);
     let value = || entry.get("value").cloned().unwrap_or(Value::Null);
     match text("op")? {
-        "add" => Ok(Operation::Add { path: path()?, value: value() }),
-        "remove" => Ok(Operation::Remove { path: path()? }),
-        "replace" => Ok(Operation::Replace { path: path()?, value: value() }),
-        "move" => Ok(Operation::Move { from: from()?, path: path()? }),
-        "copy" => Ok(Operation::Copy { from: from()?, path: path()? }),
-        "test" => Ok(Operation::Test { path: path()?, value: value() }),
+        "add" => Ok(PatchOperation::Add { path: path()?, value: value() }),
+        "remove" => Ok(PatchOperation::Remove { path: path()? }),
+        "replace" => Ok(PatchOperation::Replace { path: path()?, value: value() }),
+        "move" => Ok(PatchOperation::Move { from: from()?, path: path()? }),
+        "copy" => Ok(PatchOperation::Copy { from: from()?, path: path()? }),
+        "test" => Ok(PatchOperation::Test { path: path()?, value: value() }),
         other => Err(format!(
             "unknown `op: {other}`; it can be `add`, `remove`, `replace`, `move`, `copy` or `test`"
         )),
@@ -70,22 +70,22 @@ fn read_one(entry: &Value) -> Result<Operation, String> {
 }
 
 /// Applies the operations in order; says which failed and why. Gives the bytes they put into the document.
-pub(crate) fn apply(
+pub(crate) fn apply_operations(
     document: &mut Value,
-    operations: &[Operation],
+    operations: &[PatchOperation],
     budget: &mut GrowthBudget,
 ) -> Result<usize, String> {
     let mut grown = 0;
     for (at, operation) in operations.iter().enumerate() {
         grown += operation
-            .spend(document, budget)
+            .spend_growth(document, budget)
             .map_err(|error| format!("operation {} ({}): {error}", at + 1, operation.name()))?;
-        apply_one(document, operation)?;
+        apply_operation(document, operation)?;
     }
     Ok(grown)
 }
 
-impl Operation {
+impl PatchOperation {
     fn name(&self) -> &'static str {
         match self {
             Self::Add { .. } => "add",
@@ -97,15 +97,15 @@ impl Operation {
         }
     }
 
-    fn spend(&self, document: &mut Value, budget: &mut GrowthBudget) -> Result<usize, GrowthError> {
+    fn spend_growth(&self, document: &mut Value, budget: &mut GrowthBudget) -> Result<usize, GrowthError> {
         match self {
             Self::Add { path, value } | Self::Replace { path, value } => budget.spend(value, path.0.len()),
             // What is not there is told when the operation is applied.
-            Self::Move { from, path } => match find(document, from) {
+            Self::Move { from, path } => match find_value(document, from) {
                 Ok(value) => budget.check_depth(value, path.0.len()),
                 Err(_) => Ok(0),
             },
-            Self::Copy { from, path } => match find(document, from) {
+            Self::Copy { from, path } => match find_value(document, from) {
                 Ok(value) => budget.spend(value, path.0.len()),
                 Err(_) => Ok(0),
             },
@@ -115,7 +115,7 @@ impl Operation {
 }
 
 /// The document as Go's JSON reads it: integers a float cannot tell apart become the nearest one.
-pub(crate) fn rounded(mut document: Value) -> Value {
+pub(crate) fn round_numbers(mut document: Value) -> Value {
     const EXACT: u64 = 1 << 53;
     let mut open = vec![&mut document];
     while let Some(value) = open.pop() {
@@ -136,48 +136,52 @@ pub(crate) fn rounded(mut document: Value) -> Value {
     document
 }
 
-fn apply_one(document: &mut Value, operation: &Operation) -> Result<(), String> {
+fn apply_operation(document: &mut Value, operation: &PatchOperation) -> Result<(), String> {
     match operation {
-        Operation::Add { path, value } => {
-            add(document, path, value.clone()).map_err(|why| format!("cannot add `{}`: {why}", path.text()))
+        PatchOperation::Add { path, value } => add_value(document, path, value.clone())
+            .map_err(|why| format!("cannot add `{}`: {why}", path.to_text())),
+        PatchOperation::Remove { path } => remove_value(document, path)
+            .map(drop)
+            .map_err(|why| format!("cannot remove `{}`: {why}", path.to_text())),
+        PatchOperation::Replace { path, value } => replace_value(document, path, value.clone())
+            .map_err(|why| format!("cannot replace `{}`: {why}", path.to_text())),
+        PatchOperation::Move { from, path } => {
+            let value = remove_value(document, from)
+                .map_err(|why| format!("cannot move `{}`: {why}", from.to_text()))?;
+            add_value(document, path, value)
+                .map_err(|why| format!("cannot move to `{}`: {why}", path.to_text()))
         }
-        Operation::Remove { path } => {
-            remove(document, path).map(drop).map_err(|why| format!("cannot remove `{}`: {why}", path.text()))
+        PatchOperation::Copy { from, path } => {
+            let value = find_value(document, from)
+                .map_err(|why| format!("cannot copy `{}`: {why}", from.to_text()))?
+                .clone();
+            add_value(document, path, value)
+                .map_err(|why| format!("cannot copy to `{}`: {why}", path.to_text()))
         }
-        Operation::Replace { path, value } => replace(document, path, value.clone())
-            .map_err(|why| format!("cannot replace `{}`: {why}", path.text())),
-        Operation::Move { from, path } => {
-            let value =
-                remove(document, from).map_err(|why| format!("cannot move `{}`: {why}", from.text()))?;
-            add(document, path, value).map_err(|why| format!("cannot move to `{}`: {why}", path.text()))
-        }
-        Operation::Copy { from, path } => {
-            let value =
-                find(document, from).map_err(|why| format!("cannot copy `{}`: {why}", from.text()))?.clone();
-            add(document, path, value).map_err(|why| format!("cannot copy to `{}`: {why}", path.text()))
-        }
-        Operation::Test { path, value } => match find(document, path) {
-            Ok(found) if same(found, value) => Ok(()),
-            Ok(_) => Err(format!("test failed: `{}` has another value", path.text())),
+        PatchOperation::Test { path, value } => match find_value(document, path) {
+            Ok(found) if is_same_value(found, value) => Ok(()),
+            Ok(_) => Err(format!("test failed: `{}` has another value", path.to_text())),
             Err(_) if value.is_null() => Ok(()),
-            Err(why) => Err(format!("test failed: `{}`: {why}", path.text())),
+            Err(why) => Err(format!("test failed: `{}`: {why}", path.to_text())),
         },
     }
 }
 
-fn same(a: &Value, b: &Value) -> bool {
+fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same_value(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| is_same_value(a, b)))
         }
         _ => a == b,
     }
 }
 
 /// A list position; negative ones count from the end.
-fn position(part: &str, length: usize) -> Result<usize, String> {
+fn parse_position(part: &str, length: usize) -> Result<usize, String> {
     let number: i64 = part.parse().map_err(|_| format!("`{part}` is not a position in a list"))?;
     let position = if number < 0 { number + length as i64 } else { number };
     usize::try_from(position)
@@ -186,29 +190,32 @@ fn position(part: &str, length: usize) -> Result<usize, String> {
         .ok_or_else(|| format!("there is no element {part} in a list of {length}"))
 }
 
-fn step<'a>(value: &'a mut Value, part: &str) -> Result<&'a mut Value, String> {
+fn step_into<'a>(value: &'a mut Value, part: &str) -> Result<&'a mut Value, String> {
     match value {
         Value::Object(map) => map.get_mut(part).ok_or_else(|| format!("there is no field `{part}`")),
         Value::Array(list) => {
-            let at = position(part, list.len())?;
+            let at = parse_position(part, list.len())?;
             Ok(&mut list[at])
         }
         _ => Err(format!("`{part}` is looked for in a plain value")),
     }
 }
 
-fn find<'a>(document: &'a mut Value, path: &Pointer) -> Result<&'a mut Value, String> {
-    path.0.iter().try_fold(document, |value, part| step(value, part))
+fn find_value<'a>(document: &'a mut Value, path: &JsonPointer) -> Result<&'a mut Value, String> {
+    path.0.iter().try_fold(document, |value, part| step_into(value, part))
 }
 
-fn parent<'a, 'p>(document: &'a mut Value, path: &'p Pointer) -> Result<(&'a mut Value, &'p str), String> {
+fn find_parent<'a, 'p>(
+    document: &'a mut Value,
+    path: &'p JsonPointer,
+) -> Result<(&'a mut Value, &'p str), String> {
     let (last, before) = path.0.split_last().ok_or("the whole document cannot be the target")?;
-    let parent = before.iter().try_fold(document, |value, part| step(value, part))?;
+    let parent = before.iter().try_fold(document, |value, part| step_into(value, part))?;
     Ok((parent, last))
 }
 
-fn add(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String> {
-    let (parent, last) = parent(document, path)?;
+fn add_value(document: &mut Value, path: &JsonPointer, value: Value) -> Result<(), String> {
+    let (parent, last) = find_parent(document, path)?;
     match parent {
         Value::Object(map) => {
             map.insert(last.to_owned(), value);
@@ -219,7 +226,7 @@ fn add(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String>
             Ok(())
         }
         Value::Array(list) => {
-            let at = position(last, list.len() + 1)?;
+            let at = parse_position(last, list.len() + 1)?;
             list.insert(at, value);
             Ok(())
         }
@@ -228,15 +235,15 @@ fn add(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String>
 }
 
 /// Like kustomize, does not mind that the field of a mapping is not there yet.
-fn replace(document: &mut Value, path: &Pointer, value: Value) -> Result<(), String> {
-    let (parent, last) = parent(document, path)?;
+fn replace_value(document: &mut Value, path: &JsonPointer, value: Value) -> Result<(), String> {
+    let (parent, last) = find_parent(document, path)?;
     match parent {
         Value::Object(map) => {
             map.insert(last.to_owned(), value);
             Ok(())
         }
         Value::Array(list) => {
-            let at = position(last, list.len())?;
+            let at = parse_position(last, list.len())?;
             list[at] = value;
             Ok(())
         }
@@ -244,12 +251,12 @@ fn replace(document: &mut Value, path: &Pointer, value: Value) -> Result<(), Str
     }
 }
 
-fn remove(document: &mut Value, path: &Pointer) -> Result<Value, String> {
-    let (parent, last) = parent(document, path)?;
+fn remove_value(document: &mut Value, path: &JsonPointer) -> Result<Value, String> {
+    let (parent, last) = find_parent(document, path)?;
     match parent {
         Value::Object(map) => map.shift_remove(last).ok_or_else(|| format!("there is no field `{last}`")),
         Value::Array(list) => {
-            let at = position(last, list.len())?;
+            let at = parse_position(last, list.len())?;
             Ok(list.remove(at))
         }
         _ => Err("its parent is a plain value".to_owned()),
@@ -310,9 +317,9 @@ mod tests {
             ),
         ] {
             let mut after = document.clone();
-            let operations = read(&patch).expect("well formed");
+            let operations = read_operations(&patch).expect("well formed");
             let budget = &mut GrowthBudget::of(std::iter::empty());
-            let result = apply(&mut after, &operations, budget).map(|_| after);
+            let result = apply_operations(&mut after, &operations, budget).map(|_| after);
             assert_eq!(result, expected.map_err(str::to_owned), "{document} {patch}");
         }
     }
@@ -332,17 +339,19 @@ mod tests {
             (copies, "(copy): patches and replacements put more than"),
             (moves, "(move): the object would nest"),
         ] {
-            let operations = read(&Value::Array(operations)).expect("well formed");
+            let operations = read_operations(&Value::Array(operations)).expect("well formed");
             let mut document = json!({"a": ["x".repeat(1 << 20)]});
             let budget = &mut GrowthBudget::of(std::iter::empty());
-            let told = apply(&mut document, &operations, budget).expect_err("too much");
+            let told = apply_operations(&mut document, &operations, budget).expect_err("too much");
             assert!(told.contains(error), "{told}");
         }
     }
 
     #[test]
     fn malformed_operations_are_all_named() {
-        let wrong = read(&json!([{"op": "ad", "path": "/a"}, {"op": "add"}, {"op": "remove", "path": "a"}]));
+        let wrong = read_operations(
+            &json!([{"op": "ad", "path": "/a"}, {"op": "add"}, {"op": "remove", "path": "a"}]),
+        );
         assert_eq!(wrong.map_err(|all| all.len()), Err(3));
     }
 }

@@ -11,30 +11,30 @@ use slipway_yaml::{ScalarRules, YamlNode, YamlReader};
 
 use crate::build::{Quirks, annotation_text};
 use crate::growth::GrowthBudget;
-use crate::id::Id;
+use crate::id::ResourceId;
 use crate::kustomization::PatchEntry;
 use crate::objects;
-use crate::patch::strategic::{Oddity, SecondKey, Styles};
-use crate::resource::{Origin, Resource};
-use crate::selector::Selector;
+use crate::patch::strategic::{MergeOddity, SecondKey, WrittenStyles};
+use crate::resource::{Resource, ResourceOrigin};
+use crate::selector::TargetSelector;
 
 /// A patch, read and checked.
 #[derive(Debug)]
 pub(crate) struct Patch {
-    pub(crate) body: Body,
-    pub(crate) target: Option<Selector>,
+    pub(crate) body: PatchBody,
+    pub(crate) target: Option<TargetSelector>,
     pub(crate) allow_name_change: bool,
     pub(crate) allow_kind_change: bool,
     /// The reading of labels and annotations in the patch.
-    pub(crate) metadata: MetadataOf,
-    pub(crate) renames: Renames,
+    pub(crate) metadata: MetadataReading,
+    pub(crate) renames: RenameEffect,
     /// The place the kustomization names it at.
     pub(crate) at: Location,
 }
 
 /// The reading of labels and annotations in a strategic patch; it depends on how the patch is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MetadataOf {
+pub(crate) enum MetadataReading {
     /// As they are: null removes.
     Documents,
     /// Annotations as text: null becomes the text `null`. So it is with `options`.
@@ -45,21 +45,26 @@ pub(crate) enum MetadataOf {
 
 /// The effect of a JSON patch that changes a name on references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Renames {
+pub(crate) enum RenameEffect {
     Remembered,
     /// So it is in `patchesJson6902`.
     Forgotten,
 }
 
 #[derive(Debug)]
-pub(crate) enum Body {
+pub(crate) enum PatchBody {
     /// One object per document, each with the name of the object it is for.
     Strategic(Vec<Resource>),
-    Json(Vec<json::Operation>),
+    Json(Vec<json::PatchOperation>),
 }
 
 /// Reads a patch's text; `file` names it in messages.
-pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problems) -> Option<Body> {
+pub(crate) fn read_patch(
+    text: &str,
+    file: &str,
+    at: &Location,
+    problems: &mut Problems,
+) -> Option<PatchBody> {
     let before = problems.len();
     let documents = problems.take(objects::read_documents(text, file, at))?;
     if documents.is_empty() {
@@ -77,8 +82,8 @@ pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problem
         let reader = YamlReader::new().schema(ScalarRules::Yaml11);
         let read = reader.read_one(text, if file.is_empty() { &at.file } else { file });
         let operations = read.as_ref().map_or_else(|_| only.0.to_json(), YamlNode::to_json);
-        return match json::read(&operations) {
-            Ok(operations) => Some(Body::Json(operations)),
+        return match json::read_operations(&operations) {
+            Ok(operations) => Some(PatchBody::Json(operations)),
             Err(messages) => {
                 problems.extend(messages.into_iter().map(|message| Problem::error(message).at(at.clone())));
                 None
@@ -87,17 +92,23 @@ pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problem
     }
     let mut objects = Vec::new();
     for document in &documents {
-        let origin = Origin::File { path: file.to_owned() };
-        objects::read_objects(document, origin, objects::Annotations::KeepNulls, &mut objects, problems);
+        let origin = ResourceOrigin::File { path: file.to_owned() };
+        objects::read_objects(
+            document,
+            origin,
+            objects::AnnotationReading::KeepNulls,
+            &mut objects,
+            problems,
+        );
     }
-    (problems.len() == before || !problems.has_errors()).then_some(Body::Strategic(objects))
+    (problems.len() == before || !problems.has_errors()).then_some(PatchBody::Strategic(objects))
 }
 
 impl Patch {
-    pub(crate) fn new(body: Body, entry: PatchEntry, problems: &mut Problems) -> Option<Self> {
+    pub(crate) fn new(body: PatchBody, entry: PatchEntry, problems: &mut Problems) -> Option<Self> {
         let PatchEntry { target, allow_name_change, allow_kind_change, at, .. } = entry;
         match (&body, &target) {
-            (Body::Json(_), None) => {
+            (PatchBody::Json(_), None) => {
                 problems.push(
                     Problem::error("a JSON patch needs a `target`")
                         .at(at)
@@ -105,7 +116,7 @@ impl Patch {
                 );
                 return None;
             }
-            (Body::Strategic(objects), Some(_)) if objects.len() > 1 => {
+            (PatchBody::Strategic(objects), Some(_)) if objects.len() > 1 => {
                 problems.push(
                     Problem::error("a patch with a `target` can have one document only")
                         .at(at)
@@ -116,20 +127,20 @@ impl Patch {
             _ => {}
         }
         let metadata = match target {
-            Some(_) => MetadataOf::Copies,
-            None if allow_name_change || allow_kind_change => MetadataOf::Marked,
-            None => MetadataOf::Documents,
+            Some(_) => MetadataReading::Copies,
+            None if allow_name_change || allow_kind_change => MetadataReading::Marked,
+            None => MetadataReading::Documents,
         };
-        let renames = Renames::Remembered;
+        let renames = RenameEffect::Remembered;
         Some(Self { body, target, allow_name_change, allow_kind_change, metadata, renames, at })
     }
 }
 
 /// The objects of a set by every name they ever had.
-struct Index(HashMap<String, Vec<usize>>);
+struct NameIndex(HashMap<String, Vec<usize>>);
 
-impl Index {
-    fn of(resources: &[Option<Resource>]) -> Self {
+impl NameIndex {
+    fn from_resources(resources: &[Option<Resource>]) -> Self {
         let mut index: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, resource) in resources.iter().enumerate() {
             let Some(resource) = resource else { continue };
@@ -143,7 +154,7 @@ impl Index {
         Self(index)
     }
 
-    fn matching(&self, resources: &[Option<Resource>], wanted: &Id) -> Vec<usize> {
+    fn find_matching(&self, resources: &[Option<Resource>], wanted: &ResourceId) -> Vec<usize> {
         let places = self.0.get(&wanted.name).into_iter().flatten().copied();
         places
             .filter(|&at| {
@@ -154,7 +165,7 @@ impl Index {
 }
 
 /// Applies patches in order. Objects a patch deletes are gone for the next one.
-pub(crate) fn apply(
+pub(crate) fn apply_patches(
     resources: &mut Vec<Resource>,
     patches: &[Patch],
     quirks: Quirks,
@@ -165,19 +176,19 @@ pub(crate) fn apply(
     }
     let mut budget = GrowthBudget::of(resources.iter());
     let mut places: Vec<Option<Resource>> = resources.drain(..).map(Some).collect();
-    let mut index = Index::of(&places);
+    let mut index = NameIndex::from_resources(&places);
     let mut renamed = false;
     for patch in patches {
         let renames =
-            patch.allow_name_change || patch.allow_kind_change || matches!(patch.body, Body::Json(_));
+            patch.allow_name_change || patch.allow_kind_change || matches!(patch.body, PatchBody::Json(_));
         renamed |= renames;
         match (&patch.body, &patch.target) {
-            (Body::Strategic(objects), None) => {
+            (PatchBody::Strategic(objects), None) => {
                 for object in objects {
-                    let wanted = object.current();
-                    match index.matching(&places, &wanted).as_slice() {
-                        [at] => strategic_one(&mut places[*at], object, patch, quirks, problems),
-                        [] => problems.push(unmatched(&places, &wanted, patch, object)),
+                    let wanted = object.current_id();
+                    match index.find_matching(&places, &wanted).as_slice() {
+                        [at] => apply_strategic(&mut places[*at], object, patch, quirks, problems),
+                        [] => problems.push(unmatched_problem(&places, &wanted, patch, object)),
                         several => problems.push(
                             Problem::error(format!("{} objects were once called `{wanted}`", several.len()))
                                 .at(patch.at.clone())
@@ -194,7 +205,7 @@ pub(crate) fn apply(
                     }
                     found = true;
                     match body {
-                        Body::Strategic(objects) => {
+                        PatchBody::Strategic(objects) => {
                             for object in objects {
                                 let change = Value::Object(object.value.clone());
                                 match budget.spend(&change, 0) {
@@ -202,7 +213,7 @@ pub(crate) fn apply(
                                         if let Some(resource) = place {
                                             resource.grown += bytes;
                                         }
-                                        strategic_one(place, object, patch, quirks, problems);
+                                        apply_strategic(place, object, patch, quirks, problems);
                                     }
                                     Err(error) => {
                                         problems.push(Problem::error(error.to_string()).at(patch.at.clone()));
@@ -210,12 +221,14 @@ pub(crate) fn apply(
                                 }
                             }
                         }
-                        Body::Json(operations) => json_one(place, operations, patch, &mut budget, problems),
+                        PatchBody::Json(operations) => {
+                            apply_json(place, operations, patch, &mut budget, problems)
+                        }
                     }
                 }
                 // kustomize looks for doubles after these patches and after no others.
-                if renamed && matches!(body, Body::Strategic(_)) {
-                    report_doubles(&places, patch, problems);
+                if renamed && matches!(body, PatchBody::Strategic(_)) {
+                    report_duplicates(&places, patch, problems);
                 }
                 if !found {
                     problems.push(
@@ -227,20 +240,20 @@ pub(crate) fn apply(
                 }
             }
             // Refused when the patch was made.
-            (Body::Json(_), None) => {}
+            (PatchBody::Json(_), None) => {}
         }
         if renames {
-            index = Index::of(&places);
+            index = NameIndex::from_resources(&places);
         }
     }
     resources.extend(places.into_iter().flatten());
 }
 
 /// A patch can give several objects one name.
-fn report_doubles(places: &[Option<Resource>], patch: &Patch, problems: &mut Problems) {
-    let mut seen: HashMap<Id, &Location> = HashMap::new();
+fn report_duplicates(places: &[Option<Resource>], patch: &Patch, problems: &mut Problems) {
+    let mut seen: HashMap<ResourceId, &Location> = HashMap::new();
     for resource in places.iter().flatten() {
-        let id = resource.current();
+        let id = resource.current_id();
         if let Some(first) = seen.insert(id.key(), &resource.at) {
             problems.push(
                 Problem::error(format!("after this patch there are two objects called `{id}`"))
@@ -251,13 +264,19 @@ fn report_doubles(places: &[Option<Resource>], patch: &Patch, problems: &mut Pro
     }
 }
 
-fn unmatched(places: &[Option<Resource>], wanted: &Id, patch: &Patch, object: &Resource) -> Problem {
+fn unmatched_problem(
+    places: &[Option<Resource>],
+    wanted: &ResourceId,
+    patch: &Patch,
+    object: &Resource,
+) -> Problem {
     let all = || places.iter().flatten();
     let problem = Problem::error(format!("no object `{wanted}` to patch"));
     let at = if object.at.file == patch.at.file { patch.at.clone() } else { object.at.clone() };
     let problem = problem.at(at);
     if let Some(other) = all().find(|found| found.name() == wanted.name && found.kind() == wanted.gvk.kind) {
-        return problem.hint(format!("there is `{}`; version and namespace have to agree", other.current()));
+        return problem
+            .hint(format!("there is `{}`; version and namespace have to agree", other.current_id()));
     }
     let names: Vec<&str> =
         all().filter(|found| found.kind() == wanted.gvk.kind).map(Resource::name).collect();
@@ -287,7 +306,7 @@ fn foreign_directive(patch: &Map<String, Value>) -> Option<String> {
         .cloned()
 }
 
-fn strategic_one(
+fn apply_strategic(
     place: &mut Option<Resource>,
     object: &Resource,
     patch: &Patch,
@@ -295,7 +314,7 @@ fn strategic_one(
     problems: &mut Problems,
 ) {
     let Some(mut resource) = place.take() else { return };
-    let before = resource.current();
+    let before = resource.current_id();
     if let Some(directive) = foreign_directive(&object.value) {
         let message = format!("`{directive}` is not a directive of kustomize");
         let hint = "only `$patch: merge|replace|delete` is; to remove a field, set it to null";
@@ -325,7 +344,7 @@ fn strategic_one(
         ))
     };
     if patch.allow_name_change || patch.allow_kind_change {
-        resource.remember();
+        resource.remember_name();
     }
     // The patch takes the identity of what it patches, unless told otherwise.
     let mut change = object.value.clone();
@@ -342,9 +361,9 @@ fn strategic_one(
             metadata.shift_remove("name");
         }
         let as_text: &[&str] = match patch.metadata {
-            MetadataOf::Documents => &[],
-            MetadataOf::Marked => &["annotations"],
-            MetadataOf::Copies => &["labels", "annotations"],
+            MetadataReading::Documents => &[],
+            MetadataReading::Marked => &["annotations"],
+            MetadataReading::Copies => &["labels", "annotations"],
         };
         if quirks == Quirks::AsKustomize {
             for field in as_text {
@@ -376,11 +395,11 @@ fn strategic_one(
     };
     resource.drop_blanks();
     let mut oddities = Vec::new();
-    let written = Styles { object: resource.document.clone(), patch: object.document.as_ref() };
+    let written = WrittenStyles { object: resource.document.clone(), patch: object.document.as_ref() };
     let value = resource.value.clone();
     let merged = resource.change_shared(|resource| {
         let value = std::mem::take(&mut resource.value);
-        let merged = strategic::merge(value, &change, second_key, &written, &mut oddities)?;
+        let merged = strategic::merge_patch(value, &change, second_key, &written, &mut oddities)?;
         let stays = merged.is_some();
         resource.value = merged.unwrap_or_default();
         Ok(stays)
@@ -418,7 +437,7 @@ fn strategic_one(
         }
     }
     for oddity in oddities {
-        let Oddity::LostElement { path, key } = oddity;
+        let MergeOddity::LostElement { path, key } = oddity;
         problems.push(
             Problem::warning(format!(
                 "`{before}`: an element of `{path}` is lost, because only one side gives its `{key}`"
@@ -434,18 +453,18 @@ fn is_filled(value: &Value) -> bool {
     value.as_object().is_some_and(|map| !map.is_empty())
 }
 
-fn json_one(
+fn apply_json(
     place: &mut Option<Resource>,
-    operations: &[json::Operation],
+    operations: &[json::PatchOperation],
     patch: &Patch,
     budget: &mut GrowthBudget,
     problems: &mut Problems,
 ) {
     let Some(resource) = place else { return };
-    let before = resource.current();
+    let before = resource.current_id();
     let unpatched = resource.value.clone();
-    if patch.renames == Renames::Remembered {
-        resource.remember();
+    if patch.renames == RenameEffect::Remembered {
+        resource.remember_name();
     }
     // kustomize keeps notes in the annotations, so to a patch they are there from the first note on.
     if resource.has_notes() {
@@ -458,7 +477,7 @@ fn json_one(
         // One that was set since is text.
         let is_read = |annotation: &&mut Value| {
             let annotation = annotation.as_str().unwrap_or_default();
-            read.as_ref().is_some_and(|document| document.says(&key, annotation))
+            read.as_ref().is_some_and(|document| document.is_written_as(&key, annotation))
         };
         let annotations = resource.metadata_mut().get_mut("annotations");
         if let Some(annotation) = annotations.and_then(|map| map.get_mut(&key)).filter(is_read) {
@@ -467,8 +486,8 @@ fn json_one(
     }
     resource.blanks.clear();
     let mut document = Value::Object(std::mem::take(&mut resource.value));
-    match json::apply(&mut document, operations, budget) {
-        Ok(grown) => match json::rounded(document) {
+    match json::apply_operations(&mut document, operations, budget) {
+        Ok(grown) => match json::round_numbers(document) {
             Value::Object(map) => {
                 resource.value = map;
                 resource.grown += grown;

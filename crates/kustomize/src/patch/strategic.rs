@@ -7,8 +7,8 @@
 use serde_json::{Map, Value};
 
 use crate::resource::scalar_text;
-use crate::schema::{self, Field, Type};
-use crate::written::{Document, needs_quotes, unquoted};
+use crate::schema::{self, SchemaField, SchemaType};
+use crate::written::{WrittenDocument, needs_quotes, read_unquoted};
 
 /// A patch that cannot be applied, and the path it fails at.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) struct MergeError {
 
 /// A surprise of merging that a user should know.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Oddity {
+pub(crate) enum MergeOddity {
     /// A patch element for a two-key list was dropped because only one side names the second key.
     LostElement { path: String, key: String },
 }
@@ -46,55 +46,55 @@ pub(crate) enum SecondKey {
 }
 
 /// Merges `patch` into `object`; `None` when the patch deletes it.
-pub(crate) fn merge(
+pub(crate) fn merge_patch(
     object: Map<String, Value>,
     patch: &Map<String, Value>,
     second_key: SecondKey,
-    written: &Styles<'_>,
-    oddities: &mut Vec<Oddity>,
+    written: &WrittenStyles<'_>,
+    oddities: &mut Vec<MergeOddity>,
 ) -> Result<Option<Map<String, Value>>, MergeError> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let schema = schema::of_kind(text("apiVersion"), text("kind"));
     let mut merger = Merger { path: Vec::new(), second_key, written, oddities };
-    let merged = merger.map(Some(object), patch, schema)?;
+    let merged = merger.merge_map(Some(object), patch, schema)?;
     Ok(merged.filter(|map| !map.is_empty()))
 }
 
 /// The documents of both sides, to look up how values were written.
-pub(crate) struct Styles<'a> {
-    pub(crate) object: Option<Document>,
-    pub(crate) patch: Option<&'a Document>,
+pub(crate) struct WrittenStyles<'a> {
+    pub(crate) object: Option<WrittenDocument>,
+    pub(crate) patch: Option<&'a WrittenDocument>,
 }
 
 struct Merger<'a> {
     path: Vec<String>,
     second_key: SecondKey,
-    written: &'a Styles<'a>,
-    oddities: &'a mut Vec<Oddity>,
+    written: &'a WrittenStyles<'a>,
+    oddities: &'a mut Vec<MergeOddity>,
 }
 
 impl Merger<'_> {
-    fn error<T>(&self, message: impl Into<String>) -> Result<T, MergeError> {
+    fn merge_error<T>(&self, message: impl Into<String>) -> Result<T, MergeError> {
         Err(MergeError { path: self.path.join("."), message: message.into() })
     }
 
     /// Merges a field's value; recursion is bounded by the depth of the parsed documents.
-    fn value(
+    fn merge_value(
         &mut self,
         base: Option<Value>,
         patch: &Value,
-        field: Option<&'static Field>,
+        field: Option<&'static SchemaField>,
     ) -> Result<Option<Value>, MergeError> {
         let base = base.filter(|value| !value.is_null());
         let patch_value = patch;
         match (base, patch) {
             (_, Value::Null) => Ok(None),
             (None, Value::Object(patch)) => {
-                Ok(self.map(None, patch, field.and_then(Field::value_type))?.map(Value::Object))
+                Ok(self.merge_map(None, patch, field.and_then(SchemaField::value_type))?.map(Value::Object))
             }
-            (Some(Value::Object(base)), Value::Object(patch)) => {
-                Ok(self.map(Some(base), patch, field.and_then(Field::value_type))?.map(Value::Object))
-            }
+            (Some(Value::Object(base)), Value::Object(patch)) => Ok(self
+                .merge_map(Some(base), patch, field.and_then(SchemaField::value_type))?
+                .map(Value::Object)),
             (base @ (None | Some(Value::Array(_))), Value::Array(patch)) => {
                 let base = match base {
                     Some(Value::Array(base)) => Some(base),
@@ -102,21 +102,20 @@ impl Merger<'_> {
                 };
                 match field.and_then(|field| field.merge_keys.as_ref().map(|keys| (field, keys))) {
                     None => Ok(Some(Value::Array(patch.clone()))),
-                    Some((_, keys)) if keys.is_empty() => Ok(Some(Value::Array(union(base, patch)))),
+                    Some((_, keys)) if keys.is_empty() => Ok(Some(Value::Array(merge_sets(base, patch)))),
                     Some((field, keys)) => {
                         Ok(self.keyed_list(base, patch, keys, field.value_type())?.map(Value::Array))
                     }
                 }
             }
             (Some(Value::Object(_)), _) => {
-                self.error(format!("the object has a mapping here, the patch {}", article(patch)))
+                self.merge_error(format!("the object has a mapping here, the patch {}", with_article(patch)))
             }
             (Some(Value::Array(_)), _) => {
-                self.error(format!("the object has a list here, the patch {}", article(patch)))
+                self.merge_error(format!("the object has a list here, the patch {}", with_article(patch)))
             }
-            (Some(_), Value::Object(_) | Value::Array(_)) => {
-                self.error(format!("the object has a plain value here, the patch {}", article(patch)))
-            }
+            (Some(_), Value::Object(_) | Value::Array(_)) => self
+                .merge_error(format!("the object has a plain value here, the patch {}", with_article(patch))),
             (Some(Value::String(text)), Value::Number(_) | Value::Bool(_)) if self.is_quoted(&text) => {
                 let key = self.path.last().map_or("", String::as_str);
                 let said = self.written.patch.and_then(|patch| patch.text_of(key, patch_value));
@@ -132,18 +131,18 @@ impl Merger<'_> {
         let key = self.path.last().map_or("", String::as_str);
         match &self.written.object {
             // Only quotes keep it from being a number or the like.
-            Some(document) => !unquoted(text).is_string() || document.is_quoted(key, text),
+            Some(document) => !read_unquoted(text).is_string() || document.is_quoted(key, text),
             None => needs_quotes(text),
         }
     }
 
-    fn map(
+    fn merge_map(
         &mut self,
         base: Option<Map<String, Value>>,
         patch: &Map<String, Value>,
-        schema: Option<&'static Type>,
+        schema: Option<&'static SchemaType>,
     ) -> Result<Option<Map<String, Value>>, MergeError> {
-        let mut merged = match self.directive(patch)? {
+        let mut merged = match self.read_directive(patch)? {
             Directive::Delete => return Ok(None),
             Directive::Replace => Map::new(),
             Directive::Merge => {
@@ -155,7 +154,7 @@ impl Merger<'_> {
         if let Some(schema) = schema {
             for (key, value) in merged.iter_mut().filter(|(key, _)| !patch.contains_key(*key)) {
                 if let Some(field) = schema.field(key) {
-                    self.settle(value, field)?;
+                    self.settle_value(value, field)?;
                 }
             }
         }
@@ -167,7 +166,7 @@ impl Merger<'_> {
             // Taking the value out leaves its place in the order free for the merged one.
             let before = merged.get_mut(key).map(Value::take);
             self.path.push(key.clone());
-            let after = self.value(before, value, field)?;
+            let after = self.merge_value(before, value, field)?;
             self.path.pop();
             match after {
                 Some(after) => {
@@ -183,7 +182,7 @@ impl Merger<'_> {
 
     /// Merges a part of the object that the patch does not mention: lists with repeated
     /// keys lose elements.
-    fn settle(&mut self, value: &mut Value, field: &'static Field) -> Result<(), MergeError> {
+    fn settle_value(&mut self, value: &mut Value, field: &'static SchemaField) -> Result<(), MergeError> {
         match value {
             Value::Object(map) => field.value_type().map_or(Ok(()), |schema| self.settle_map(map, schema)),
             Value::Array(list) => {
@@ -206,10 +205,14 @@ impl Merger<'_> {
         }
     }
 
-    fn settle_map(&mut self, map: &mut Map<String, Value>, schema: &'static Type) -> Result<(), MergeError> {
+    fn settle_map(
+        &mut self,
+        map: &mut Map<String, Value>,
+        schema: &'static SchemaType,
+    ) -> Result<(), MergeError> {
         for (key, value) in map.iter_mut() {
             if let Some(field) = schema.field(key) {
-                self.settle(value, field)?;
+                self.settle_value(value, field)?;
             }
         }
         Ok(())
@@ -218,7 +221,7 @@ impl Merger<'_> {
     fn settle_element(
         &mut self,
         element: &mut Value,
-        schema: Option<&'static Type>,
+        schema: Option<&'static SchemaType>,
     ) -> Result<(), MergeError> {
         match (element, schema) {
             (Value::Object(map), Some(schema)) => self.settle_map(map, schema),
@@ -226,14 +229,14 @@ impl Merger<'_> {
         }
     }
 
-    fn directive(&self, patch: &Map<String, Value>) -> Result<Directive, MergeError> {
+    fn read_directive(&self, patch: &Map<String, Value>) -> Result<Directive, MergeError> {
         match patch.get(DIRECTIVE) {
             None => Ok(Directive::Merge),
             Some(value) => match value.as_str() {
                 Some("merge") => Ok(Directive::Merge),
                 Some("replace") => Ok(Directive::Replace),
                 Some("delete") => Ok(Directive::Delete),
-                _ => self.error(format!(
+                _ => self.merge_error(format!(
                     "unknown `$patch: {}`; it can be `merge`, `replace` or `delete`",
                     scalar_text(value).unwrap_or_default()
                 )),
@@ -247,7 +250,7 @@ impl Merger<'_> {
         base: Option<Vec<Value>>,
         patch: &[Value],
         keys: &[&'static str],
-        element: Option<&'static Type>,
+        element: Option<&'static SchemaType>,
     ) -> Result<Option<Vec<Value>>, MergeError> {
         let mut patch: Vec<&Value> = patch.iter().collect();
         let mut own = false;
@@ -276,10 +279,11 @@ impl Merger<'_> {
             return Ok(Some(merged));
         }
         if base.len() + patch.len() > MOST_ODD_ELEMENTS {
-            return self
-                .error(format!("more than {MOST_ODD_ELEMENTS} elements whose keys are not all distinct"));
+            return self.merge_error(format!(
+                "more than {MOST_ODD_ELEMENTS} elements whose keys are not all distinct"
+            ));
         }
-        let tuples = tuples(&patch, &base, keys);
+        let tuples = key_tuples(&patch, &base, keys);
         // Keys that nobody uses do not count: ports without any protocol merge by port alone.
         let used: Vec<usize> =
             (0..keys.len()).filter(|&key| tuples.iter().any(|tuple| !tuple[key].is_empty())).collect();
@@ -296,7 +300,7 @@ impl Merger<'_> {
                 items.retain(|item| !present.iter().all(|(key, text)| key_text(item, key) == *text));
                 if present.len() < used.len() && before > items.len() + 1 {
                     let tuple: Vec<String> = keys.iter().map(|key| key_text(&element, key)).collect();
-                    self.lost(keys, &used, &tuple);
+                    self.report_lost(keys, &used, &tuple);
                 }
                 items.push(element);
             }
@@ -305,18 +309,20 @@ impl Merger<'_> {
             let at = used.first().copied().unwrap_or(0);
             for tuple in &tuples {
                 let wanted = &tuple[at];
-                let merged = self.element(&mut base, &patch, element, &|value| {
+                let merged = self.merge_element(&mut base, &patch, element, &|value| {
                     !wanted.is_empty() && key_text(value, key) == *wanted
                 })?;
                 match merged {
-                    Some(merged) => put(&mut items, merged, &|item| key_text(item, key) == *wanted),
+                    Some(merged) => {
+                        replace_or_append(&mut items, merged, &|item| key_text(item, key) == *wanted)
+                    }
                     // An element without its key removes every element that has one.
                     None => base.retain(|value| !has_key(value, key, wanted)),
                 }
             }
             for element in base {
                 let wanted = key_text(&element, key);
-                put(&mut items, element, &|item| has_key(item, key, &wanted));
+                replace_or_append(&mut items, element, &|item| has_key(item, key, &wanted));
             }
         }
         Ok(Some(items))
@@ -330,7 +336,7 @@ impl Merger<'_> {
         own: bool,
         patch: &[&Value],
         key: &str,
-        element: Option<&'static Type>,
+        element: Option<&'static SchemaType>,
     ) -> Result<Option<Vec<Value>>, MergeError> {
         let distinct = |values: &mut dyn Iterator<Item = &Value>| {
             let mut places = std::collections::HashMap::new();
@@ -354,9 +360,9 @@ impl Merger<'_> {
                 .get(&theirs.get(key).and_then(scalar_text).unwrap_or_default())
                 .and_then(|&at| taken[at].take());
             let merged = match mine {
-                Some(mine) if !own && self.directive(theirs)? == Directive::Replace => Some(mine),
-                Some(Value::Object(mine)) => self.map(Some(mine), theirs, element)?.map(Value::Object),
-                _ => self.map(None, theirs, element)?.map(Value::Object),
+                Some(mine) if !own && self.read_directive(theirs)? == Directive::Replace => Some(mine),
+                Some(Value::Object(mine)) => self.merge_map(Some(mine), theirs, element)?.map(Value::Object),
+                _ => self.merge_map(None, theirs, element)?.map(Value::Object),
             };
             items.extend(merged.filter(|value| !is_empty(value)));
         }
@@ -375,7 +381,7 @@ impl Merger<'_> {
         keys: &[&'static str],
         used: &[usize],
         tuples: &[Vec<String>],
-        element: Option<&'static Type>,
+        element: Option<&'static SchemaType>,
         items: &mut Vec<Value>,
     ) -> Result<(), MergeError> {
         for tuple in tuples {
@@ -387,14 +393,14 @@ impl Merger<'_> {
             if !is_full && tuples.iter().any(covered) {
                 // An element without the second key is dropped when another one has it.
                 if patch.iter().any(|value| matches(value)) {
-                    self.lost(keys, used, tuple);
+                    self.report_lost(keys, used, tuple);
                 }
                 continue;
             }
             let before =
                 if is_full { None } else { base.iter().position(matches).map(|at| (at, base[at].clone())) };
-            match (self.element(base, patch, element, &matches)?, before) {
-                (Some(merged), _) => put(items, merged, &matches),
+            match (self.merge_element(base, patch, element, &matches)?, before) {
+                (Some(merged), _) => replace_or_append(items, merged, &matches),
                 (None, Some((at, before))) => base[at] = before,
                 (None, None) if is_full => base.retain(|value| !matches(value)),
                 (None, None) => {}
@@ -403,9 +409,9 @@ impl Merger<'_> {
         Ok(())
     }
 
-    fn lost(&mut self, keys: &[&'static str], used: &[usize], tuple: &[String]) {
+    fn report_lost(&mut self, keys: &[&'static str], used: &[usize], tuple: &[String]) {
         let key = used.iter().find(|&&key| tuple[key].is_empty()).map_or("", |&key| keys[key]);
-        self.oddities.push(Oddity::LostElement { path: self.path.join("."), key: key.to_owned() });
+        self.oddities.push(MergeOddity::LostElement { path: self.path.join("."), key: key.to_owned() });
     }
 
     /// The sane reading of a two-key list: `protocol` defaults to `TCP` on both sides.
@@ -414,7 +420,7 @@ impl Merger<'_> {
         mut base: Vec<Value>,
         patch: &[&Value],
         keys: &[&'static str],
-        element: Option<&'static Type>,
+        element: Option<&'static SchemaType>,
     ) -> Result<Vec<Value>, MergeError> {
         let text = |value: &Value, key: &str| match (key, key_text(value, key)) {
             ("protocol", text) if text.is_empty() => "TCP".to_owned(),
@@ -431,7 +437,7 @@ impl Merger<'_> {
                         Some(Value::Object(before)) => Some(before),
                         _ => None,
                     };
-                    self.map(before, patch, element)?.filter(|map| !map.is_empty()).map(Value::Object)
+                    self.merge_map(before, patch, element)?.filter(|map| !map.is_empty()).map(Value::Object)
                 }
                 (_, other) => Some((*other).clone()),
             };
@@ -450,11 +456,11 @@ impl Merger<'_> {
 
     /// Merges the first matching element of the patch into the first matching one of `base`, in place.
     /// `None` when neither side has one or nothing is left of it.
-    fn element(
+    fn merge_element(
         &mut self,
         base: &mut [Value],
         patch: &[&Value],
-        schema: Option<&'static Type>,
+        schema: Option<&'static SchemaType>,
         matches: &dyn Fn(&Value) -> bool,
     ) -> Result<Option<Value>, MergeError> {
         let mine = base.iter_mut().find(|value| matches(value));
@@ -465,12 +471,12 @@ impl Merger<'_> {
                 self.settle_element(mine, schema)?;
                 Some(mine.clone())
             }
-            (None, Some(Value::Object(theirs))) => self.map(None, theirs, schema)?.map(Value::Object),
+            (None, Some(Value::Object(theirs))) => self.merge_map(None, theirs, schema)?.map(Value::Object),
             (Some(mine), Some(Value::Object(theirs))) => {
-                let replaces = self.directive(theirs)? == Directive::Replace;
+                let replaces = self.read_directive(theirs)? == Directive::Replace;
                 let before = if replaces { mine.clone() } else { mine.take() };
                 let Value::Object(before) = before else { return Ok(None) };
-                let merged = self.map(Some(before), theirs, schema)?.map(Value::Object);
+                let merged = self.merge_map(Some(before), theirs, schema)?.map(Value::Object);
                 // `$patch: replace` on an element has no effect: the list keeps the element it had.
                 if !replaces {
                     *mine = merged.clone().unwrap_or(Value::Null);
@@ -497,7 +503,7 @@ impl Merger<'_> {
         if first.len() > 1 {
             return Ok(Directive::Merge);
         }
-        let directive = self.directive(first)?;
+        let directive = self.read_directive(first)?;
         let said = first.get(DIRECTIVE);
         patch.retain(|value| value.get(DIRECTIVE) != said);
         Ok(directive)
@@ -515,7 +521,7 @@ fn is_regular(list: &[Value], keys: &[&str]) -> bool {
     })
 }
 
-fn article(value: &Value) -> &'static str {
+fn with_article(value: &Value) -> &'static str {
     match value {
         Value::Object(_) => "a mapping",
         Value::Array(_) => "a list",
@@ -546,7 +552,7 @@ fn has_key(value: &Value, key: &str, wanted: &str) -> bool {
 }
 
 /// Replaces every matching item, or appends.
-fn put(items: &mut Vec<Value>, value: Value, matches: &dyn Fn(&Value) -> bool) {
+fn replace_or_append(items: &mut Vec<Value>, value: Value, matches: &dyn Fn(&Value) -> bool) {
     let mut found = false;
     for item in items.iter_mut().filter(|item| matches(item)) {
         *item = value.clone();
@@ -558,7 +564,7 @@ fn put(items: &mut Vec<Value>, value: Value, matches: &dyn Fn(&Value) -> bool) {
 }
 
 /// The key values of all elements, each once, those of the patch first.
-fn tuples(patch: &[&Value], base: &[Value], keys: &[&str]) -> Vec<Vec<String>> {
+fn key_tuples(patch: &[&Value], base: &[Value], keys: &[&str]) -> Vec<Vec<String>> {
     let mut seen = std::collections::HashSet::new();
     let mut tuples = Vec::new();
     for value in patch.iter().copied().chain(base) {
@@ -571,7 +577,7 @@ fn tuples(patch: &[&Value], base: &[Value], keys: &[&str]) -> Vec<Vec<String>> {
 }
 
 /// Merges two sets of scalars, the patch's first.
-fn union(base: Option<Vec<Value>>, patch: &[Value]) -> Vec<Value> {
+fn merge_sets(base: Option<Vec<Value>>, patch: &[Value]) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     for value in patch.iter().cloned().chain(base.unwrap_or_default()) {
         if !all.iter().any(|known| scalar_text(known) == scalar_text(&value)) {

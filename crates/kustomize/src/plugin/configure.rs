@@ -7,18 +7,18 @@ use slipway_yaml::{YamlEmitter, YamlNode, YamlReader};
 use super::kinds::{GeneratorKind, PluginKind, TransformerKind};
 use super::{ConfiguredTransformer, TransformStep};
 use crate::fieldspec::FieldSpec;
-use crate::files::{Directory, shown};
-use crate::generate::{Generated, generate};
+use crate::files::{BuildDirectory, display_path};
+use crate::generate::{GeneratedKind, generate_object};
 use crate::kustomization::{
-    At, Behavior, Findings, GeneratorOptions, PatchEntry, Strictness, Table, read_field,
+    Findings, GeneratorBehavior, GeneratorOptions, LocatedValue, PatchEntry, Strictness, Table, read_field,
     read_generator_settings, read_image, read_patch, read_replacement_entry, read_replica, read_selector,
 };
 use crate::load::Loader;
-use crate::patch::{MetadataOf, Patch};
-use crate::resource::{ConfiguredBy, Origin, Resource, object_at};
+use crate::patch::{MetadataReading, Patch};
+use crate::resource::{ConfiguredBy, Resource, ResourceOrigin, object_at};
 use crate::transform::lookup::read_slashed;
-use crate::transform::names::End;
-use crate::transform::namespace::{BindingSubjects, NamespaceChange, Overwrite};
+use crate::transform::names::NameEnd;
+use crate::transform::namespace::{BindingSubjects, NamespaceChange, OverwriteRule};
 use crate::transform::value_add::{AdditionField, AdditionTarget, ValueAddition};
 use crate::written;
 
@@ -31,12 +31,12 @@ enum ConfigNode<'r> {
 }
 
 impl<'r> ConfigNode<'r> {
-    fn of(resource: &'r Resource, problems: &mut Problems) -> Option<Self> {
+    fn from_resource(resource: &'r Resource, problems: &mut Problems) -> Option<Self> {
         if let Some(document) = &resource.document {
             let mut open = vec![&*document.0];
             while let Some(node) = open.pop() {
                 if node.location() == resource.at
-                    && written::object(node, &mut Problems::new()) == resource.value
+                    && written::read_object(node, &mut Problems::new()) == resource.value
                 {
                     return Some(ConfigNode::Written(node));
                 }
@@ -59,8 +59,8 @@ fn configured_by(resource: &Resource) -> ConfiguredBy {
     let present = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     ConfiguredBy {
         file: match &resource.origin {
-            Origin::File { path } => path.clone(),
-            Origin::Generator(_) => String::new(),
+            ResourceOrigin::File { path } => path.clone(),
+            ResourceOrigin::Generator(_) => String::new(),
         },
         kind: resource.kind().to_owned(),
         name: present(resource.name()),
@@ -81,20 +81,24 @@ fn warn_without_fields(table: &Table<'_>, problems: &mut Findings<'_>) {
 
 impl Loader<'_> {
     /// The transformers a kustomization lists.
-    pub(crate) fn transformers(
+    pub(crate) fn load_transformers(
         &mut self,
-        listed: &[At<String>],
-        directory: &Directory,
+        listed: &[LocatedValue<String>],
+        directory: &BuildDirectory,
         relative_file: &str,
     ) -> Vec<ConfiguredTransformer> {
         if listed.is_empty() {
             return Vec::new();
         }
         let objects = self.plugin_objects(listed, directory, relative_file);
-        objects.iter().filter_map(|object| self.transformer(object, directory)).collect()
+        objects.iter().filter_map(|object| self.load_transformer(object, directory)).collect()
     }
 
-    fn transformer(&mut self, object: &Resource, directory: &Directory) -> Option<ConfiguredTransformer> {
+    fn load_transformer(
+        &mut self,
+        object: &Resource,
+        directory: &BuildDirectory,
+    ) -> Option<ConfiguredTransformer> {
         let kind = match PluginKind::of(object) {
             Ok(PluginKind::Transformer(kind)) => kind,
             Ok(PluginKind::Generator(_)) => {
@@ -110,9 +114,9 @@ impl Loader<'_> {
                 return None;
             }
         };
-        let config = ConfigNode::of(object, self.problems)?;
+        let config = ConfigNode::from_resource(object, self.problems)?;
         let before = std::mem::take(self.problems);
-        let steps = self.steps(kind, config.node(), object, directory);
+        let steps = self.transform_steps(kind, config.node(), object, directory);
         let found = std::mem::replace(self.problems, before);
         let mut configured = steps.map(|steps| ConfiguredTransformer {
             steps,
@@ -122,7 +126,7 @@ impl Loader<'_> {
         match config {
             ConfigNode::Written(_) => self.problems.extend(found),
             ConfigNode::Rewritten(_) => {
-                self.problems.extend(found.into_iter().map(|problem| relocated(problem, &object.at)));
+                self.problems.extend(found.into_iter().map(|problem| relocate_problem(problem, &object.at)));
                 if let Some(configured) = &mut configured {
                     configured.relocate(&object.at);
                 }
@@ -131,12 +135,12 @@ impl Loader<'_> {
         configured
     }
 
-    fn steps(
+    fn transform_steps(
         &mut self,
         kind: TransformerKind,
         node: &YamlNode,
         object: &Resource,
-        directory: &Directory,
+        directory: &BuildDirectory,
     ) -> Option<Vec<TransformStep>> {
         let name = object.kind();
         let findings = &mut Findings::new(Strictness::Transformer, self.problems);
@@ -145,7 +149,7 @@ impl Loader<'_> {
                 let field = if kind == TransformerKind::Labels { "labels" } else { "annotations" };
                 let table = Table::open(node, name, &[field, "fieldSpecs"], findings)?;
                 warn_without_fields(&table, findings);
-                let pairs = table.pairs(field, findings);
+                let pairs = table.read_pairs(field, findings);
                 TransformStep::Metadata { pairs, fields: fields_in(&table, findings) }
             }
             TransformerKind::Namespace => {
@@ -164,8 +168,11 @@ impl Loader<'_> {
                         return None;
                     }
                 };
-                let overwrite =
-                    if table.flag("unsetOnly", findings) { Overwrite::OnlyUnset } else { Overwrite::Always };
+                let overwrite = if table.read_bool("unsetOnly", findings) {
+                    OverwriteRule::OnlyUnset
+                } else {
+                    OverwriteRule::Always
+                };
                 let namespace = object.namespace().to_owned();
                 if namespace.is_empty() {
                     findings
@@ -194,11 +201,11 @@ impl Loader<'_> {
                 if let Some(patch) = &mut entry.patch {
                     patch.value = patch.value.trim().to_owned();
                 }
-                TransformStep::Patches(vec![self.patch(directory, entry)?])
+                TransformStep::Patches(vec![self.load_patch(directory, entry)?])
             }
             TransformerKind::JsonPatch => {
                 let entry = json_patch_entry(name, node, findings)?;
-                TransformStep::Patches(vec![self.json_patch(directory, entry)?])
+                TransformStep::Patches(vec![self.load_json_patch(directory, entry)?])
             }
             TransformerKind::StrategicPatch => {
                 TransformStep::Patches(self.strategic_patches(name, node, directory)?)
@@ -208,7 +215,7 @@ impl Loader<'_> {
                 let entries = table.list("replacements", findings);
                 let entries =
                     entries.iter().filter_map(|node| read_replacement_entry(node, findings)).collect();
-                let replacements = self.replacements(directory, entries, Strictness::Transformer);
+                let replacements = self.load_replacements(directory, entries, Strictness::Transformer);
                 TransformStep::Replacements(replacements)
             }
             TransformerKind::ValueAdd => TransformStep::AddValue(self.value_addition(name, node, directory)?),
@@ -220,18 +227,18 @@ impl Loader<'_> {
         &mut self,
         name: &str,
         node: &YamlNode,
-        directory: &Directory,
+        directory: &BuildDirectory,
     ) -> Option<Vec<Patch>> {
         let findings = &mut Findings::new(Strictness::Transformer, self.problems);
         let table = Table::open(node, name, &["paths", "patches"], findings)?;
-        let paths = table.strings("paths", findings);
-        let text = table.string("patches", findings).filter(|text| !text.value.is_empty());
+        let paths = table.read_strings("paths", findings);
+        let text = table.read_string("patches", findings).filter(|text| !text.value.is_empty());
         if paths.is_empty() && text.is_none() {
             findings.push(node.problem("a patch needs `paths` (files) or `patches` (the text itself)"));
             return None;
         }
         let mut patches: Vec<Patch> =
-            paths.into_iter().filter_map(|entry| self.strategic_patch(directory, entry)).collect();
+            paths.into_iter().filter_map(|entry| self.load_strategic_patch(directory, entry)).collect();
         if let Some(text) = text {
             let entry = PatchEntry {
                 path: None,
@@ -241,8 +248,8 @@ impl Loader<'_> {
                 at: text.at.clone(),
                 patch: Some(text),
             };
-            let patch = self.patch(directory, entry)?;
-            patches.push(Patch { metadata: MetadataOf::Copies, ..patch });
+            let patch = self.load_patch(directory, entry)?;
+            patches.push(Patch { metadata: MetadataReading::Copies, ..patch });
         }
         Some(patches)
     }
@@ -251,23 +258,25 @@ impl Loader<'_> {
         &mut self,
         name: &str,
         node: &YamlNode,
-        directory: &Directory,
+        directory: &BuildDirectory,
     ) -> Option<ValueAddition> {
         let findings = &mut Findings::new(Strictness::Transformer, self.problems);
         let table = Table::open(node, name, &["value", "targets", "targetFilePath"], findings)?;
         let mut value = table.text("value", findings).trim().to_owned();
         if value.is_empty() {
-            value = directory.real.file_name().map(|name| shown(name.as_ref())).unwrap_or_default();
+            value = directory.real.file_name().map(|name| display_path(name.as_ref())).unwrap_or_default();
         }
         let mut targets: Vec<AdditionTarget> = table
             .list("targets", findings)
             .iter()
             .filter_map(|node| addition_target(node, findings))
             .collect();
-        if let Some(path) = table.string("targetFilePath", findings).filter(|path| !path.value.is_empty()) {
+        if let Some(path) =
+            table.read_string("targetFilePath", findings).filter(|path| !path.value.is_empty())
+        {
             let text = self.files.text(directory, &path);
             let text = self.problems.take(text)?;
-            let file = shown(&directory.shown.join(&path.value));
+            let file = display_path(&directory.shown.join(&path.value));
             let shared = self.problems.take(YamlReader::kustomize().read_one(&text, &file))?;
             let findings = &mut Findings::new(Strictness::Transformer, self.problems);
             if let Some(table) = Table::open(&shared, "targetFilePath", &["targets"], findings) {
@@ -285,10 +294,10 @@ impl Loader<'_> {
     /// The objects the generators of a kustomization make.
     pub(crate) fn plugin_generated(
         &mut self,
-        listed: &[At<String>],
-        directory: &Directory,
+        listed: &[LocatedValue<String>],
+        directory: &BuildDirectory,
         relative_file: &str,
-    ) -> Vec<(Resource, Behavior)> {
+    ) -> Vec<(Resource, GeneratorBehavior)> {
         if listed.is_empty() {
             return Vec::new();
         }
@@ -302,7 +311,11 @@ impl Loader<'_> {
         made
     }
 
-    fn plugin_object(&mut self, object: &Resource, directory: &Directory) -> Option<(Resource, Behavior)> {
+    fn plugin_object(
+        &mut self,
+        object: &Resource,
+        directory: &BuildDirectory,
+    ) -> Option<(Resource, GeneratorBehavior)> {
         let kind = match PluginKind::of(object) {
             Ok(PluginKind::Generator(kind)) => kind,
             Ok(PluginKind::Transformer(_)) => {
@@ -318,8 +331,8 @@ impl Loader<'_> {
                 return None;
             }
         };
-        let origin = Origin::Generator(configured_by(object));
-        let config = ConfigNode::of(object, self.problems)?;
+        let origin = ResourceOrigin::Generator(configured_by(object));
+        let config = ConfigNode::from_resource(object, self.problems)?;
         let before = std::mem::take(self.problems);
         let findings = &mut Findings::new(Strictness::Generator, self.problems);
         let made = match kind {
@@ -333,29 +346,39 @@ impl Loader<'_> {
                         object.namespace().clone_into(&mut settings.namespace);
                     }
                     settings.at = object.at.clone();
-                    let kind =
-                        if kind == GeneratorKind::Secret { Generated::Secret } else { Generated::ConfigMap };
+                    let kind = if kind == GeneratorKind::Secret {
+                        GeneratedKind::Secret
+                    } else {
+                        GeneratedKind::ConfigMap
+                    };
                     let shared = GeneratorOptions::default();
-                    let made =
-                        generate(kind, &settings, &shared, origin, directory, &mut self.files, self.problems);
+                    let made = generate_object(
+                        kind,
+                        &settings,
+                        &shared,
+                        origin,
+                        directory,
+                        &mut self.files,
+                        self.problems,
+                    );
                     (made, settings.behavior)
                 })
             }
             GeneratorKind::IamPolicy => service_account(config.node(), findings)
-                .map(|value| (Resource::new(value, origin, object.at.clone()), Behavior::Create)),
+                .map(|value| (Resource::new(value, origin, object.at.clone()), GeneratorBehavior::Create)),
         };
         let found = std::mem::replace(self.problems, before);
         match config {
             ConfigNode::Written(_) => self.problems.extend(found),
             ConfigNode::Rewritten(_) => {
-                self.problems.extend(found.into_iter().map(|problem| relocated(problem, &object.at)));
+                self.problems.extend(found.into_iter().map(|problem| relocate_problem(problem, &object.at)));
             }
         }
         made
     }
 }
 
-fn relocated(problem: Problem, at: &Location) -> Problem {
+fn relocate_problem(problem: Problem, at: &Location) -> Problem {
     Problem { at: Some(at.clone()), excerpt: None, ..problem }
 }
 
@@ -365,10 +388,10 @@ fn name_steps(
     node: &YamlNode,
     findings: &mut Findings<'_>,
 ) -> Option<Vec<TransformStep>> {
-    let ends: &[(&str, End)] = match kind {
-        TransformerKind::Prefix => &[("prefix", End::Prefix)],
-        TransformerKind::Suffix => &[("suffix", End::Suffix)],
-        _ => &[("prefix", End::Prefix), ("suffix", End::Suffix)],
+    let ends: &[(&str, NameEnd)] = match kind {
+        TransformerKind::Prefix => &[("prefix", NameEnd::Prefix)],
+        TransformerKind::Suffix => &[("suffix", NameEnd::Suffix)],
+        _ => &[("prefix", NameEnd::Prefix), ("suffix", NameEnd::Suffix)],
     };
     let known: Vec<&str> = ends.iter().map(|(field, _)| *field).chain(["fieldSpecs"]).collect();
     let table = Table::open(node, name, &known, findings)?;
@@ -380,7 +403,7 @@ fn name_steps(
         return None;
     }
     let fields = fields_in(&table, findings);
-    let step = |(field, end): &(&str, End)| TransformStep::Name {
+    let step = |(field, end): &(&str, NameEnd)| TransformStep::Name {
         text: table.text(field, findings),
         end: *end,
         fields: fields.clone(),
@@ -390,8 +413,8 @@ fn name_steps(
 
 fn json_patch_entry(name: &str, node: &YamlNode, findings: &mut Findings<'_>) -> Option<PatchEntry> {
     let table = Table::open(node, name, &["target", "path", "jsonOp"], findings)?;
-    let path = table.string("path", findings).filter(|path| !path.value.is_empty());
-    let patch = table.string("jsonOp", findings).filter(|patch| !patch.value.is_empty());
+    let path = table.read_string("path", findings).filter(|path| !path.value.is_empty());
+    let patch = table.read_string("jsonOp", findings).filter(|patch| !patch.value.is_empty());
     if path.is_some() == patch.is_some() {
         findings.push(node.problem("a JSON patch has either `path` (a file) or `jsonOp` (the text itself)"));
         return None;
@@ -432,7 +455,7 @@ fn addition_target(node: &YamlNode, findings: &mut Findings<'_>) -> Option<Addit
             }
         },
     };
-    let position = table.integer("filePathPosition", findings).unwrap_or_default();
+    let position = table.read_integer("filePathPosition", findings).unwrap_or_default();
     let Ok(position) = usize::try_from(position) else {
         let node = table.get("filePathPosition").unwrap_or(node);
         findings.push(node.problem("`filePathPosition` cannot be negative"));

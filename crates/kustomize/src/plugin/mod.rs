@@ -9,12 +9,12 @@ use slipway_problem::{Location, Problem, Problems};
 use crate::build::Quirks;
 use crate::fieldspec::FieldSpec;
 use crate::hash;
-use crate::kustomization::Replica;
+use crate::kustomization::ReplicaCount;
 use crate::patch::{self, Patch};
 use crate::resource::{ConfiguredBy, Resource};
 use crate::transform::images::{self, ImageChange};
 use crate::transform::metadata;
-use crate::transform::names::{self, End};
+use crate::transform::names::{self, NameEnd};
 use crate::transform::namespace::{self, NamespaceChange};
 use crate::transform::replacements::{self, Replacement};
 use crate::transform::replicas;
@@ -38,7 +38,7 @@ enum TransformStep {
     },
     Name {
         text: String,
-        end: End,
+        end: NameEnd,
         fields: Vec<FieldSpec>,
     },
     Namespace(NamespaceChange),
@@ -47,7 +47,7 @@ enum TransformStep {
         fields: Vec<FieldSpec>,
     },
     Replicas {
-        replica: Replica,
+        replica: ReplicaCount,
         fields: Vec<FieldSpec>,
     },
     Patches(Vec<Patch>),
@@ -129,21 +129,30 @@ impl TransformStep {
     fn apply(&self, resources: &mut Vec<Resource>, at: &Location, quirks: Quirks, problems: &mut Problems) {
         match self {
             Self::Metadata { pairs, fields } => {
-                metadata::apply(resources, pairs, fields.iter(), at, problems);
+                metadata::add_metadata(resources, pairs, fields.iter(), at, problems);
             }
-            Self::Name { text, end, fields } => names::apply(resources, text, *end, fields, at, problems),
-            Self::Namespace(change) => namespace::apply(resources, change, at, problems),
-            Self::Image { change, fields } => images::apply(resources, change, fields, problems),
+            Self::Name { text, end, fields } => {
+                names::extend_names(resources, text, *end, fields, at, problems)
+            }
+            Self::Namespace(change) => namespace::move_resources(resources, change, at, problems),
+            Self::Image { change, fields } => images::change_images(resources, change, fields, problems),
             Self::Replicas { replica, fields } => {
-                replicas::apply(resources, &replica.name, replica.count, fields, &replica.at, problems);
+                replicas::set_replicas(
+                    resources,
+                    &replica.name,
+                    replica.count,
+                    fields,
+                    &replica.at,
+                    problems,
+                );
             }
-            Self::Patches(patches) => patch::apply(resources, patches, quirks, problems),
+            Self::Patches(patches) => patch::apply_patches(resources, patches, quirks, problems),
             Self::Replacements(replacements) => {
                 for replacement in replacements {
-                    replacements::apply(resources, replacement, problems);
+                    replacements::apply_replacement(resources, replacement, problems);
                 }
             }
-            Self::AddValue(addition) => value_add::apply(resources, addition, problems),
+            Self::AddValue(addition) => value_add::add_values(resources, addition, problems),
             Self::AddHashes => hash::add_suffixes(resources),
         }
     }

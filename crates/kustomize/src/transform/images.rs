@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::Value;
 use slipway_problem::{Location, Problems};
 
-use crate::fieldspec::{FieldSpec, Leaf};
+use crate::fieldspec::{FieldSpec, LeafKind};
 use crate::resource::Resource;
 use crate::transform::report_path;
 
@@ -21,7 +21,7 @@ pub(crate) struct ImageChange {
 
 impl ImageChange {
     /// Compiles the match for an image name, which kustomize reads as a regular expression.
-    pub(crate) fn matcher(name: &str) -> Result<Regex, String> {
+    pub(crate) fn compile_matcher(name: &str) -> Result<Regex, String> {
         let pattern = format!("^{name}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$");
         slipway_go::regexp::compile_text_pattern(&pattern, 1 << 20)
             .map_err(|_| format!("image name `{name}` is not a regular expression"))
@@ -31,7 +31,7 @@ impl ImageChange {
         if !self.matches.is_match(image) {
             return;
         }
-        let (name, tag, digest) = split(image);
+        let (name, tag, digest) = split_image(image);
         let (mut name, mut tag, mut digest) = (name.to_owned(), tag.to_owned(), digest.to_owned());
         if !self.new_name.is_empty() {
             self.new_name.clone_into(&mut name);
@@ -68,7 +68,7 @@ impl ImageChange {
 }
 
 /// Splits an image into name, tag and digest; a port of the registry is not taken for a tag.
-pub(crate) fn split(image: &str) -> (&str, &str, &str) {
+pub(crate) fn split_image(image: &str) -> (&str, &str, &str) {
     let (rest, digest) = match image.split_once('@') {
         Some((rest, digest)) => (rest, digest),
         None => (image, ""),
@@ -80,7 +80,7 @@ pub(crate) fn split(image: &str) -> (&str, &str, &str) {
     }
 }
 
-pub(crate) fn apply(
+pub(crate) fn change_images(
     resources: &mut [Resource],
     change: &ImageChange,
     fields: &[FieldSpec],
@@ -107,7 +107,7 @@ pub(crate) fn apply(
                     change.apply_to(image);
                 }
             };
-            if let Err(error) = field.each(resource, Leaf::Scalar, set) {
+            if let Err(error) = field.visit_values(resource, LeafKind::Scalar, set) {
                 report_path(problems, resource, &change.at, &error);
             }
         }
@@ -153,7 +153,7 @@ mod tests {
             ("reg.io:5000/a/b:1@sha256:zz", ("reg.io:5000/a/b", "1", "sha256:zz")),
             ("a@sha256:zz", ("a", "", "sha256:zz")),
         ] {
-            assert_eq!(split(image), parts, "{image}");
+            assert_eq!(split_image(image), parts, "{image}");
         }
     }
 }

@@ -38,7 +38,7 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 impl PathStep {
-    fn text(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Field(name) => format!("field `{name}`"),
             Self::Index(at) => format!("element {at}"),
@@ -49,10 +49,10 @@ impl PathStep {
 
     /// Reads the parts of a path; empty ones say nothing.
     fn read_all<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Vec<Self>, LookupError> {
-        parts.map(str::trim).filter(|part| !part.is_empty()).map(Self::read).collect()
+        parts.map(str::trim).filter(|part| !part.is_empty()).map(Self::parse_step).collect()
     }
 
-    fn read(part: &str) -> Result<Self, LookupError> {
+    fn parse_step(part: &str) -> Result<Self, LookupError> {
         if let Ok(number) = part.parse::<i64>() {
             return usize::try_from(number)
                 .map(Self::Index)
@@ -72,7 +72,7 @@ impl PathStep {
         }
     }
 
-    fn position(&self, list: &[Value]) -> Option<usize> {
+    fn find_position(&self, list: &[Value]) -> Option<usize> {
         match self {
             Self::Field(_) => None,
             Self::Index(at) => Some(*at).filter(|at| *at < list.len()),
@@ -138,7 +138,10 @@ pub(crate) fn read_slashed(path: &str) -> Result<Vec<PathStep>, LookupError> {
 }
 
 /// The value a path leads to.
-pub(crate) fn find<'v>(object: &'v Map<String, Value>, path: &[PathStep]) -> Result<&'v Value, LookupError> {
+pub(crate) fn find_value<'v>(
+    object: &'v Map<String, Value>,
+    path: &[PathStep],
+) -> Result<&'v Value, LookupError> {
     let mut found: Option<&Value> = None;
     for step in path {
         let next = match (found, step) {
@@ -146,15 +149,15 @@ pub(crate) fn find<'v>(object: &'v Map<String, Value>, path: &[PathStep]) -> Res
                 found.map_or(object, |value| value.as_object().unwrap_or(object)).get(name)
             }
             (Some(Value::Array(list)), step) if !matches!(step, PathStep::Field(_)) => {
-                step.position(list).and_then(|at| list.get(at))
+                step.find_position(list).and_then(|at| list.get(at))
             }
             (Some(Value::Null), _) => None,
             (container, step) => {
                 let kind = container.map_or("a mapping", kind_of);
-                return Err(LookupError::WrongContainer(step.text(), kind));
+                return Err(LookupError::WrongContainer(step.describe(), kind));
             }
         };
-        found = Some(next.ok_or_else(|| LookupError::Missing(step.text()))?);
+        found = Some(next.ok_or_else(|| LookupError::Missing(step.describe()))?);
     }
     found.ok_or_else(|| LookupError::NotAStep(String::new()))
 }
@@ -165,7 +168,7 @@ pub(crate) fn find_or_make<'v>(
     path: &[PathStep],
 ) -> Result<&'v mut Value, LookupError> {
     let (Some(PathStep::Field(first)), rest) = (path.first(), path.get(1..).unwrap_or_default()) else {
-        let first = path.first().map_or_else(String::new, PathStep::text);
+        let first = path.first().map_or_else(String::new, PathStep::describe);
         return Err(LookupError::WrongContainer(first, "a mapping"));
     };
     let mut found = object.entry(first.clone()).or_insert_with(|| made_for(rest.first()));
@@ -176,7 +179,7 @@ pub(crate) fn find_or_make<'v>(
                 map.entry(name.clone()).or_insert_with(|| made_for(next))
             }
             (Value::Array(list), PathStep::Matching { key, value }) => {
-                let at = step.position(list).unwrap_or_else(|| {
+                let at = step.find_position(list).unwrap_or_else(|| {
                     let text = Value::String(value.clone());
                     list.push(if key.is_empty() {
                         text
@@ -187,12 +190,14 @@ pub(crate) fn find_or_make<'v>(
                 });
                 &mut list[at]
             }
-            (Value::Array(list), PathStep::Index(_) | PathStep::Last) => match step.position(list) {
+            (Value::Array(list), PathStep::Index(_) | PathStep::Last) => match step.find_position(list) {
                 Some(at) => &mut list[at],
-                None => return Err(LookupError::Missing(step.text())),
+                None => return Err(LookupError::Missing(step.describe())),
             },
-            (Value::Null, step) => return Err(LookupError::Missing(step.text())),
-            (container, step) => return Err(LookupError::WrongContainer(step.text(), kind_of(container))),
+            (Value::Null, step) => return Err(LookupError::Missing(step.describe())),
+            (container, step) => {
+                return Err(LookupError::WrongContainer(step.describe(), kind_of(container)));
+            }
         };
     }
     match found {
@@ -237,7 +242,7 @@ mod tests {
             ("spec.ports.*.port", None),
             ("spec.nothing", None),
         ] {
-            let found = read_dotted(path).and_then(|path| find(object, &path).cloned());
+            let found = read_dotted(path).and_then(|path| find_value(object, &path).cloned());
             assert_eq!(found.ok(), expected, "{path}");
         }
     }

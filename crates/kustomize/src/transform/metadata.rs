@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::fieldspec::{FieldSpec, Leaf};
-use crate::resource::{Resource, Step, object_at};
+use crate::fieldspec::{FieldSpec, LeafKind};
+use crate::resource::{ObjectStep, Resource, object_at};
 use crate::transform::report_path;
 
 /// Sets `pairs` in every mapping the fields lead to.
-pub(crate) fn apply<'f>(
+pub(crate) fn add_metadata<'f>(
     resources: &mut [Resource],
     pairs: &[(String, String)],
     fields: impl Iterator<Item = &'f FieldSpec> + Clone,
@@ -20,7 +20,7 @@ pub(crate) fn apply<'f>(
     }
     for resource in resources {
         let gvk = resource.gvk();
-        let mut fresh: Vec<Vec<Vec<Step>>> = vec![Vec::new(); pairs.len()];
+        let mut fresh: Vec<Vec<Vec<ObjectStep>>> = vec![Vec::new(); pairs.len()];
         for field in fields.clone().filter(|field| field.applies_to(&gvk)) {
             if field.path == ["metadata", "annotations"] && resource.has_notes() {
                 object_at(resource.metadata_mut(), "annotations");
@@ -41,16 +41,16 @@ pub(crate) fn apply<'f>(
                     _ => wrong = true,
                 }
             };
-            if let Err(error) = field.each(resource, Leaf::Mapping, set) {
+            if let Err(error) = field.visit_values(resource, LeafKind::Mapping, set) {
                 report_path(problems, resource, at, &error);
             }
             if !wrong {
-                for (place, had) in field.places(resource).into_iter().zip(had) {
+                for (place, had) in field.find_places(resource).into_iter().zip(had) {
                     for (at, ((key, text), had)) in pairs.iter().zip(had).enumerate() {
                         let mut path = place.clone();
-                        path.push(Step::Field(key.clone()));
+                        path.push(ObjectStep::Field(key.clone()));
                         if had {
-                            resource.share(&path, &Value::String(text.clone()));
+                            resource.write_shared(&path, &Value::String(text.clone()));
                         } else {
                             fresh[at].push(path);
                         }
@@ -60,7 +60,7 @@ pub(crate) fn apply<'f>(
                 problems.push(
                     Problem::error(format!(
                         "`{}`: `{}` should be a mapping",
-                        resource.current(),
+                        resource.current_id(),
                         field.path.join(".")
                     ))
                     .at(resource.at.clone())

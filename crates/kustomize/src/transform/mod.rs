@@ -23,7 +23,7 @@ pub(crate) fn report_path(
     at: &Location,
     error: &NotAContainer,
 ) {
-    let object = resource.current();
+    let object = resource.current_id();
     problems.push(
         Problem::error(format!("`{object}`: `{}` should be a mapping or a list of them", error.field))
             .at(resource.at.clone())

@@ -3,13 +3,13 @@
 use serde_json::Value;
 use slipway_problem::{Location, Problems};
 
-use crate::fieldspec::{FieldSpec, Leaf};
+use crate::fieldspec::{FieldSpec, LeafKind};
 use crate::resource::{Resource, scalar_text};
 use crate::transform::report_path;
 
 /// The end of a name that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum NameEnd {
     Prefix,
     Suffix,
 }
@@ -23,10 +23,10 @@ fn is_exempt(resource: &Resource) -> bool {
     }
 }
 
-pub(crate) fn apply(
+pub(crate) fn extend_names(
     resources: &mut [Resource],
     text: &str,
-    end: End,
+    end: NameEnd,
     fields: &[FieldSpec],
     at: &Location,
     problems: &mut Problems,
@@ -42,20 +42,20 @@ pub(crate) fn apply(
         for field in fields.iter().filter(|field| field.applies_to(&gvk)) {
             if field.is_name() {
                 match end {
-                    End::Prefix => resource.prefixes.push(text.to_owned()),
-                    End::Suffix => resource.suffixes.push(text.to_owned()),
+                    NameEnd::Prefix => resource.prefixes.push(text.to_owned()),
+                    NameEnd::Suffix => resource.suffixes.push(text.to_owned()),
                 }
-                resource.remember();
+                resource.remember_name();
             }
             let set = &mut |value: &mut Value| {
                 if let Some(name) = scalar_text(value) {
                     *value = Value::String(match end {
-                        End::Prefix => format!("{text}{name}"),
-                        End::Suffix => format!("{name}{text}"),
+                        NameEnd::Prefix => format!("{text}{name}"),
+                        NameEnd::Suffix => format!("{name}{text}"),
                     });
                 }
             };
-            if let Err(error) = field.each(resource, Leaf::Scalar, set) {
+            if let Err(error) = field.visit_values(resource, LeafKind::Scalar, set) {
                 report_path(problems, resource, at, &error);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::fieldspec::{FieldSpec, Leaf};
+use crate::fieldspec::{FieldSpec, LeafKind};
 use crate::resource::Resource;
 use crate::transform::report_path;
 
@@ -14,13 +14,13 @@ use crate::transform::report_path;
 pub(crate) struct NamespaceChange {
     pub(crate) namespace: String,
     pub(crate) fields: Vec<FieldSpec>,
-    pub(crate) overwrite: Overwrite,
+    pub(crate) overwrite: OverwriteRule,
     pub(crate) subjects: BindingSubjects,
 }
 
 /// The fields that get the namespace: all, or those that have none yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overwrite {
+pub(crate) enum OverwriteRule {
     Always,
     OnlyUnset,
 }
@@ -35,14 +35,14 @@ pub(crate) enum BindingSubjects {
     None,
 }
 
-pub(crate) fn apply(
+pub(crate) fn move_resources(
     resources: &mut [Resource],
     change: &NamespaceChange,
     at: &Location,
     problems: &mut Problems,
 ) {
     for resource in resources.iter_mut() {
-        resource.remember();
+        resource.remember_name();
         change.apply_to(resource, at, problems);
     }
     report_collisions(resources, &change.namespace, at, problems);
@@ -53,7 +53,7 @@ pub(crate) fn move_plainly(resource: &mut Resource, namespace: &str, at: &Locati
     let change = NamespaceChange {
         namespace: namespace.to_owned(),
         fields: Vec::new(),
-        overwrite: Overwrite::Always,
+        overwrite: OverwriteRule::Always,
         subjects: BindingSubjects::CalledDefault,
     };
     change.apply_to(resource, at, problems);
@@ -86,17 +86,17 @@ impl NamespaceChange {
             let set = &mut |value: &mut Value| match value {
                 Value::Object(_) | Value::Array(_) => wrong = true,
                 Value::String(text) if !self.may_set(text) => {}
-                Value::Bool(_) | Value::Number(_) if self.overwrite == Overwrite::OnlyUnset => {}
+                Value::Bool(_) | Value::Number(_) if self.overwrite == OverwriteRule::OnlyUnset => {}
                 _ => *value = Value::String(self.namespace.clone()),
             };
-            if let Err(error) = field.each(resource, Leaf::Scalar, set) {
+            if let Err(error) = field.visit_values(resource, LeafKind::Scalar, set) {
                 report_path(problems, resource, at, &error);
             }
             if wrong {
                 problems.push(
                     Problem::error(format!(
                         "`{}`: `{}` should be a plain value, to hold a namespace",
-                        resource.current(),
+                        resource.current_id(),
                         field.path.join(".")
                     ))
                     .at(resource.at.clone())
@@ -107,7 +107,7 @@ impl NamespaceChange {
     }
 
     fn may_set(&self, found: &str) -> bool {
-        self.overwrite == Overwrite::Always || found.is_empty()
+        self.overwrite == OverwriteRule::Always || found.is_empty()
     }
 
     fn move_subjects(&self, resource: &mut Resource) {
@@ -130,7 +130,7 @@ impl NamespaceChange {
 fn report_collisions(resources: &[Resource], namespace: &str, at: &Location, problems: &mut Problems) {
     let mut seen: HashMap<_, &Resource> = HashMap::with_capacity(resources.len());
     for resource in resources {
-        let id = resource.current();
+        let id = resource.current_id();
         match seen.entry(id.key()) {
             std::collections::hash_map::Entry::Vacant(place) => {
                 place.insert(resource);

@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 use slipway_problem::{Problem, Problems};
 
 use crate::build::Quirks;
-use crate::config::{Config, NameReference};
-use crate::fieldspec::{FieldSpec, Leaf};
-use crate::id::{Gvk, Id};
+use crate::config::{NameReference, TransformerConfig};
+use crate::fieldspec::{FieldSpec, LeafKind};
+use crate::id::{Gvk, ResourceId};
 use crate::resource::Resource;
-use crate::sort::rank;
+use crate::sort::kind_rank;
 
 /// An object a reference can lead to: it was renamed or moved at least once.
 struct Candidate {
-    current: Id,
+    current: ResourceId,
     past: Vec<(Gvk, String)>,
     original_namespace: String,
     cluster_scoped: bool,
@@ -31,7 +31,7 @@ struct Home {
 
 /// The object whose fields are being followed.
 struct Referrer {
-    id: Id,
+    id: ResourceId,
     cluster_scoped: bool,
     prefixes: Vec<String>,
     suffixes: Vec<String>,
@@ -41,11 +41,16 @@ struct Referrer {
 }
 
 /// Rewrites every reference to a renamed object.
-pub(crate) fn fix(resources: &mut [Resource], config: &Config, quirks: Quirks, problems: &mut Problems) {
+pub(crate) fn fix_references(
+    resources: &mut [Resource],
+    config: &TransformerConfig,
+    quirks: Quirks,
+    problems: &mut Problems,
+) {
     let mut candidates = Vec::new();
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
     for resource in resources.iter().filter(|resource| !resource.past.is_empty()) {
-        let current = resource.current();
+        let current = resource.current_id();
         let past: Vec<(Gvk, String)> = resource
             .past
             .iter()
@@ -58,7 +63,7 @@ pub(crate) fn fix(resources: &mut [Resource], config: &Config, quirks: Quirks, p
             }
         }
         candidates.push(Candidate {
-            original_namespace: resource.original().effective_namespace().to_owned(),
+            original_namespace: resource.original_id().effective_namespace().to_owned(),
             cluster_scoped: current.gvk.is_cluster_scoped(),
             past,
             prefixes: resource.prefixes.clone(),
@@ -71,27 +76,27 @@ pub(crate) fn fix(resources: &mut [Resource], config: &Config, quirks: Quirks, p
     }
     let mut homes: HashMap<String, HashSet<Home>> = HashMap::new();
     for resource in resources.iter() {
-        let current = resource.current();
+        let current = resource.current_id();
         let home = Home { cluster_scoped: current.gvk.is_cluster_scoped(), namespace: current.namespace };
-        homes.entry(resource.original().effective_namespace().to_owned()).or_default().insert(home);
+        homes.entry(resource.original_id().effective_namespace().to_owned()).or_default().insert(home);
     }
     let mut fields: HashMap<&str, Vec<(&Gvk, &FieldSpec)>> = HashMap::new();
     let mut references: Vec<&NameReference> = config.name_references.iter().collect();
-    references.sort_by_cached_key(|reference| rank(&reference.referred));
+    references.sort_by_cached_key(|reference| kind_rank(&reference.referred));
     for reference in references {
         for field in &reference.fields {
             fields.entry(field.gvk.kind.as_str()).or_default().push((&reference.referred, field));
         }
     }
-    let followed = Followed { candidates: &candidates, by_name: &by_name, homes: &homes, quirks };
+    let followed = ReferenceFollower { candidates: &candidates, by_name: &by_name, homes: &homes, quirks };
     for resource in resources {
-        let id = resource.current();
+        let id = resource.current_id();
         let of_kind = fields.get(id.gvk.kind.as_str()).into_iter().flatten();
         let of_any = fields.get("").into_iter().flatten();
         let matching: Vec<&(&Gvk, &FieldSpec)> =
             of_kind.chain(of_any).filter(|(_, field)| field.applies_to(&id.gvk)).collect();
         if id.gvk.kind == "Ingress" {
-            followed.ingress_class(resource, problems);
+            followed.fix_ingress_class(resource, problems);
         }
         if matching.is_empty() {
             continue;
@@ -101,15 +106,15 @@ pub(crate) fn fix(resources: &mut [Resource], config: &Config, quirks: Quirks, p
             prefixes: resource.prefixes.clone(),
             suffixes: resource.suffixes.clone(),
             subject_namespaces: subject_namespaces(resource),
-            role: role(resource),
+            role: role_reference(resource),
             id,
         };
         for (referred, field) in matching {
             let mut reports = Vec::new();
             let mut follow = |value: &mut Value| {
-                followed.set(value, &referrer, referred, field, &mut reports);
+                followed.rewrite_value(value, &referrer, referred, field, &mut reports);
             };
-            if let Err(error) = field.each(resource, Leaf::Scalar, &mut follow) {
+            if let Err(error) = field.visit_values(resource, LeafKind::Scalar, &mut follow) {
                 problems.push(
                     Problem::error(format!(
                         "`{}`: `{}` in `{}` should be a mapping or a list of them",
@@ -136,13 +141,13 @@ fn subject_namespaces(resource: &Resource) -> Vec<String> {
         .collect()
 }
 
-fn role(resource: &Resource) -> Option<Gvk> {
+fn role_reference(resource: &Resource) -> Option<Gvk> {
     let role = resource.value.get("roleRef")?;
     let text = |key: &str| role.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     Some(Gvk { group: text("apiGroup"), version: String::new(), kind: text("kind") })
 }
 
-struct Followed<'a> {
+struct ReferenceFollower<'a> {
     candidates: &'a [Candidate],
     by_name: &'a HashMap<String, Vec<usize>>,
     /// The current scopes of objects by the namespace they were read with.
@@ -150,8 +155,8 @@ struct Followed<'a> {
     quirks: Quirks,
 }
 
-impl<'a> Followed<'a> {
-    fn set(
+impl<'a> ReferenceFollower<'a> {
+    fn rewrite_value(
         &self,
         value: &mut Value,
         referrer: &Referrer,
@@ -161,20 +166,21 @@ impl<'a> Followed<'a> {
     ) {
         match value {
             Value::String(name) => {
-                if let Some(found) = self.choose(name, referrer, referred, field, None, reports) {
+                if let Some(found) = self.choose_candidate(name, referrer, referred, field, None, reports) {
                     found.current.name.clone_into(name);
                 }
             }
             Value::Array(list) => {
-                list.iter_mut().for_each(|value| self.set(value, referrer, referred, field, reports));
+                list.iter_mut()
+                    .for_each(|value| self.rewrite_value(value, referrer, referred, field, reports));
             }
-            Value::Object(map) => self.set_map(map, referrer, referred, field, reports),
+            Value::Object(map) => self.rewrite_map(map, referrer, referred, field, reports),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
     /// References made of a name and a namespace follow in both.
-    fn set_map(
+    fn rewrite_map(
         &self,
         map: &mut Map<String, Value>,
         referrer: &Referrer,
@@ -193,7 +199,9 @@ impl<'a> Followed<'a> {
             Some(_) => return,
         };
         let namespace = map.get("namespace").and_then(Value::as_str);
-        let Some(found) = self.choose(name, referrer, referred, field, namespace, reports) else { return };
+        let Some(found) = self.choose_candidate(name, referrer, referred, field, namespace, reports) else {
+            return;
+        };
         if map.get("kind").and_then(Value::as_str).is_some_and(|kind| kind != "ServiceAccount")
             && referred.kind == "ServiceAccount"
             && (found.current.name != *name)
@@ -215,7 +223,7 @@ impl<'a> Followed<'a> {
         }
     }
 
-    fn choose(
+    fn choose_candidate(
         &self,
         name: &str,
         referrer: &Referrer,
@@ -289,7 +297,7 @@ impl<'a> Followed<'a> {
 
     /// The built-in table means Ingress classes to be followed but names the wrong group, so they are
     /// left dangling; said out loud here, or put right.
-    fn ingress_class(&self, resource: &mut Resource, problems: &mut Problems) {
+    fn fix_ingress_class(&self, resource: &mut Resource, problems: &mut Problems) {
         let Some(class) = resource.value.get("spec").and_then(|spec| spec.get("ingressClassName")) else {
             return;
         };
@@ -309,7 +317,7 @@ impl<'a> Followed<'a> {
             Quirks::AsKustomize => problems.push(
                 Problem::warning(format!(
                     "`{}` still names the class `{class}`, which is now called `{}`",
-                    resource.current(),
+                    resource.current_id(),
                     renamed.current.name
                 ))
                 .code("KZ020")
@@ -336,7 +344,7 @@ impl Referrer {
     }
 
     fn could_see_in(&self, home: &Home) -> bool {
-        let there = Id { namespace: home.namespace.clone(), ..self.id.clone() };
+        let there = ResourceId { namespace: home.namespace.clone(), ..self.id.clone() };
         self.cluster_scoped
             || home.cluster_scoped
             || self.id.same_namespace(&there)

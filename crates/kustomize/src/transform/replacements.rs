@@ -4,23 +4,23 @@ use serde_json::{Map, Value};
 use slipway_problem::{Location, Problem, Problems};
 
 use crate::growth::GrowthBudget;
-use crate::id::{DEFAULT_NAMESPACE, Gvk, Id};
+use crate::id::{DEFAULT_NAMESPACE, Gvk, ResourceId};
 use crate::resource::{PastName, Resource, scalar_text};
-use crate::selector::Requirements;
-use crate::written::{go_float, is_float, unquoted};
+use crate::selector::LabelRequirements;
+use crate::written::{go_float, is_float, read_unquoted};
 
 /// Selects objects; empty parts mean any. Compared literally with every name an object had.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Select {
+pub(crate) struct ReplacementSelector {
     pub(crate) gvk: Gvk,
     pub(crate) name: String,
     pub(crate) namespace: String,
-    pub(crate) labels: Requirements,
-    pub(crate) annotations: Requirements,
+    pub(crate) labels: LabelRequirements,
+    pub(crate) annotations: LabelRequirements,
 }
 
-impl Select {
-    fn is_id(&self, id: &Id, namespace: &str) -> bool {
+impl ReplacementSelector {
+    fn is_id(&self, id: &ResourceId, namespace: &str) -> bool {
         (self.name.is_empty() || self.name == id.name)
             && (self.namespace.is_empty() || self.namespace == namespace)
             && id.gvk.is_selected_by(&self.gvk)
@@ -32,7 +32,7 @@ impl Select {
             self.is_id(&id, id.effective_namespace())
         };
         // What has no namespace counts as in `default` under its current name, even if it can be in none.
-        let current = resource.current();
+        let current = resource.current_id();
         let namespace = Some(current.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         self.labels.hold_for(resource.labels())
             && self.annotations.hold_for(resource.annotations())
@@ -40,7 +40,7 @@ impl Select {
                 || self.is_id(&current, namespace.unwrap_or(DEFAULT_NAMESPACE)))
     }
 
-    fn text(&self) -> String {
+    fn describe(&self) -> String {
         let mut parts = Vec::new();
         for (key, value) in [
             ("group", &self.gvk.group),
@@ -59,39 +59,43 @@ impl Select {
 
 /// Chooses a piece of a value, and says if missing fields are made.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct ReplacementOptions {
     pub(crate) delimiter: String,
     pub(crate) index: i64,
     pub(crate) create: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
-    pub(crate) select: Select,
+pub(crate) struct ReplacementSource {
+    pub(crate) select: ReplacementSelector,
     pub(crate) field_path: String,
-    pub(crate) options: Options,
+    pub(crate) options: ReplacementOptions,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    pub(crate) select: Select,
-    pub(crate) reject: Vec<Select>,
+    pub(crate) select: ReplacementSelector,
+    pub(crate) reject: Vec<ReplacementSelector>,
     pub(crate) field_paths: Vec<String>,
-    pub(crate) options: Options,
+    pub(crate) options: ReplacementOptions,
     pub(crate) at: Location,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Replacement {
-    pub(crate) source: Source,
+    pub(crate) source: ReplacementSource,
     pub(crate) targets: Vec<Target>,
     pub(crate) at: Location,
 }
 
-pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, problems: &mut Problems) {
+pub(crate) fn apply_replacement(
+    resources: &mut [Resource],
+    replacement: &Replacement,
+    problems: &mut Problems,
+) {
     let source = &replacement.source;
     let mut copied = match source_value(resources, source) {
-        Ok((value, text)) => Copied { value, text, from: None },
+        Ok((value, text)) => CopiedValue { value, text, from: None },
         Err(message) => {
             problems.push(Problem::error(message).at(replacement.at.clone()));
             return;
@@ -111,24 +115,27 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
             copied.from = is_source.then(|| split_path(&source.field_path));
             for path in &target.field_paths {
                 let result = resource.change_shared(|resource| {
-                    copy(&mut copied, &mut resource.value, path, &target.options, &mut budget).map(|grown| {
-                        resource.grown += grown;
-                        if let (true, Some(Segment::Field(key))) =
-                            (target.options.create, split_path(path).last())
-                        {
-                            resource.untagged.push((key.clone(), copied.text.clone()));
-                        }
-                    })
+                    copy_value(&mut copied, &mut resource.value, path, &target.options, &mut budget).map(
+                        |grown| {
+                            resource.grown += grown;
+                            if let (true, Some(FieldSegment::Field(key))) =
+                                (target.options.create, split_path(path).last())
+                            {
+                                resource.untagged.push((key.clone(), copied.text.clone()));
+                            }
+                        },
+                    )
                 });
                 if let Err(message) = result {
                     problems.push(
-                        Problem::error(format!("`{}`: {message}", resource.current())).at(target.at.clone()),
+                        Problem::error(format!("`{}`: {message}", resource.current_id()))
+                            .at(target.at.clone()),
                     );
                 }
             }
         }
         if !found {
-            let wanted = target.select.text();
+            let wanted = target.select.describe();
             problems.push(
                 Problem::warning(format!("no object matches this replacement target ({wanted})"))
                     .code("KZ011")
@@ -139,33 +146,33 @@ pub(crate) fn apply(resources: &mut [Resource], replacement: &Replacement, probl
 }
 
 /// A value to copy, with its text as it was written and, in the object it is from, the path to it.
-struct Copied {
+struct CopiedValue {
     value: Value,
     text: String,
-    from: Option<Vec<Segment>>,
+    from: Option<Vec<FieldSegment>>,
 }
 
 /// The value of the source, and its text as it was written.
-fn source_value(resources: &[Resource], source: &Source) -> Result<(Value, String), String> {
+fn source_value(resources: &[Resource], source: &ReplacementSource) -> Result<(Value, String), String> {
     let mut matching = resources.iter().filter(|resource| source.select.matches(resource));
-    let wanted = source.select.text();
+    let wanted = source.select.describe();
     let Some(found) = matching.next() else {
         return Err(format!("no object matches this replacement source ({wanted})"));
     };
     if let Some(second) = matching.next() {
         return Err(format!(
             "more than one object matches this replacement source ({wanted}): `{}` and `{}`",
-            found.current(),
-            second.current()
+            found.current_id(),
+            second.current_id()
         ));
     }
     let path = split_path(&source.field_path);
-    if path.contains(&Segment::Every) {
+    if path.contains(&FieldSegment::Every) {
         return Err(format!("`{}` names several fields; a source is one", source.field_path));
     }
     let mut value = None;
     let whole = &mut Value::Object(found.value.clone());
-    visit(whole, &path, How { create: None, by: By::Text }, false, &mut |found, _| {
+    visit_path(whole, &path, PathRules { create: None, by: MatchMode::Text }, false, &mut |found, _| {
         if value.is_none() {
             value = Some(found.clone());
         }
@@ -178,11 +185,13 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<(Value, Strin
             Value::Object(map) => !map.is_empty(),
             _ => true,
         })
-        .ok_or_else(|| format!("replacement source `{}` has no `{}`", found.current(), source.field_path))?;
+        .ok_or_else(|| {
+            format!("replacement source `{}` has no `{}`", found.current_id(), source.field_path)
+        })?;
     // Strings are their own text, and mappings and lists have none.
     let has_form = matches!(value, Value::Null | Value::Bool(_) | Value::Number(_));
     let written = match (&found.document, path.last()) {
-        (Some(document), Some(Segment::Field(key))) if has_form => document.text_of(key, &value),
+        (Some(document), Some(FieldSegment::Field(key))) if has_form => document.text_of(key, &value),
         _ => None,
     };
     let text = match (&found.document, &value) {
@@ -205,25 +214,25 @@ fn source_value(resources: &[Resource], source: &Source) -> Result<(Value, Strin
         })
 }
 
-fn copy(
-    copied: &mut Copied,
+fn copy_value(
+    copied: &mut CopiedValue,
     object: &mut Map<String, Value>,
     path: &str,
-    options: &Options,
+    options: &ReplacementOptions,
     budget: &mut GrowthBudget,
 ) -> Result<usize, String> {
     let segments = split_path(path);
     // Annotations are text, whatever it looks like.
-    let is_annotation = matches!(segments.as_slice(), [Segment::Field(first), Segment::Field(second), _]
+    let is_annotation = matches!(segments.as_slice(), [FieldSegment::Field(first), FieldSegment::Field(second), _]
         if first == "metadata" && second == "annotations");
     let like = options.create.then(|| copied.value.clone());
     let create = like.as_ref();
     let mut whole = Value::Object(std::mem::take(object));
     let mut source: *const Value = std::ptr::null();
     if let Some(from) = &copied.from {
-        let how = How { create: None, by: By::Text };
+        let how = PathRules { create: None, by: MatchMode::Text };
         // Gone by now, it is nobody's target.
-        let _ = visit(&mut whole, from, how, false, &mut |found, _| {
+        let _ = visit_path(&mut whole, from, how, false, &mut |found, _| {
             if source.is_null() {
                 source = found;
             }
@@ -231,8 +240,12 @@ fn copy(
         });
     }
     let (mut count, mut grown) = (0, 0);
-    let result =
-        visit(&mut whole, &segments, How { create, by: By::Pattern }, false, &mut |target, created| {
+    let result = visit_path(
+        &mut whole,
+        &segments,
+        PathRules { create, by: MatchMode::Pattern },
+        false,
+        &mut |target, created| {
             count += 1;
             grown += match target {
                 Value::Array(_) | Value::Object(_) => budget.spend(&copied.value, segments.len()),
@@ -245,14 +258,15 @@ fn copy(
             if created && is_annotation && target.is_null() {
                 *target = Value::String(String::new());
             }
-            set(target, &copied.value, &copied.text, options, created)?;
+            set_value(target, &copied.value, &copied.text, options, created)?;
             // What was just made is no source, even if it lies where the source lay before.
             if !created && std::ptr::eq(source, target) {
                 copied.value = target.clone();
                 copied.text = scalar_text(target).unwrap_or_default();
             }
             Ok(())
-        });
+        },
+    );
     if let Value::Object(changed) = whole {
         *object = changed;
     }
@@ -265,11 +279,11 @@ fn copy(
 }
 
 /// Puts `value` into a found field. A scalar keeps its own type and only takes the text.
-fn set(
+fn set_value(
     target: &mut Value,
     value: &Value,
     text: &str,
-    options: &Options,
+    options: &ReplacementOptions,
     created: bool,
 ) -> Result<(), String> {
     let is_scalar = !matches!(target, Value::Array(_) | Value::Object(_));
@@ -293,16 +307,16 @@ fn set(
     }
     *target = match target {
         // A made field has no type of its own: the text is read as if it stood in a file.
-        Value::Null if created => unquoted(&text),
+        Value::Null if created => read_unquoted(&text),
         Value::Null => return Err(format!("`{text}` is put where there is null")),
-        Value::Number(before) => match unquoted(&text) {
+        Value::Number(before) => match read_unquoted(&text) {
             Value::Number(_) if !before.is_f64() && is_float(&text) => {
                 return Err(format!("`{text}` is put where an integer is"));
             }
             Value::Number(after) => Value::Number(after),
             _ => return Err(format!("`{text}` is put where a number is")),
         },
-        Value::Bool(_) => match unquoted(&text) {
+        Value::Bool(_) => match read_unquoted(&text) {
             Value::Bool(after) => Value::Bool(after),
             _ => return Err(format!("`{text}` is put where a boolean is")),
         },
@@ -313,7 +327,7 @@ fn set(
 
 /// One step of a field path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
+enum FieldSegment {
     Field(String),
     /// `[key=value]`: elements of a list.
     Where(String, String),
@@ -322,7 +336,7 @@ enum Segment {
 }
 
 /// Splits at dots; brackets hold a key with dots or a `key=value`, `\.` is a dot.
-fn split_path(path: &str) -> Vec<Segment> {
+fn split_path(path: &str) -> Vec<FieldSegment> {
     let mut segments = Vec::new();
     let mut part = String::new();
     let mut letters = path.chars().peekable();
@@ -336,10 +350,10 @@ fn split_path(path: &str) -> Vec<Segment> {
         }
         segments.push(match text.split_once('=') {
             Some((key, value)) if was_bracketed => {
-                Segment::Where(key.to_owned(), value.trim_matches(['\'', '"']).to_owned())
+                FieldSegment::Where(key.to_owned(), value.trim_matches(['\'', '"']).to_owned())
             }
-            _ if text == "*" => Segment::Every,
-            _ => Segment::Field(text),
+            _ if text == "*" => FieldSegment::Every,
+            _ => FieldSegment::Field(text),
         });
     };
     while let Some(letter) = letters.next() {
@@ -373,7 +387,7 @@ fn split_path(path: &str) -> Vec<Segment> {
 
 /// The comparison `[key=value]` stands for.
 #[derive(Clone, Copy)]
-enum By {
+enum MatchMode {
     /// The value is the text of the key: so it is in sources.
     Text,
     /// The value is a regular expression that matches somewhere: so it is in targets.
@@ -382,48 +396,48 @@ enum By {
 
 /// The rules a path is followed by.
 #[derive(Clone, Copy)]
-struct How<'v> {
+struct PathRules<'v> {
     /// With a value, missing steps are made, the last one like that value.
     create: Option<&'v Value>,
-    by: By,
+    by: MatchMode,
 }
 
 /// Calls `found` with every value the path leads to. With `create`, missing steps are made, the last
 /// one like that value, and `found` is told so.
-fn visit(
+fn visit_path(
     value: &mut Value,
-    path: &[Segment],
-    how: How<'_>,
+    path: &[FieldSegment],
+    how: PathRules<'_>,
     created: bool,
     found: &mut dyn FnMut(&mut Value, bool) -> Result<(), String>,
 ) -> Result<(), String> {
     let Some((first, rest)) = path.split_first() else { return found(value, created) };
     match (first, value) {
-        (Segment::Field(name), Value::Object(map)) => {
+        (FieldSegment::Field(name), Value::Object(map)) => {
             let mut created = created;
             if map.get(name).is_none_or(|value| value.is_null() && !rest.is_empty())
                 && let Some(like) = how.create
             {
-                map.insert(name.clone(), made(rest, like));
+                map.insert(name.clone(), missing_step(rest, like));
                 created = true;
             }
             match map.get_mut(name) {
-                Some(value) => visit(value, rest, how, created, found),
+                Some(value) => visit_path(value, rest, how, created, found),
                 None => Ok(()),
             }
         }
-        (Segment::Field(name), Value::Array(list)) => match (name.as_str(), name.parse::<usize>()) {
-            ("-", _) if matches!(how.by, By::Text) => {
-                list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, created, found))
+        (FieldSegment::Field(name), Value::Array(list)) => match (name.as_str(), name.parse::<usize>()) {
+            ("-", _) if matches!(how.by, MatchMode::Text) => {
+                list.last_mut().map_or(Ok(()), |value| visit_path(value, rest, how, created, found))
             }
             (_, Ok(index)) => {
                 let length = list.len();
                 if let Some(like) = how.create.filter(|_| index == length) {
-                    list.push(made(rest, like));
-                    return list.last_mut().map_or(Ok(()), |value| visit(value, rest, how, true, found));
+                    list.push(missing_step(rest, like));
+                    return list.last_mut().map_or(Ok(()), |value| visit_path(value, rest, how, true, found));
                 }
                 match list.get_mut(index) {
-                    Some(value) => visit(value, rest, how, created, found),
+                    Some(value) => visit_path(value, rest, how, created, found),
                     None => Err(format!("there is no element {index} in a list of {length}")),
                 }
             }
@@ -431,10 +445,10 @@ fn visit(
                 Err(format!("`{name}` is looked for in a list; `*` or `[key=value]` names its elements"))
             }
         },
-        (Segment::Where(key, wanted), Value::Array(list)) => {
+        (FieldSegment::Where(key, wanted), Value::Array(list)) => {
             let pattern = match how.by {
-                By::Pattern => slipway_go::regexp::compile_text_pattern(wanted, 1 << 20).ok(),
-                By::Text => None,
+                MatchMode::Pattern => slipway_go::regexp::compile_text_pattern(wanted, 1 << 20).ok(),
+                MatchMode::Text => None,
             };
             let is_wanted = |text: String| {
                 pattern.as_ref().map_or_else(|| text == *wanted, |pattern| pattern.is_match(&text))
@@ -448,30 +462,30 @@ fn visit(
             }
             list.iter_mut()
                 .filter(|element| matches(element) || by_value(element))
-                .try_for_each(|element| visit(element, rest, how, created, found))
+                .try_for_each(|element| visit_path(element, rest, how, created, found))
         }
-        (Segment::Every, Value::Array(list)) => {
-            list.iter_mut().try_for_each(|element| visit(element, rest, how, created, found))
+        (FieldSegment::Every, Value::Array(list)) => {
+            list.iter_mut().try_for_each(|element| visit_path(element, rest, how, created, found))
         }
         (_, Value::Null) => Ok(()),
         (segment, _) => Err(format!("{} leads into a plain value", segment_text(segment))),
     }
 }
 
-fn segment_text(segment: &Segment) -> String {
+fn segment_text(segment: &FieldSegment) -> String {
     match segment {
-        Segment::Field(name) => format!("`{name}`"),
-        Segment::Where(key, value) => format!("`[{key}={value}]`"),
-        Segment::Every => "`*`".to_owned(),
+        FieldSegment::Field(name) => format!("`{name}`"),
+        FieldSegment::Where(key, value) => format!("`[{key}={value}]`"),
+        FieldSegment::Every => "`*`".to_owned(),
     }
 }
 
 /// Makes a missing step: a list if the next step picks elements, a mapping if it names a field,
 /// otherwise something like the value to come.
-fn made(rest: &[Segment], like: &Value) -> Value {
+fn missing_step(rest: &[FieldSegment], like: &Value) -> Value {
     match rest.first() {
-        Some(Segment::Where(..) | Segment::Every) => Value::Array(Vec::new()),
-        Some(Segment::Field(_)) => Value::Object(Map::new()),
+        Some(FieldSegment::Where(..) | FieldSegment::Every) => Value::Array(Vec::new()),
+        Some(FieldSegment::Field(_)) => Value::Object(Map::new()),
         None => match like {
             Value::Object(_) => Value::Object(Map::new()),
             Value::Array(_) => Value::Array(Vec::new()),
@@ -486,12 +500,15 @@ mod tests {
 
     #[test]
     fn paths_split() {
-        let field = |text: &str| Segment::Field(text.to_owned());
+        let field = |text: &str| FieldSegment::Field(text.to_owned());
         for (path, expected) in [
             ("metadata.name", vec![field("metadata"), field("name")]),
-            ("a.[name=x.y].b", vec![field("a"), Segment::Where("name".into(), "x.y".into()), field("b")]),
-            ("a[name=x].b", vec![field("a"), Segment::Where("name".into(), "x".into()), field("b")]),
-            ("a.*.b.0", vec![field("a"), Segment::Every, field("b"), field("0")]),
+            (
+                "a.[name=x.y].b",
+                vec![field("a"), FieldSegment::Where("name".into(), "x.y".into()), field("b")],
+            ),
+            ("a[name=x].b", vec![field("a"), FieldSegment::Where("name".into(), "x".into()), field("b")]),
+            ("a.*.b.0", vec![field("a"), FieldSegment::Every, field("b"), field("0")]),
             ("metadata.annotations.[a.b/c]", vec![field("metadata"), field("annotations"), field("a.b/c")]),
             (r"metadata.annotations.a\.b/c", vec![field("metadata"), field("annotations"), field("a.b/c")]),
         ] {

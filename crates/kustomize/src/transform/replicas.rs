@@ -3,11 +3,11 @@
 use serde_json::Value;
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::fieldspec::{FieldSpec, Leaf};
+use crate::fieldspec::{FieldSpec, LeafKind};
 use crate::resource::Resource;
 use crate::transform::report_path;
 
-pub(crate) fn apply(
+pub(crate) fn set_replicas(
     resources: &mut [Resource],
     name: &str,
     count: i64,
@@ -25,7 +25,7 @@ pub(crate) fn apply(
         for field in fields.iter().filter(|field| field.applies_to(&gvk)) {
             found = true;
             let set = &mut |value: &mut Value| *value = Value::from(count);
-            if let Err(error) = field.each(resource, Leaf::Scalar, set) {
+            if let Err(error) = field.visit_values(resource, LeafKind::Scalar, set) {
                 report_path(problems, resource, at, &error);
             }
         }

@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::Value;
 use slipway_problem::{Location, Problem, Problems};
 
-use crate::files::{shown, tidy};
+use crate::files::{display_path, normalise_path};
 use crate::resource::{Resource, scalar_text};
-use crate::selector::Selector;
+use crate::selector::TargetSelector;
 use crate::transform::lookup::{LookupError, PathStep, find_or_make};
 use crate::transform::namespace;
-use crate::written::unquoted;
+use crate::written::read_unquoted;
 
 /// A text and the fields it is put into.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct ValueAddition {
 #[derive(Debug)]
 pub(crate) struct AdditionTarget {
     /// All objects when absent.
-    pub(crate) selector: Option<Selector>,
+    pub(crate) selector: Option<TargetSelector>,
     pub(crate) field: AdditionField,
     /// The position, from 1, in the file path the field holds; the whole field when absent.
     pub(crate) position: Option<usize>,
@@ -38,7 +38,7 @@ pub(crate) enum AdditionField {
     Path(Vec<PathStep>),
 }
 
-pub(crate) fn apply(resources: &mut [Resource], addition: &ValueAddition, problems: &mut Problems) {
+pub(crate) fn add_values(resources: &mut [Resource], addition: &ValueAddition, problems: &mut Problems) {
     for target in &addition.targets {
         let selected = |resource: &&mut Resource| {
             target.selector.as_ref().is_none_or(|selector| selector.matches(resource))
@@ -49,13 +49,13 @@ pub(crate) fn apply(resources: &mut [Resource], addition: &ValueAddition, proble
                     namespace::move_plainly(resource, &addition.value, &target.at, problems);
                     Ok(())
                 }
-                AdditionField::Path(path) => put(resource, path, &addition.value, target.position),
+                AdditionField::Path(path) => put_text(resource, path, &addition.value, target.position),
             };
             if let Err(error) = result {
                 problems.push(
                     Problem::error(format!(
                         "`{}`: cannot add `{}`: {error}",
-                        resource.current(),
+                        resource.current_id(),
                         addition.value
                     ))
                     .at(target.at.clone()),
@@ -65,7 +65,7 @@ pub(crate) fn apply(resources: &mut [Resource], addition: &ValueAddition, proble
     }
 }
 
-fn put(
+fn put_text(
     resource: &mut Resource,
     path: &[PathStep],
     text: &str,
@@ -87,7 +87,7 @@ fn put(
         *place = Value::String(text);
         return Ok(());
     }
-    *place = unquoted(&text);
+    *place = read_unquoted(&text);
     if let Some(PathStep::Field(key)) = path.last() {
         resource.untagged.push((key.clone(), text));
     }
@@ -109,7 +109,7 @@ fn insert_part(path: &str, position: usize, part: &str) -> String {
     let mut all = parts;
     all.insert(position, part);
     let joined: Vec<&str> = all.into_iter().filter(|part| !part.is_empty()).collect();
-    let clean = shown(&tidy(Path::new(&joined.join("/"))));
+    let clean = display_path(&normalise_path(Path::new(&joined.join("/"))));
     if absolute { format!("/{clean}") } else { clean }
 }
 

@@ -5,21 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use slipway_problem::{Problem, Problems};
 
-use crate::fieldspec::{FieldSpec, Leaf};
+use crate::fieldspec::{FieldSpec, LeafKind};
 use crate::growth::{GrowthBudget, GrowthError};
-use crate::id::Id;
-use crate::kustomization::Variable;
+use crate::id::ResourceId;
+use crate::kustomization::VariableEntry;
 use crate::resource::{Resource, scalar_text};
 use crate::transform::lookup::{self, PathStep};
 use crate::transform::report_path;
-use crate::written::{go_float, unquoted};
+use crate::written::{go_float, read_unquoted};
 
 /// Finds the objects variables are about, while they still have the names the kustomization knows.
-pub(crate) fn bind(resources: &mut [Resource], variables: &[Variable], problems: &mut Problems) {
+pub(crate) fn bind_variables(
+    resources: &mut [Resource],
+    variables: &[VariableEntry],
+    problems: &mut Problems,
+) {
     for variable in variables {
         let wanted = &variable.object;
         // A namespace is compared even with objects that can be in none.
-        let is_there = |id: &Id| wanted.namespace.is_empty() || id.effective_namespace() == wanted.namespace;
+        let is_there =
+            |id: &ResourceId| wanted.namespace.is_empty() || id.effective_namespace() == wanted.namespace;
         let is_wanted = |resource: &&mut Resource| {
             resource.ids().any(|id| id.gvk == wanted.gvk && id.name == wanted.name && is_there(&id))
         };
@@ -41,20 +46,20 @@ pub(crate) fn bind(resources: &mut [Resource], variables: &[Variable], problems:
 }
 
 /// A value that `$(NAME)` stands for.
-enum Replacement {
+enum VariableValue {
     Plain(Value),
     /// A mapping or list, which no text has room for.
     Container,
 }
 
 /// Replaces every variable, once all names are final.
-pub(crate) fn resolve(
+pub(crate) fn resolve_variables(
     resources: &mut [Resource],
-    variables: &[Variable],
+    variables: &[VariableEntry],
     fields: &[FieldSpec],
     problems: &mut Problems,
 ) {
-    let mut values: BTreeMap<&str, Replacement> = BTreeMap::new();
+    let mut values: BTreeMap<&str, VariableValue> = BTreeMap::new();
     for variable in variables {
         match value_of(resources, variable) {
             Ok(value) => drop(values.insert(&variable.name, value)),
@@ -74,7 +79,7 @@ pub(crate) fn resolve(
             let mut too_large = None;
             let untagged = resource.untagged.clone();
             let result = resource.change_shared(|resource| {
-                field.each(resource, Leaf::Scalar, &mut |value| match replace_in(
+                field.visit_values(resource, LeafKind::Scalar, &mut |value| match replace_in(
                     value,
                     &untagged,
                     &mut expansion,
@@ -85,7 +90,7 @@ pub(crate) fn resolve(
                 })
             });
             if let Some(error) = too_large {
-                let message = format!("`{}`: `{}`: {error}", resource.current(), field.path.join("."));
+                let message = format!("`{}`: `{}`: {error}", resource.current_id(), field.path.join("."));
                 problems.push(Problem::error(message).at(resource.at.clone()));
                 return;
             }
@@ -97,7 +102,7 @@ pub(crate) fn resolve(
                 problems.push(
                     Problem::error(format!(
                         "`{}`: an element of `{}` is no string, and variables are looked for there",
-                        resource.current(),
+                        resource.current_id(),
                         field.path.join(".")
                     ))
                     .at(resource.at.clone())
@@ -108,7 +113,7 @@ pub(crate) fn resolve(
     }
     for variable in variables.iter().filter(|variable| !used.contains(variable.name.as_str())) {
         let problem = match values.get(variable.name.as_str()) {
-            Some(Replacement::Container) => Problem::warning(format!(
+            Some(VariableValue::Container) => Problem::warning(format!(
                 "variable `{}` is a mapping or list, so `$({})` stays as it is",
                 variable.name, variable.name
             )),
@@ -118,7 +123,7 @@ pub(crate) fn resolve(
     }
 }
 
-fn value_of(resources: &[Resource], variable: &Variable) -> Result<Replacement, Box<Problem>> {
+fn value_of(resources: &[Resource], variable: &VariableEntry) -> Result<VariableValue, Box<Problem>> {
     let Some(found) = resources.iter().find(|found| found.variables.contains(&variable.name)) else {
         let wanted = &variable.object;
         let problem = Problem::error(format!("there is no `{wanted}` for variable `{}`", variable.name))
@@ -131,20 +136,20 @@ fn value_of(resources: &[Resource], variable: &Variable) -> Result<Replacement, 
         return Err(Box::new(match resources.iter().find(like) {
             Some(other) => problem.hint(format!(
                 "there is `{}`; `objref` gives its `apiVersion` and namespace exactly",
-                other.current()
+                other.current_id()
             )),
             None => problem.did_you_mean(&wanted.name, names),
         }));
     };
     let path = lookup::read_dotted(&variable.field_path);
-    let value = path.and_then(|path| lookup::find(&found.value, &path).map(|value| (value, path)));
+    let value = path.and_then(|path| lookup::find_value(&found.value, &path).map(|value| (value, path)));
     match value {
-        Ok((Value::Object(_) | Value::Array(_), _)) => Ok(Replacement::Container),
-        Ok((value, path)) => Ok(Replacement::Plain(plain(found, value, path.last()))),
+        Ok((Value::Object(_) | Value::Array(_), _)) => Ok(VariableValue::Container),
+        Ok((value, path)) => Ok(VariableValue::Plain(plain_value(found, value, path.last()))),
         Err(error) => Err(Box::new(
             Problem::error(format!(
                 "`{}` has no `{}` for variable `{}`: {error}",
-                found.current(),
+                found.current_id(),
                 variable.field_path,
                 variable.name
             ))
@@ -154,7 +159,7 @@ fn value_of(resources: &[Resource], variable: &Variable) -> Result<Replacement, 
 }
 
 /// A value as kustomize's node model gives it.
-fn plain(resource: &Resource, value: &Value, last: Option<&PathStep>) -> Value {
+fn plain_value(resource: &Resource, value: &Value, last: Option<&PathStep>) -> Value {
     match (value, &resource.document, last) {
         // Nothing is the text it is written as.
         (Value::Null, Some(document), Some(PathStep::Field(key))) => {
@@ -177,7 +182,7 @@ enum ExpandError {
 
 /// The values to put in, and what was put in so far.
 struct Expansion<'a> {
-    values: &'a BTreeMap<&'a str, Replacement>,
+    values: &'a BTreeMap<&'a str, VariableValue>,
     used: &'a mut BTreeSet<String>,
     budget: &'a mut GrowthBudget,
 }
@@ -189,14 +194,14 @@ fn replace_in(
 ) -> Result<(), ExpandError> {
     match value {
         Value::String(text) => {
-            let replaced = expansion.expand(text).map_err(ExpandError::Growth)?;
+            let replaced = expansion.expand_text(text).map_err(ExpandError::Growth)?;
             *value = replaced;
             Ok(())
         }
         Value::Object(map) => {
             for (key, value) in map.iter_mut() {
                 let made =
-                    untagged.iter().rev().find(|(field, text)| field == key && unquoted(text) == *value);
+                    untagged.iter().rev().find(|(field, text)| field == key && read_unquoted(text) == *value);
                 if let Some((_, text)) = made {
                     *value = Value::String(text.clone());
                 }
@@ -217,7 +222,7 @@ fn replace_in(
 impl Expansion<'_> {
     /// Replaces `$(NAME)` in a text; `$$` is a dollar sign. A text that is one variable and nothing else becomes
     /// what the variable is, be it a number.
-    fn expand(&mut self, text: &str) -> Result<Value, GrowthError> {
+    fn expand_text(&mut self, text: &str) -> Result<Value, GrowthError> {
         if !text.contains('$') {
             return Ok(Value::String(text.to_owned()));
         }
@@ -236,7 +241,7 @@ impl Expansion<'_> {
                         let name = &text[at + 2..at + 2 + length];
                         at += length + 3;
                         let value = match self.values.get(name) {
-                            Some(Replacement::Plain(value)) => {
+                            Some(VariableValue::Plain(value)) => {
                                 self.used.insert(name.to_owned());
                                 value
                             }
@@ -246,7 +251,7 @@ impl Expansion<'_> {
                             }
                         };
                         if text.len() == name.len() + 3 {
-                            return Ok(whole(value));
+                            return Ok(whole_value(value));
                         }
                         let part = match value {
                             Value::Number(number) if number.is_f64() => number.as_f64().map(go_float),
@@ -278,7 +283,7 @@ impl Expansion<'_> {
 }
 
 /// A value in the place of a whole text: a float without a fraction is written as an integer.
-fn whole(value: &Value) -> Value {
+fn whole_value(value: &Value) -> Value {
     let integer = value
         .as_f64()
         .filter(|float| value.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0);
@@ -296,11 +301,11 @@ mod tests {
 
     #[test]
     fn variables_are_replaced_in_texts() {
-        let values: BTreeMap<&str, Replacement> = BTreeMap::from([
-            ("A", Replacement::Plain(json!("x"))),
-            ("N", Replacement::Plain(json!(80))),
-            ("F", Replacement::Plain(json!(1e6))),
-            ("M", Replacement::Container),
+        let values: BTreeMap<&str, VariableValue> = BTreeMap::from([
+            ("A", VariableValue::Plain(json!("x"))),
+            ("N", VariableValue::Plain(json!(80))),
+            ("F", VariableValue::Plain(json!(1e6))),
+            ("M", VariableValue::Container),
         ]);
         for (text, expected) in [
             ("plain", json!("plain")),
@@ -317,7 +322,7 @@ mod tests {
                 used: &mut BTreeSet::new(),
                 budget: &mut GrowthBudget::of(std::iter::empty()),
             };
-            assert_eq!(expansion.expand(text), Ok(expected), "{text}");
+            assert_eq!(expansion.expand_text(text), Ok(expected), "{text}");
         }
     }
 }

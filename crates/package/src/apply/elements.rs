@@ -2,45 +2,49 @@
 
 use serde_json::Value as Json;
 
-use super::eval::{Did, Fault, Slot, Walk};
+use super::eval::{ChangeKind, StatementWalk, ValueSlot, WalkError};
 use super::ready::{ReadyAnchor, ReadyOp, ReadyTerm};
-use super::seg::{Seg, item_seg};
-use crate::report::listed;
+use super::seg::{PathSegment, item_seg};
+use crate::report::join_words;
 use crate::schema::FieldType;
-use crate::val::Pos;
+use crate::val::ValuePos;
 
-impl Walk<'_, '_> {
-    pub(super) fn list_op(&mut self, mut slot: Slot<'_>, ty: FieldType<'_>) -> Result<(), Fault> {
+impl StatementWalk<'_, '_> {
+    pub(super) fn apply_list_op(
+        &mut self,
+        mut slot: ValueSlot<'_>,
+        ty: FieldType<'_>,
+    ) -> Result<(), WalkError> {
         let ready = self.ready;
         let Some(node) = slot.get_mut() else {
             if matches!(ready.op, ReadyOp::DeleteAnchor(_) | ReadyOp::DeleteNamed(_)) {
                 let problem =
                     self.problem("KX030", self.pos, format!("{} is not there to delete from", self.shown()));
-                return self.absent(problem);
+                return self.report_absent(problem);
             }
-            if let Some(list) = self.fresh(ty)? {
-                slot.put(list.clone());
-                self.record(Did::Set, None, Some(list));
+            if let Some(list) = self.fresh_value(ty)? {
+                slot.put_value(list.clone());
+                self.record(ChangeKind::Set, None, Some(list));
             }
             return Ok(());
         };
         if let (Json::Object(map), ReadyOp::DeleteNamed(name)) = (&mut *node, &ready.op) {
             return match map.shift_remove(name) {
                 Some(old) => {
-                    self.path.push(Seg::Key(name.clone()));
-                    self.record(Did::Delete, Some(old), None);
+                    self.path.push(PathSegment::Key(name.clone()));
+                    self.record(ChangeKind::Delete, Some(old), None);
                     self.path.pop();
                     Ok(())
                 }
                 None => {
                     let keys: Vec<&str> = map.keys().map(String::as_str).collect();
-                    let hint = format!("keys present: {}", listed(&keys, 8));
+                    let hint = format!("keys present: {}", join_words(&keys, 8));
                     let problem = self.problem(
                         "KX030",
                         self.pos,
                         format!("{} has no key `{name}` to delete", self.shown()),
                     );
-                    self.absent(problem.hint(hint))
+                    self.report_absent(problem.hint(hint))
                 }
             };
         }
@@ -57,13 +61,13 @@ impl Walk<'_, '_> {
                 let message = format!("no position {index} in {}", self.shown());
                 let problem =
                     self.problem("KX020", self.pos, message).hint(format!("it has {} elements", items.len()));
-                return self.absent(problem);
+                return self.report_absent(problem);
             }
             ReadyOp::DeleteAnchor(ReadyAnchor::Index(index)) => {
                 let message = format!("no element {index} in {} to delete", self.shown());
                 let problem =
                     self.problem("KX030", self.pos, message).hint(format!("it has {} elements", items.len()));
-                return self.absent(problem);
+                return self.report_absent(problem);
             }
             ReadyOp::Before(ReadyAnchor::Match(terms)) => match self.find(items, terms, self.pos)? {
                 Some(index) => index,
@@ -74,13 +78,17 @@ impl Walk<'_, '_> {
                 None => return Ok(()),
             },
             ReadyOp::DeleteAnchor(ReadyAnchor::Match(terms)) => {
-                match items.iter().position(|item| holds(item, terms)) {
+                match items.iter().position(|item| terms_hold(item, terms)) {
                     Some(index) => index,
                     None => {
-                        let message =
-                            format!("no element matching {} in {} to delete", show(terms), self.shown());
-                        let problem = self.problem("KX030", self.pos, message).hint(present(items, terms));
-                        return self.absent(problem);
+                        let message = format!(
+                            "no element matching {} in {} to delete",
+                            show_terms(terms),
+                            self.shown()
+                        );
+                        let problem =
+                            self.problem("KX030", self.pos, message).hint(present_elements(items, terms));
+                        return self.report_absent(problem);
                     }
                 }
             }
@@ -89,8 +97,9 @@ impl Walk<'_, '_> {
                     Some(index) => index,
                     None => {
                         let message = format!("no element `{name}` in {} to delete", self.shown());
-                        let problem = self.problem("KX030", self.pos, message).hint(present(items, &[]));
-                        return self.absent(problem);
+                        let problem =
+                            self.problem("KX030", self.pos, message).hint(present_elements(items, &[]));
+                        return self.report_absent(problem);
                     }
                 }
             }
@@ -99,14 +108,14 @@ impl Walk<'_, '_> {
         if matches!(ready.op, ReadyOp::DeleteAnchor(_) | ReadyOp::DeleteNamed(_)) {
             let old = items.remove(index);
             self.path.push(item_seg(index, &old));
-            self.record(Did::Delete, Some(old), None);
+            self.record(ChangeKind::Delete, Some(old), None);
             self.path.pop();
             return Ok(());
         }
         let value = self.value(ty.item())?;
         items.insert(index, value.clone());
         self.path.push(item_seg(index, &value));
-        self.record(Did::Insert, None, Some(value));
+        self.record(ChangeKind::Insert, None, Some(value));
         self.path.pop();
         Ok(())
     }
@@ -116,28 +125,30 @@ impl Walk<'_, '_> {
         &mut self,
         items: &[Json],
         terms: &[ReadyTerm],
-        pos: Pos,
-    ) -> Result<Option<usize>, Fault> {
+        pos: ValuePos,
+    ) -> Result<Option<usize>, WalkError> {
         let mut matches =
-            items.iter().enumerate().filter(|(_, item)| holds(item, terms)).map(|(index, _)| index);
+            items.iter().enumerate().filter(|(_, item)| terms_hold(item, terms)).map(|(index, _)| index);
         match (matches.next(), matches.next()) {
             (Some(index), None) => Ok(Some(index)),
             (Some(_), Some(_)) => {
-                let message = format!("several elements match {} in {}", show(terms), self.shown());
+                let message = format!("several elements match {} in {}", show_terms(terms), self.shown());
                 Err(self.problem("KX021", pos, message).hint("add a term: [name=a,port=80]").into())
             }
             (None, _) => {
-                let message = format!("no element matching {} in {}", show(terms), self.shown());
-                let hint =
-                    format!("{}; end the header or key with ? to skip when absent", present(items, terms));
+                let message = format!("no element matching {} in {}", show_terms(terms), self.shown());
+                let hint = format!(
+                    "{}; end the header or key with ? to skip when absent",
+                    present_elements(items, terms)
+                );
                 let problem = self.problem("KX020", pos, message).hint(hint);
-                self.absent(problem).map(|()| None)
+                self.report_absent(problem).map(|()| None)
             }
         }
     }
 }
 
-fn show(terms: &[ReadyTerm]) -> String {
+fn show_terms(terms: &[ReadyTerm]) -> String {
     let shown: Vec<String> =
         terms.iter().map(|(field, value)| format!("{}={value}", field.join("."))).collect();
     shown.join(",")
@@ -153,7 +164,7 @@ fn scalar_text(value: &Json) -> Option<String> {
 }
 
 /// Terms compare by text; a missing field never matches.
-fn holds(item: &Json, terms: &[ReadyTerm]) -> bool {
+fn terms_hold(item: &Json, terms: &[ReadyTerm]) -> bool {
     terms.iter().all(|(field, value)| {
         let found = field.iter().try_fold(item, |at, key| at.get(key));
         match found {
@@ -165,7 +176,7 @@ fn holds(item: &Json, terms: &[ReadyTerm]) -> bool {
 }
 
 /// The elements a list has instead of the one looked for.
-fn present(items: &[Json], terms: &[ReadyTerm]) -> String {
+fn present_elements(items: &[Json], terms: &[ReadyTerm]) -> String {
     let field: Vec<String> =
         terms.first().map_or_else(|| vec!["name".to_owned()], |(field, _)| field.clone());
     let names: Vec<String> = items
@@ -177,6 +188,6 @@ fn present(items: &[Json], terms: &[ReadyTerm]) -> String {
     if names.is_empty() {
         format!("it has {} elements", items.len())
     } else {
-        format!("elements present: {}", listed(&names, 8))
+        format!("elements present: {}", join_words(&names, 8))
     }
 }

@@ -5,25 +5,25 @@ use std::collections::HashSet;
 use serde_json::{Map, Value as Json};
 use slipway_problem::{Location, Problem, nearest};
 
-use super::merge::{merge, nested_clash, strip_nulls};
-use super::ready::{Ready, ReadyAnchor, ReadyKind, ReadyOp, ReadyStep};
-use super::realize::{NoValue, Realize};
-use super::seg::{Seg, item_seg, show_segs};
-use crate::report::{error, warning};
-use crate::schema::{FieldScalar, FieldType, Form, Next};
-use crate::val::{Pos, Shape, Val, shape};
+use super::merge::{merge_values, nested_clash, strip_nulls};
+use super::ready::{ReadyAnchor, ReadyKind, ReadyOp, ReadyStatement, ReadyStep};
+use super::realize::{NoValue, ValueRealizer};
+use super::seg::{PathSegment, item_seg, show_segs};
+use crate::report::{coded_error, coded_warning};
+use crate::schema::{ChildType, FieldScalar, FieldType, ValueForm};
+use crate::val::{ValuePos, ValueShape, WrittenValue, json_shape};
 
 /// The value a statement writes.
 #[derive(Clone, Copy)]
-pub(crate) enum Input<'i> {
-    Value(Option<&'i Val>),
+pub(crate) enum StatementInput<'i> {
+    Value(Option<&'i WrittenValue>),
     /// Built already.
     Ready(&'i Json),
 }
 
 /// The change made to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Did {
+pub(crate) enum ChangeKind {
     Set,
     Insert,
     Delete,
@@ -31,26 +31,26 @@ pub(crate) enum Did {
 }
 
 /// A change a walk made.
-pub(crate) struct Change {
-    pub(crate) path: Vec<Seg>,
-    pub(crate) did: Did,
+pub(crate) struct FieldWrite {
+    pub(crate) path: Vec<PathSegment>,
+    pub(crate) did: ChangeKind,
     pub(crate) old: Option<Json>,
     pub(crate) new: Option<Json>,
 }
 
 /// The reason a walk stopped.
-pub(crate) enum Fault {
+pub(crate) enum WalkError {
     Broken,
     Problem(Problem),
 }
 
-impl From<Problem> for Fault {
+impl From<Problem> for WalkError {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
 }
 
-impl From<NoValue> for Fault {
+impl From<NoValue> for WalkError {
     fn from(none: NoValue) -> Self {
         match none {
             NoValue::Broken => Self::Broken,
@@ -60,11 +60,11 @@ impl From<NoValue> for Fault {
 }
 
 /// One statement on one object.
-pub(crate) struct Walk<'w, 'p> {
-    pub(crate) realize: &'w mut Realize<'p>,
-    pub(crate) ready: &'w Ready,
-    pub(crate) input: Input<'w>,
-    pub(crate) pos: Pos,
+pub(crate) struct StatementWalk<'w, 'p> {
+    pub(crate) realize: &'w mut ValueRealizer<'p>,
+    pub(crate) ready: &'w ReadyStatement,
+    pub(crate) input: StatementInput<'w>,
+    pub(crate) pos: ValuePos,
     pub(crate) optional: bool,
     /// The scope may match several objects: what one of them lacks is skipped.
     pub(crate) wild: bool,
@@ -72,20 +72,20 @@ pub(crate) struct Walk<'w, 'p> {
     pub(crate) any_kind: bool,
     pub(crate) label: &'w dyn Fn() -> String,
     pub(crate) warned: &'w mut HashSet<(u32, u32)>,
-    pub(crate) path: Vec<Seg>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) path: Vec<PathSegment>,
+    pub(crate) changes: Vec<FieldWrite>,
     /// Paths skipped because they are not there.
     pub(crate) missing: Option<Problem>,
     pub(crate) hits: usize,
 }
 
 /// A place a value can be put.
-pub(super) enum Slot<'n> {
+pub(super) enum ValueSlot<'n> {
     Map(&'n mut Map<String, Json>, &'n str),
     List(&'n mut Vec<Json>, usize),
 }
 
-impl Slot<'_> {
+impl ValueSlot<'_> {
     /// Null counts as absent.
     fn get(&self) -> Option<&Json> {
         match self {
@@ -103,7 +103,7 @@ impl Slot<'_> {
         .filter(|value| !value.is_null())
     }
 
-    pub(super) fn put(&mut self, value: Json) {
+    pub(super) fn put_value(&mut self, value: Json) {
         match self {
             Self::Map(map, key) => {
                 map.insert((*key).to_owned(), value);
@@ -116,7 +116,7 @@ impl Slot<'_> {
         }
     }
 
-    fn remove(&mut self) -> Option<Json> {
+    fn remove_value(&mut self) -> Option<Json> {
         match self {
             Self::Map(map, key) => map.shift_remove(*key),
             Self::List(items, index) => (*index < items.len()).then(|| items.remove(*index)),
@@ -124,8 +124,8 @@ impl Slot<'_> {
     }
 }
 
-impl Walk<'_, '_> {
-    fn at(&self, pos: Pos) -> Location {
+impl StatementWalk<'_, '_> {
+    fn at(&self, pos: ValuePos) -> Location {
         Location::new(self.realize.file, pos.line, pos.column)
     }
 
@@ -133,12 +133,12 @@ impl Walk<'_, '_> {
         if self.path.is_empty() { "the object".to_owned() } else { show_segs(&self.path) }
     }
 
-    pub(super) fn problem(&self, code: &str, pos: Pos, message: String) -> Problem {
-        error(code, format!("{message} of {}", (self.label)())).at(self.at(pos))
+    pub(super) fn problem(&self, code: &str, pos: ValuePos, message: String) -> Problem {
+        coded_error(code, format!("{message} of {}", (self.label)())).at(self.at(pos))
     }
 
     /// Something is not there: no mistake for several objects at once or with `?`.
-    pub(super) fn absent(&mut self, problem: Problem) -> Result<(), Fault> {
+    pub(super) fn report_absent(&mut self, problem: Problem) -> Result<(), WalkError> {
         if self.optional {
             return Ok(());
         }
@@ -150,23 +150,25 @@ impl Walk<'_, '_> {
     }
 
     /// Runs the statement on an object. The path has a limited length, so recursion is limited.
-    pub(crate) fn run(&mut self, root: &mut Json, ty: FieldType<'_>) -> Result<(), Fault> {
+    pub(crate) fn run(&mut self, root: &mut Json, ty: FieldType<'_>) -> Result<(), WalkError> {
         let ready = self.ready;
         self.descend(root, &ready.steps, ty)
     }
 
-    fn descend(&mut self, node: &mut Json, steps: &[ReadyStep], ty: FieldType<'_>) -> Result<(), Fault> {
+    fn descend(&mut self, node: &mut Json, steps: &[ReadyStep], ty: FieldType<'_>) -> Result<(), WalkError> {
         let Some((step, rest)) = steps.split_first() else {
             return Err(self.problem("KX010", self.pos, "the path is empty".to_owned()).into());
         };
         match (node, &step.kind) {
-            (Json::Object(map), ReadyKind::Key(key)) => self.key(map, key, step, rest, ty),
-            (Json::Object(map), ReadyKind::Index(index)) => self.key(map, &index.to_string(), step, rest, ty),
+            (Json::Object(map), ReadyKind::Key(key)) => self.visit_key(map, key, step, rest, ty),
+            (Json::Object(map), ReadyKind::Index(index)) => {
+                self.visit_key(map, &index.to_string(), step, rest, ty)
+            }
             (Json::Object(map), ReadyKind::All) => {
                 let wild = std::mem::replace(&mut self.wild, true);
                 let keys: Vec<String> = map.keys().cloned().collect();
                 for key in keys {
-                    self.key(map, &key, step, rest, ty)?;
+                    self.visit_key(map, &key, step, rest, ty)?;
                 }
                 self.wild = wild;
                 Ok(())
@@ -175,7 +177,7 @@ impl Walk<'_, '_> {
                 let wild = std::mem::replace(&mut self.wild, true);
                 // Backwards, so that deleting elements leaves the others in place.
                 for index in (0..items.len()).rev() {
-                    self.item(items, index, rest, ty)?;
+                    self.visit_item(items, index, rest, ty)?;
                 }
                 self.wild = wild;
                 Ok(())
@@ -186,12 +188,12 @@ impl Walk<'_, '_> {
                     let problem = self
                         .problem("KX020", step.pos, message)
                         .hint(format!("it has {} elements", items.len()));
-                    return self.absent(problem);
+                    return self.report_absent(problem);
                 }
-                self.item(items, *index, rest, ty)
+                self.visit_item(items, *index, rest, ty)
             }
             (Json::Array(items), ReadyKind::Match(terms)) => match self.find(items, terms, step.pos)? {
-                Some(index) => self.item(items, index, rest, ty),
+                Some(index) => self.visit_item(items, index, rest, ty),
                 None => Ok(()),
             },
             (Json::Array(_), ReadyKind::Key(key)) => {
@@ -208,15 +210,15 @@ impl Walk<'_, '_> {
             (Json::Null, _) => {
                 let message = format!("{} is empty", self.shown());
                 let problem = self.problem("KX020", step.pos, message);
-                self.absent(problem)
+                self.report_absent(problem)
             }
             (scalar, _) => {
                 let message =
                     format!("{} is {}, nothing is below it", self.shown(), crate::val::type_name(scalar));
                 let problem = self.problem("KX010", step.pos, message);
-                let string_map = ty.form() == Form::Scalar(FieldScalar::String) && ty.owner.is_empty();
+                let string_map = ty.form() == ValueForm::Scalar(FieldScalar::String) && ty.owner.is_empty();
                 let last = match self.path.last() {
-                    Some(Seg::Key(key)) if string_map => join_keys(key, steps),
+                    Some(PathSegment::Key(key)) if string_map => join_keys(key, steps),
                     _ => None,
                 };
                 Err(match last {
@@ -231,17 +233,17 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn item(
+    fn visit_item(
         &mut self,
         items: &mut Vec<Json>,
         index: usize,
         rest: &[ReadyStep],
         ty: FieldType<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WalkError> {
         let seg = item_seg(index, &items[index]);
         self.path.push(seg);
         let result = if rest.is_empty() {
-            self.slot(Slot::List(items, index), ty.item())
+            self.write_slot(ValueSlot::List(items, index), ty.item())
         } else {
             self.descend(&mut items[index], rest, ty.item())
         };
@@ -249,40 +251,40 @@ impl Walk<'_, '_> {
         result
     }
 
-    fn key(
+    fn visit_key(
         &mut self,
         map: &mut Map<String, Json>,
         key: &str,
         step: &ReadyStep,
         rest: &[ReadyStep],
         ty: FieldType<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WalkError> {
         let below = match ty.child(key) {
-            Next::Known(below) => below,
-            Next::Undeclared => {
+            ChildType::Known(below) => below,
+            ChildType::Undeclared => {
                 self.warn_undeclared(key, step.pos, ty);
                 FieldType::unknown()
             }
-            Next::Nothing => FieldType::unknown(),
+            ChildType::Nothing => FieldType::unknown(),
         };
-        self.path.push(Seg::Key(key.to_owned()));
+        self.path.push(PathSegment::Key(key.to_owned()));
         let result = match map.get_mut(key).filter(|value| !value.is_null()) {
-            _ if rest.is_empty() => self.slot(Slot::Map(map, key), below),
+            _ if rest.is_empty() => self.write_slot(ValueSlot::Map(map, key), below),
             Some(child) => self.descend(child, rest, below),
-            None => self.create(map, key, rest, below),
+            None => self.create_path(map, key, rest, below),
         };
         self.path.pop();
         result
     }
 
-    fn warn_undeclared(&mut self, key: &str, pos: Pos, ty: FieldType<'_>) {
+    fn warn_undeclared(&mut self, key: &str, pos: ValuePos, ty: FieldType<'_>) {
         if !self.warned.insert((pos.line, pos.column)) {
             return;
         }
         let owner =
             if ty.owner.is_empty() && ty.name.is_empty() { self.shown() } else { show_segs(&self.path) };
         let known = ty.fields();
-        let problem = warning("KX012", format!("`{key}` is no field of {owner} in {}", (self.label)()))
+        let problem = coded_warning("KX012", format!("`{key}` is no field of {owner} in {}", (self.label)()))
             .at(self.at(pos));
         let problem = match nearest(key, known.iter().copied()) {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
@@ -300,21 +302,22 @@ impl Walk<'_, '_> {
     }
 
     /// Makes the maps a path needs, all at once or not at all.
-    fn create(
+    fn create_path(
         &mut self,
         map: &mut Map<String, Json>,
         key: &str,
         rest: &[ReadyStep],
         ty: FieldType<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WalkError> {
         let makes =
             !matches!(self.ready.op, ReadyOp::Delete | ReadyOp::DeleteAnchor(_) | ReadyOp::DeleteNamed(_));
         if !makes {
             let problem =
                 self.problem("KX030", self.pos, format!("{} is not there to delete from", self.shown()));
-            return self.absent(problem);
+            return self.report_absent(problem);
         }
-        let below_metadata = matches!(self.path.first(), Some(Seg::Key(first)) if first == "metadata");
+        let below_metadata =
+            matches!(self.path.first(), Some(PathSegment::Key(first)) if first == "metadata");
         if self.any_kind && !below_metadata {
             return Ok(());
         }
@@ -324,13 +327,13 @@ impl Walk<'_, '_> {
         for (position, step) in rest.iter().enumerate() {
             let form = at.form();
             let next = match (&step.kind, form) {
-                (_, Form::Scalar(scalar)) => {
+                (_, ValueForm::Scalar(scalar)) => {
                     let message = format!("{} is {}, nothing is below it", self.shown(), scalar.name());
                     let problem = self.problem("KX010", step.pos, message);
                     let string_map = scalar == FieldScalar::String && at.owner.is_empty();
                     let parent = self.path.len().saturating_sub(1);
                     let joined = match self.path.last() {
-                        Some(Seg::Key(key)) if string_map => join_keys(key, &rest[position..]),
+                        Some(PathSegment::Key(key)) if string_map => join_keys(key, &rest[position..]),
                         _ => None,
                     };
                     let shown = show_segs(&self.path[..parent]);
@@ -345,16 +348,16 @@ impl Walk<'_, '_> {
                     self.path.truncate(depth);
                     return Ok(());
                 }
-                (ReadyKind::Match(_), _) | (ReadyKind::Index(_), Form::List) => {
+                (ReadyKind::Match(_), _) | (ReadyKind::Index(_), ValueForm::List) => {
                     let problem = self.problem(
                         "KX020",
                         step.pos,
                         format!("{} is not there: it has no elements", self.shown()),
                     );
                     self.path.truncate(depth);
-                    return self.absent(problem);
+                    return self.report_absent(problem);
                 }
-                (ReadyKind::Index(index), Form::Any) => {
+                (ReadyKind::Index(index), ValueForm::Any) => {
                     let message =
                         format!("{} is not there, and `{index}` could be an element or a key", self.shown());
                     let problem = self
@@ -363,37 +366,37 @@ impl Walk<'_, '_> {
                     self.path.truncate(depth);
                     return Err(problem.into());
                 }
-                (ReadyKind::Key(key), Form::List) => {
+                (ReadyKind::Key(key), ValueForm::List) => {
                     let message = format!("{} is a list and has no key `{key}`", self.shown());
                     let problem = self.problem("KX010", step.pos, message);
                     self.path.truncate(depth);
                     return Err(problem.into());
                 }
                 (ReadyKind::Key(key), _) => key.as_str(),
-                (ReadyKind::Index(_), Form::Map) => {
+                (ReadyKind::Index(_), ValueForm::Map) => {
                     // An index on a map is a key of that name, which only a quoted key can make.
                     let problem = self.problem("KX020", step.pos, format!("{} is not there", self.shown()));
                     self.path.truncate(depth);
-                    return self.absent(problem);
+                    return self.report_absent(problem);
                 }
             };
             at = match at.child(next) {
-                Next::Known(below) => below,
-                Next::Undeclared => {
+                ChildType::Known(below) => below,
+                ChildType::Undeclared => {
                     self.warn_undeclared(next, step.pos, at);
                     FieldType::unknown()
                 }
-                Next::Nothing => FieldType::unknown(),
+                ChildType::Nothing => FieldType::unknown(),
             };
             keys.push(next);
-            self.path.push(Seg::Key(next.to_owned()));
+            self.path.push(PathSegment::Key(next.to_owned()));
         }
-        let result = self.fresh(at);
+        let result = self.fresh_value(at);
         let path = std::mem::take(&mut self.path);
         self.path = path[..depth].to_vec();
         let Some(leaf) = result? else { return Ok(()) };
         self.hits += 1;
-        self.changes.push(Change { path, did: Did::Set, old: None, new: Some(leaf.clone()) });
+        self.changes.push(FieldWrite { path, did: ChangeKind::Set, old: None, new: Some(leaf.clone()) });
         let made = keys.iter().rev().fold(leaf, |value, key| {
             let mut map = Map::new();
             map.insert((*key).to_owned(), value);
@@ -404,7 +407,7 @@ impl Walk<'_, '_> {
     }
 
     /// The value for a place where nothing is; `None` if nothing is to be put there.
-    pub(super) fn fresh(&mut self, ty: FieldType<'_>) -> Result<Option<Json>, Fault> {
+    pub(super) fn fresh_value(&mut self, ty: FieldType<'_>) -> Result<Option<Json>, WalkError> {
         match &self.ready.op {
             ReadyOp::Set | ReadyOp::Replace => {
                 let mut value = self.value(ty)?;
@@ -420,17 +423,17 @@ impl Walk<'_, '_> {
                     self.pos,
                     format!("{} is not there: it has no elements", self.shown()),
                 );
-                self.absent(problem).map(|()| None)
+                self.report_absent(problem).map(|()| None)
             }
             _ => Ok(None),
         }
     }
 
-    pub(super) fn value(&mut self, ty: FieldType<'_>) -> Result<Json, Fault> {
+    pub(super) fn value(&mut self, ty: FieldType<'_>) -> Result<Json, WalkError> {
         match self.input {
-            Input::Ready(json) => Ok(json.clone()),
-            Input::Value(None) => Ok(Json::Null),
-            Input::Value(Some(val)) => {
+            StatementInput::Ready(json) => Ok(json.clone()),
+            StatementInput::Value(None) => Ok(Json::Null),
+            StatementInput::Value(Some(val)) => {
                 let (path, label) = (&self.path, self.label);
                 let field = || format!("{} of {}", show_segs(path), label());
                 Ok(self.realize.value(val, ty, &field)?)
@@ -438,55 +441,57 @@ impl Walk<'_, '_> {
         }
     }
 
-    pub(super) fn record(&mut self, did: Did, old: Option<Json>, new: Option<Json>) {
+    pub(super) fn record(&mut self, did: ChangeKind, old: Option<Json>, new: Option<Json>) {
         self.hits += 1;
-        self.changes.push(Change { path: self.path.clone(), did, old, new });
+        self.changes.push(FieldWrite { path: self.path.clone(), did, old, new });
     }
 
-    fn slot(&mut self, mut slot: Slot<'_>, ty: FieldType<'_>) -> Result<(), Fault> {
+    fn write_slot(&mut self, mut slot: ValueSlot<'_>, ty: FieldType<'_>) -> Result<(), WalkError> {
         match &self.ready.op {
-            ReadyOp::Set => self.set(slot, ty),
+            ReadyOp::Set => self.set_value(slot, ty),
             ReadyOp::Replace => {
                 let value = self.value(ty)?;
                 let old = slot.get().cloned();
                 if value.is_null() {
-                    drop(slot.remove());
+                    drop(slot.remove_value());
                 } else {
-                    slot.put(value.clone());
+                    slot.put_value(value.clone());
                 }
-                self.record(Did::Replace, old, Some(value));
+                self.record(ChangeKind::Replace, old, Some(value));
                 Ok(())
             }
-            ReadyOp::Delete => match slot.remove() {
+            ReadyOp::Delete => match slot.remove_value() {
                 Some(old) => {
-                    self.record(Did::Delete, Some(old), None);
+                    self.record(ChangeKind::Delete, Some(old), None);
                     Ok(())
                 }
                 None => {
                     let problem =
                         self.problem("KX030", self.pos, format!("{} is not there to delete", self.shown()));
                     let problem = problem.hint("end the key with ? to skip when absent");
-                    self.absent(problem)
+                    self.report_absent(problem)
                 }
             },
-            _ => self.list_op(slot, ty),
+            _ => self.apply_list_op(slot, ty),
         }
     }
 
-    fn set(&mut self, mut slot: Slot<'_>, ty: FieldType<'_>) -> Result<(), Fault> {
+    fn set_value(&mut self, mut slot: ValueSlot<'_>, ty: FieldType<'_>) -> Result<(), WalkError> {
         let ready_shape = match self.input {
-            Input::Value(Some(val)) if !matches!(val.data, crate::val::Data::Text(_)) => Some(val.shape()),
+            StatementInput::Value(Some(val)) if !matches!(val.data, crate::val::ValueData::Text(_)) => {
+                Some(val.shape())
+            }
             _ => None,
         };
         // A wrong shape is said before a wrong type: it is the larger mistake.
         if let (Some(new), Some(old)) = (ready_shape, slot.get()) {
-            self.clash(shape(old), new)?;
+            self.check_shape(json_shape(old), new)?;
         }
         let mut value = self.value(ty)?;
         if value.is_null() {
-            let old = slot.remove();
+            let old = slot.remove_value();
             if old.is_some() {
-                self.record(Did::Delete, old, None);
+                self.record(ChangeKind::Delete, old, None);
             } else {
                 self.hits += 1;
             }
@@ -496,10 +501,10 @@ impl Walk<'_, '_> {
         match slot.get_mut() {
             None => {
                 strip_nulls(&mut value);
-                slot.put(value.clone());
+                slot.put_value(value.clone());
             }
             Some(existing) => {
-                self.clash(shape(existing), shape(&value))?;
+                self.check_shape(json_shape(existing), json_shape(&value))?;
                 if let Some((below, was, is)) = nested_clash(existing, &value, &mut Vec::new()) {
                     let message = format!("{}.{below} is {was}, the value is {is}", self.shown());
                     return Err(self
@@ -507,15 +512,15 @@ impl Walk<'_, '_> {
                         .hint("use [replace] to swap it")
                         .into());
                 }
-                merge(existing, value.clone());
+                merge_values(existing, value.clone());
             }
         }
-        self.record(Did::Set, old, Some(value));
+        self.record(ChangeKind::Set, old, Some(value));
         Ok(())
     }
 
-    fn clash(&self, was: Shape, is: Shape) -> Result<(), Fault> {
-        if was == is || was == Shape::Null || is == Shape::Null {
+    fn check_shape(&self, was: ValueShape, is: ValueShape) -> Result<(), WalkError> {
+        if was == is || was == ValueShape::Null || is == ValueShape::Null {
             return Ok(());
         }
         let message = format!("{} is {was}, the value is {is}", self.shown());

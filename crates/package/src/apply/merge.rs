@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::val::{Shape, shape};
+use crate::val::{ValueShape, json_shape};
 
 /// Nulls in a map remove what is there; where nothing is, they just go.
 pub(super) fn strip_nulls(value: &mut Json) {
@@ -13,14 +13,20 @@ pub(super) fn strip_nulls(value: &mut Json) {
 }
 
 /// A map that would be merged into something that is none, below the field itself.
-pub(super) fn nested_clash(old: &Json, new: &Json, path: &mut Vec<String>) -> Option<(String, Shape, Shape)> {
+pub(super) fn nested_clash(
+    old: &Json,
+    new: &Json,
+    path: &mut Vec<String>,
+) -> Option<(String, ValueShape, ValueShape)> {
     let (Json::Object(old), Json::Object(new)) = (old, new) else { return None };
     for (key, new) in new {
         let Some(old) = old.get(key) else { continue };
         path.push(key.clone());
-        let found = match (shape(old), shape(new)) {
-            (Shape::Map, Shape::Map) => nested_clash(old, new, path),
-            (was @ (Shape::Scalar | Shape::List), is @ Shape::Map) => Some((path.join("."), was, is)),
+        let found = match (json_shape(old), json_shape(new)) {
+            (ValueShape::Map, ValueShape::Map) => nested_clash(old, new, path),
+            (was @ (ValueShape::Scalar | ValueShape::List), is @ ValueShape::Map) => {
+                Some((path.join("."), was, is))
+            }
             _ => None,
         };
         path.pop();
@@ -32,14 +38,14 @@ pub(super) fn nested_clash(old: &Json, new: &Json, path: &mut Vec<String>) -> Op
 }
 
 /// Maps recurse, everything else overwrites, null removes.
-pub(super) fn merge(old: &mut Json, new: Json) {
+pub(super) fn merge_values(old: &mut Json, new: Json) {
     match (old, new) {
         (Json::Object(old), Json::Object(new)) => {
             for (key, mut value) in new {
                 if value.is_null() {
                     old.shift_remove(&key);
                 } else if let Some(existing) = old.get_mut(&key).filter(|existing| !existing.is_null()) {
-                    merge(existing, value);
+                    merge_values(existing, value);
                 } else {
                     strip_nulls(&mut value);
                     old.insert(key, value);

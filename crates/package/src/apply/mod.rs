@@ -11,9 +11,9 @@ mod seg;
 mod target;
 mod whole;
 
-pub(crate) use realize::{NoValue, Realize};
-pub use run::{Write, WriteKind};
-pub(crate) use run::{apply, truth};
+pub(crate) use realize::{NoValue, ValueRealizer};
+pub use run::{PatchWrite, WriteKind};
+pub(crate) use run::{apply_patches, bool_value};
 pub(crate) use seg::item_seg;
-pub use seg::{Seg, show_segs};
-pub(crate) use target::Targets;
+pub use seg::{PathSegment, show_segs};
+pub(crate) use target::ObjectTargets;

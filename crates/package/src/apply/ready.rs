@@ -1,8 +1,8 @@
 //! Paths and operations with their references put in, once for all objects.
 
-use super::realize::{NoValue, Realize};
-use crate::kpatch::{Anchor, Children, Op, Step, StepKind, Term};
-use crate::val::Pos;
+use super::realize::{NoValue, ValueRealizer};
+use crate::kpatch::{DeletedChildren, ElementAnchor, MatchTerm, PatchOp, PathStep, StepKind};
+use crate::val::ValuePos;
 
 /// A field below an element and the text it must have.
 pub(super) type ReadyTerm = (Vec<String>, String);
@@ -11,7 +11,7 @@ pub(super) type ReadyTerm = (Vec<String>, String);
 #[derive(Clone, Debug)]
 pub(crate) struct ReadyStep {
     pub(super) kind: ReadyKind,
-    pub(super) pos: Pos,
+    pub(super) pos: ValuePos,
 }
 
 #[derive(Clone, Debug)]
@@ -42,29 +42,37 @@ pub(super) enum ReadyOp {
 
 /// A path and an operation with their references put in.
 #[derive(Clone, Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyStatement {
     pub(crate) steps: Vec<ReadyStep>,
     pub(super) op: ReadyOp,
 }
 
-fn ready_terms(terms: &[Term], realize: &Realize<'_>, pos: Pos) -> Result<Vec<ReadyTerm>, NoValue> {
+fn ready_terms(
+    terms: &[MatchTerm],
+    realize: &ValueRealizer<'_>,
+    pos: ValuePos,
+) -> Result<Vec<ReadyTerm>, NoValue> {
     terms.iter().map(|term| Ok((term.field.clone(), realize.name(&term.value, pos)?))).collect()
 }
 
-fn ready_anchor(anchor: &Anchor, realize: &Realize<'_>, pos: Pos) -> Result<ReadyAnchor, NoValue> {
+fn ready_anchor(
+    anchor: &ElementAnchor,
+    realize: &ValueRealizer<'_>,
+    pos: ValuePos,
+) -> Result<ReadyAnchor, NoValue> {
     Ok(match anchor {
-        Anchor::Index(index) => ReadyAnchor::Index(*index),
-        Anchor::Match(terms) => ReadyAnchor::Match(ready_terms(terms, realize, pos)?),
+        ElementAnchor::Index(index) => ReadyAnchor::Index(*index),
+        ElementAnchor::Match(terms) => ReadyAnchor::Match(ready_terms(terms, realize, pos)?),
     })
 }
 
-impl Ready {
+impl ReadyStatement {
     /// Puts the references of a path in, once for all objects.
     pub(crate) fn new<'s>(
-        steps: impl IntoIterator<Item = &'s Step>,
-        op: &Op,
-        pos: Pos,
-        realize: &Realize<'_>,
+        steps: impl IntoIterator<Item = &'s PathStep>,
+        op: &PatchOp,
+        pos: ValuePos,
+        realize: &ValueRealizer<'_>,
     ) -> Result<Self, NoValue> {
         let mut ready = Vec::new();
         for step in steps {
@@ -77,16 +85,18 @@ impl Ready {
             ready.push(ReadyStep { kind, pos: step.pos });
         }
         let op = match op {
-            Op::Set => ReadyOp::Set,
-            Op::Replace => ReadyOp::Replace,
-            Op::Append => ReadyOp::Append,
-            Op::Before(anchor) => ReadyOp::Before(ready_anchor(anchor, realize, pos)?),
-            Op::After(anchor) => ReadyOp::After(ready_anchor(anchor, realize, pos)?),
-            Op::Delete(None) => ReadyOp::Delete,
-            Op::Delete(Some(Children::Anchor(anchor))) => {
+            PatchOp::Set => ReadyOp::Set,
+            PatchOp::Replace => ReadyOp::Replace,
+            PatchOp::Append => ReadyOp::Append,
+            PatchOp::Before(anchor) => ReadyOp::Before(ready_anchor(anchor, realize, pos)?),
+            PatchOp::After(anchor) => ReadyOp::After(ready_anchor(anchor, realize, pos)?),
+            PatchOp::Delete(None) => ReadyOp::Delete,
+            PatchOp::Delete(Some(DeletedChildren::Anchor(anchor))) => {
                 ReadyOp::DeleteAnchor(ready_anchor(anchor, realize, pos)?)
             }
-            Op::Delete(Some(Children::Named(name))) => ReadyOp::DeleteNamed(realize.name(name, pos)?),
+            PatchOp::Delete(Some(DeletedChildren::Named(name))) => {
+                ReadyOp::DeleteNamed(realize.name(name, pos)?)
+            }
         };
         Ok(Self { steps: ready, op })
     }

@@ -3,16 +3,16 @@
 use serde_json::Value as Json;
 use slipway_problem::{Location, Problem, Problems};
 
-use super::cast::{self, Misfit};
-use crate::params::{Found, Param, ParamData, Params};
-use crate::report::{error, warning};
-use crate::schema::{FieldType, Next};
+use super::cast::{self, TypeMismatch};
+use crate::params::{ParamData, ParamLookup, ParamValue, ResolvedParams};
+use crate::report::{coded_error, coded_warning};
+use crate::schema::{ChildType, FieldType};
 use crate::template::{ParamPath, Template};
-use crate::val::{Data, Pos, Val};
+use crate::val::{ValueData, ValuePos, WrittenValue};
 
 /// Realises the values of one file.
-pub(crate) struct Realize<'a> {
-    pub(crate) params: &'a Params,
+pub(crate) struct ValueRealizer<'a> {
+    pub(crate) params: &'a ResolvedParams,
     pub(crate) file: &'a str,
     /// Warnings go here, each once however many objects a value goes to.
     pub(crate) warnings: &'a mut Problems,
@@ -31,31 +31,31 @@ impl From<Problem> for NoValue {
     }
 }
 
-impl Realize<'_> {
-    fn at(&self, pos: Pos) -> Location {
+impl ValueRealizer<'_> {
+    fn at(&self, pos: ValuePos) -> Location {
         Location::new(self.file, pos.line, pos.column)
     }
 
     /// The JSON of a value for a field of type `ty`; `field` names it in messages.
     pub(crate) fn value(
         &mut self,
-        val: &Val,
+        val: &WrittenValue,
         ty: FieldType<'_>,
         field: &dyn Fn() -> String,
     ) -> Result<Json, NoValue> {
         match &val.data {
-            Data::Null => Ok(Json::Null),
-            Data::Bool(value) => self.literal(&Json::Bool(*value), val, ty, field),
-            Data::Number(number) => {
+            ValueData::Null => Ok(Json::Null),
+            ValueData::Bool(value) => self.realize_literal(&Json::Bool(*value), val, ty, field),
+            ValueData::Number(number) => {
                 if val.tag.is_none()
-                    && ty.form() == crate::schema::Form::Scalar(crate::schema::FieldScalar::String)
+                    && ty.form() == crate::schema::ValueForm::Scalar(crate::schema::FieldScalar::String)
                 {
                     return Ok(Json::String(number.text.to_string()));
                 }
-                self.literal(&Json::Number(number.json.clone()), val, ty, field)
+                self.realize_literal(&Json::Number(number.json.clone()), val, ty, field)
             }
-            Data::Text(template) => self.text(template, val, ty, field),
-            Data::List(items) => {
+            ValueData::Text(template) => self.realize_text(template, val, ty, field),
+            ValueData::List(items) => {
                 let ty = ty.item();
                 items
                     .iter()
@@ -63,11 +63,11 @@ impl Realize<'_> {
                     .collect::<Result<_, _>>()
                     .map(Json::Array)
             }
-            Data::Map(map) => {
+            ValueData::Map(map) => {
                 let mut out = serde_json::Map::with_capacity(map.len());
                 for (key, value) in map {
                     let ty = match ty.child(key) {
-                        Next::Known(ty) => ty,
+                        ChildType::Known(ty) => ty,
                         _ => FieldType::unknown(),
                     };
                     let below = || format!("{}.{key}", field());
@@ -78,28 +78,28 @@ impl Realize<'_> {
         }
     }
 
-    fn literal(
+    fn realize_literal(
         &self,
         json: &Json,
-        val: &Val,
+        val: &WrittenValue,
         ty: FieldType<'_>,
         field: &dyn Fn() -> String,
     ) -> Result<Json, NoValue> {
         if val.tag.is_some() {
             return Ok(json.clone());
         }
-        cast::json(json, ty).map_err(|wrong| self.misfit(wrong, val.pos, None, field).into())
+        cast::cast_json(json, ty).map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into())
     }
 
-    fn misfit(
+    fn mismatch_problem(
         &self,
-        wrong: Misfit,
-        pos: Pos,
-        from: Option<(&ParamPath, &Param)>,
+        wrong: TypeMismatch,
+        pos: ValuePos,
+        from: Option<(&ParamPath, &ParamValue)>,
         field: &dyn Fn() -> String,
     ) -> Problem {
-        let Misfit { below, expected, found } = wrong;
-        let problem = error(
+        let TypeMismatch { below, expected, found } = wrong;
+        let problem = coded_error(
             "KX033",
             match from {
                 Some((path, param)) => {
@@ -118,46 +118,46 @@ impl Realize<'_> {
         problem.at(self.at(pos))
     }
 
-    fn text(
+    fn realize_text(
         &mut self,
         template: &Template,
-        val: &Val,
+        val: &WrittenValue,
         ty: FieldType<'_>,
         field: &dyn Fn() -> String,
     ) -> Result<Json, NoValue> {
         match template {
             Template::Literal(text) => {
                 if let Some(tag) = val.tag {
-                    let param = Param { data: ParamData::Text(text.as_str().into()), pos: val.pos };
-                    return cast::force(tag, &param).map_err(|why| {
-                        error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
+                    let param = ParamValue { data: ParamData::Text(text.as_str().into()), pos: val.pos };
+                    return cast::apply_tag(tag, &param).map_err(|why| {
+                        coded_error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
                     });
                 }
                 if val.quoted {
-                    return cast::quoted(text, ty)
-                        .map_err(|wrong| self.misfit(wrong, val.pos, None, field).into());
+                    return cast::check_quoted(text, ty)
+                        .map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into());
                 }
-                cast::json(&Json::String(text.clone()), ty)
-                    .map_err(|wrong| self.misfit(wrong, val.pos, None, field).into())
+                cast::cast_json(&Json::String(text.clone()), ty)
+                    .map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into())
             }
             Template::Whole(path) => {
-                let Found::Value(param) = self.params.find(path) else {
+                let ParamLookup::Value(param) = self.params.find(path) else {
                     return Err(self.params.undefined(path, self.at(val.pos)).into());
                 };
                 if is_broken(param) {
                     return Err(NoValue::Broken);
                 }
                 if let Some(tag) = val.tag {
-                    return cast::force(tag, param).map_err(|why| {
-                        error("KX033", format!("parameter `{path}`: {why}")).at(self.at(val.pos)).into()
+                    return cast::apply_tag(tag, param).map_err(|why| {
+                        coded_error("KX033", format!("parameter `{path}`: {why}")).at(self.at(val.pos)).into()
                     });
                 }
-                cast::param(param, ty)
-                    .map_err(|wrong| self.misfit(wrong, val.pos, Some((path, param)), field).into())
+                cast::cast_param(param, ty)
+                    .map_err(|wrong| self.mismatch_problem(wrong, val.pos, Some((path, param)), field).into())
             }
             Template::Mixed(pieces) => {
                 let found =
-                    self.params.interpolate(pieces).map_err(|problem| problem.at(self.at(val.pos)))?;
+                    self.params.interpolate_text(pieces).map_err(|problem| problem.at(self.at(val.pos)))?;
                 let Some((text, floats)) = found else { return Err(NoValue::Broken) };
                 for path in floats {
                     let at = self.at(val.pos);
@@ -165,25 +165,28 @@ impl Realize<'_> {
                     if !known {
                         let message = format!("`{path}` is an unquoted number used as text");
                         self.warnings.push(
-                            warning("KV030", message).at(at).hint(format!("quote it where `{path}` is set")),
+                            coded_warning("KV030", message)
+                                .at(at)
+                                .hint(format!("quote it where `{path}` is set")),
                         );
                     }
                 }
                 if let Some(tag) = val.tag {
-                    let param = Param { data: ParamData::Text(text.into()), pos: val.pos };
-                    return cast::force(tag, &param).map_err(|why| {
-                        error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
+                    let param = ParamValue { data: ParamData::Text(text.into()), pos: val.pos };
+                    return cast::apply_tag(tag, &param).map_err(|why| {
+                        coded_error("KX033", format!("`{}`: {why}", field())).at(self.at(val.pos)).into()
                     });
                 }
-                cast::quoted(&text, ty).map_err(|wrong| self.misfit(wrong, val.pos, None, field).into())
+                cast::check_quoted(&text, ty)
+                    .map_err(|wrong| self.mismatch_problem(wrong, val.pos, None, field).into())
             }
         }
     }
 
     /// The text of a name, key or match value: references in it must be single values.
-    pub(crate) fn name(&self, template: &Template, pos: Pos) -> Result<String, NoValue> {
+    pub(crate) fn name(&self, template: &Template, pos: ValuePos) -> Result<String, NoValue> {
         let single = |path: &ParamPath| -> Result<String, NoValue> {
-            let Found::Value(param) = self.params.find(path) else {
+            let ParamLookup::Value(param) = self.params.find(path) else {
                 return Err(self.params.undefined(path, self.at(pos)).into());
             };
             match &param.data {
@@ -203,21 +206,21 @@ impl Realize<'_> {
             Template::Mixed(pieces) => pieces
                 .iter()
                 .map(|piece| match piece {
-                    crate::template::Piece::Text(text) => Ok(text.clone()),
-                    crate::template::Piece::Reference(path) => single(path),
+                    crate::template::TemplatePiece::Text(text) => Ok(text.clone()),
+                    crate::template::TemplatePiece::Reference(path) => single(path),
                 })
                 .collect(),
         }
     }
 
-    fn not_a_name(&self, path: &ParamPath, what: &str, pos: Pos) -> NoValue {
-        error("KV021", format!("`{path}` is {what}; a name must be a string, an integer or a boolean"))
+    fn not_a_name(&self, path: &ParamPath, what: &str, pos: ValuePos) -> NoValue {
+        coded_error("KV021", format!("`{path}` is {what}; a name must be a string, an integer or a boolean"))
             .at(self.at(pos))
             .into()
     }
 }
 
-fn is_broken(param: &Param) -> bool {
+fn is_broken(param: &ParamValue) -> bool {
     match &param.data {
         ParamData::Broken => true,
         ParamData::List(items) => items.iter().any(is_broken),

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use slipway_problem::{Location, Problems};
 
-use super::eval::{Change, Did, Fault, Input, Walk};
-use super::ready::Ready;
-use super::realize::{NoValue, Realize};
-use super::seg::Seg;
-use super::target::Targets;
-use super::whole::{self, Outcome};
-use crate::kpatch::{Body, Group, Op, Statement};
-use crate::params::{Param, ParamData, Params};
+use super::eval::{ChangeKind, FieldWrite, StatementInput, StatementWalk, WalkError};
+use super::ready::ReadyStatement;
+use super::realize::{NoValue, ValueRealizer};
+use super::seg::PathSegment;
+use super::target::ObjectTargets;
+use super::whole::{self, WholeOutcome};
+use crate::kpatch::{GroupBody, PatchGroup, PatchOp, Statement};
+use crate::params::{ParamData, ParamValue, ResolvedParams};
 use crate::patches::Patch;
-use crate::report::error;
-use crate::resources::{Resource, label};
-use crate::schema::{FieldType, Kinds};
-use crate::val::Pos;
+use crate::report::coded_error;
+use crate::resources::{Resource, label_of};
+use crate::schema::{FieldType, KindTypes};
+use crate::val::ValuePos;
 
 /// Problems of one statement beyond these say nothing new.
 const MOST_PER_STATEMENT: usize = 20;
@@ -39,10 +39,10 @@ pub enum WriteKind {
 
 /// One change a patch made to one object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Write {
+pub struct PatchWrite {
     /// Index into the objects as loaded.
     pub resource: usize,
-    pub path: Vec<Seg>,
+    pub path: Vec<PathSegment>,
     pub kind: WriteKind,
     pub old: Option<Json>,
     pub new: Option<Json>,
@@ -51,19 +51,19 @@ pub struct Write {
     pub(crate) group: usize,
     /// `None`: the group as a whole.
     pub(crate) statement: Option<usize>,
-    pub(crate) pos: Pos,
+    pub(crate) pos: ValuePos,
 }
 
 /// The changes of all patches.
 #[derive(Default)]
-pub(crate) struct Applied {
-    pub(crate) writes: Vec<Write>,
+pub(crate) struct AppliedPatches {
+    pub(crate) writes: Vec<PatchWrite>,
 }
 
-struct Run<'a> {
-    params: &'a Params,
-    kinds: &'a Kinds,
-    targets: Targets,
+struct PatchRun<'a> {
+    params: &'a ResolvedParams,
+    kinds: &'a KindTypes,
+    targets: ObjectTargets,
     problems: &'a mut Problems,
     writes: WriteLog,
 }
@@ -71,7 +71,7 @@ struct Run<'a> {
 /// The changes so far, and the bytes they put into objects.
 #[derive(Default)]
 struct WriteLog {
-    writes: Vec<Write>,
+    writes: Vec<PatchWrite>,
     bytes: usize,
 }
 
@@ -81,14 +81,14 @@ impl WriteLog {
         self.bytes > MOST_BYTES
     }
 
-    fn push(&mut self, write: Write) {
-        self.bytes += write.new.as_ref().map_or(0, weight);
+    fn push_write(&mut self, write: PatchWrite) {
+        self.bytes += write.new.as_ref().map_or(0, json_weight);
         self.writes.push(write);
     }
 }
 
 /// The bytes of a value, as far as they matter to a bound.
-fn weight(value: &Json) -> usize {
+fn json_weight(value: &Json) -> usize {
     let mut bytes = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
@@ -107,27 +107,27 @@ fn weight(value: &Json) -> usize {
 }
 
 /// Runs `order` (indices into `patches`) over the objects.
-pub(crate) fn apply(
+pub(crate) fn apply_patches(
     resources: &mut [Resource],
     patches: &[Patch],
     order: &[usize],
-    params: &Params,
-    kinds: &Kinds,
+    params: &ResolvedParams,
+    kinds: &KindTypes,
     problems: &mut Problems,
-) -> Applied {
-    let targets = Targets::new(resources);
-    let mut run = Run { params, kinds, targets, problems, writes: WriteLog::default() };
+) -> AppliedPatches {
+    let targets = ObjectTargets::new(resources);
+    let mut run = PatchRun { params, kinds, targets, problems, writes: WriteLog::default() };
     for &index in order {
         if run.writes.is_full() {
             break;
         }
-        run.patch(index, &patches[index], resources);
+        run.run_patch(index, &patches[index], resources);
     }
-    Applied { writes: run.writes.writes }
+    AppliedPatches { writes: run.writes.writes }
 }
 
-impl Run<'_> {
-    fn patch(&mut self, index: usize, patch: &Patch, resources: &mut [Resource]) {
+impl PatchRun<'_> {
+    fn run_patch(&mut self, index: usize, patch: &Patch, resources: &mut [Resource]) {
         let mut failed = HashSet::new();
         let mut found = Problems::new();
         let mut warned = HashSet::new();
@@ -135,11 +135,11 @@ impl Run<'_> {
             if found.len() > MOST_PER_PATCH {
                 break;
             }
-            self.group(index, patch, number, group, resources, &mut failed, &mut found, &mut warned);
+            self.run_group(index, patch, number, group, resources, &mut failed, &mut found, &mut warned);
             if self.writes.is_full() {
                 let message = format!("patches write more than {} MiB into objects", MOST_BYTES >> 20);
                 let at = Location::new(&*patch.file, group.header.pos.line, group.header.pos.column);
-                found.push(error("KX061", message).at(at));
+                found.push(coded_error("KX061", message).at(at));
                 break;
             }
         }
@@ -148,19 +148,19 @@ impl Run<'_> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn group(
+    fn run_group(
         &mut self,
         index: usize,
         patch: &Patch,
         number: usize,
-        group: &Group,
+        group: &PatchGroup,
         resources: &mut [Resource],
         failed: &mut HashSet<usize>,
         found: &mut Problems,
         warned: &mut HashSet<(u32, u32)>,
     ) {
         let mut warnings = Problems::new();
-        let mut realize = Realize { params: self.params, file: &patch.file, warnings: &mut warnings };
+        let mut realize = ValueRealizer { params: self.params, file: &patch.file, warnings: &mut warnings };
         let chosen =
             match self.targets.choose(&group.header.scope, group.header.optional, resources, &realize) {
                 Ok(chosen) => chosen,
@@ -174,10 +174,10 @@ impl Run<'_> {
         let objects: Vec<usize> =
             chosen.objects.into_iter().filter(|object| !failed.contains(object)).collect();
         match &group.body {
-            Body::Statements(statements) => {
+            GroupBody::Statements(statements) => {
                 if let Some(builder) = &group.header.builder {
-                    let task = Task { index, number, statement: None, group, pos: group.header.pos };
-                    build(
+                    let task = StatementTask { index, number, statement: None, group, pos: group.header.pos };
+                    run_builder(
                         &mut self.writes,
                         &task,
                         builder,
@@ -195,24 +195,29 @@ impl Run<'_> {
                         if found.len() > MOST_PER_PATCH || self.writes.is_full() {
                             break;
                         }
-                        let task =
-                            Task { index, number, statement: Some(position), group, pos: statement.pos };
+                        let task = StatementTask {
+                            index,
+                            number,
+                            statement: Some(position),
+                            group,
+                            pos: statement.pos,
+                        };
                         if statement.switches {
-                            switch(&task, statement, &objects, resources, &mut realize, found);
+                            switch_objects(&task, statement, &objects, resources, &mut realize, found);
                             continue;
                         }
-                        let ready = Ready::new(
+                        let ready = ReadyStatement::new(
                             group.header.steps.iter().chain(&statement.steps),
                             &statement.op,
                             statement.pos,
                             &realize,
                         );
                         let optional = group.header.optional || statement.optional;
-                        run(
+                        run_statement(
                             &mut self.writes,
                             &task,
                             ready,
-                            Input::Value(statement.value.as_ref()),
+                            StatementInput::Value(statement.value.as_ref()),
                             optional,
                             &objects,
                             resources,
@@ -225,13 +230,13 @@ impl Run<'_> {
                     }
                 }
             }
-            Body::Strategic(val) | Body::Merge(val) | Body::Json(val) => {
+            GroupBody::Strategic(val) | GroupBody::Merge(val) | GroupBody::Json(val) => {
                 for &object in &objects {
                     if self.writes.is_full() {
                         break;
                     }
                     let resource = &mut resources[object];
-                    let ty = if matches!(group.body, Body::Json(_)) {
+                    let ty = if matches!(group.body, GroupBody::Json(_)) {
                         FieldType::unknown()
                     } else {
                         resource.ty(self.kinds)
@@ -248,16 +253,23 @@ impl Run<'_> {
                         }
                     };
                     let ty = resource.ty(self.kinds);
-                    match whole::apply(&resource.value, &group.body, value, ty, &patch.file, val.pos, &label)
-                    {
-                        Ok((Outcome::Disabled, _)) => {
+                    match whole::apply_whole(
+                        &resource.value,
+                        &group.body,
+                        value,
+                        ty,
+                        &patch.file,
+                        val.pos,
+                        &label,
+                    ) {
+                        Ok((WholeOutcome::Disabled, _)) => {
                             resource.enabled =
                                 Some((false, Location::new(&*patch.file, val.pos.line, val.pos.column)));
                         }
-                        Ok((Outcome::Changed { object: changed, changes }, remark)) => {
+                        Ok((WholeOutcome::Changed { object: changed, changes }, remark)) => {
                             resource.value = Arc::new(changed);
-                            let task = Task { index, number, statement: None, group, pos: val.pos };
-                            record(&mut self.writes, &task, object, changes);
+                            let task = StatementTask { index, number, statement: None, group, pos: val.pos };
+                            record_writes(&mut self.writes, &task, object, changes);
                             found.extend(remark);
                         }
                         Err(problem) => {
@@ -273,24 +285,24 @@ impl Run<'_> {
 }
 
 /// The statement that runs, and its patch.
-struct Task<'t> {
+struct StatementTask<'t> {
     index: usize,
     number: usize,
     statement: Option<usize>,
-    group: &'t Group,
-    pos: Pos,
+    group: &'t PatchGroup,
+    pos: ValuePos,
 }
 
-fn record(writes: &mut WriteLog, task: &Task<'_>, object: usize, changes: Vec<Change>) {
+fn record_writes(writes: &mut WriteLog, task: &StatementTask<'_>, object: usize, changes: Vec<FieldWrite>) {
     for change in changes {
-        writes.push(Write {
+        writes.push_write(PatchWrite {
             resource: object,
             path: change.path,
             kind: match change.did {
-                Did::Set => WriteKind::Set,
-                Did::Insert => WriteKind::Insert,
-                Did::Delete => WriteKind::Delete,
-                Did::Replace => WriteKind::Replace,
+                ChangeKind::Set => WriteKind::Set,
+                ChangeKind::Insert => WriteKind::Insert,
+                ChangeKind::Delete => WriteKind::Delete,
+                ChangeKind::Replace => WriteKind::Replace,
             },
             old: change.old,
             new: change.new,
@@ -304,16 +316,16 @@ fn record(writes: &mut WriteLog, task: &Task<'_>, object: usize, changes: Vec<Ch
 
 /// Runs one statement on every object of its header.
 #[allow(clippy::too_many_arguments)]
-fn run(
+fn run_statement(
     writes: &mut WriteLog,
-    task: &Task<'_>,
-    ready: Result<Ready, NoValue>,
-    input: Input<'_>,
+    task: &StatementTask<'_>,
+    ready: Result<ReadyStatement, NoValue>,
+    input: StatementInput<'_>,
     optional: bool,
     objects: &[usize],
     resources: &mut [Resource],
-    kinds: &Kinds,
-    realize: &mut Realize<'_>,
+    kinds: &KindTypes,
+    realize: &mut ValueRealizer<'_>,
     failed: &mut HashSet<usize>,
     found: &mut Problems,
     warned: &mut HashSet<(u32, u32)>,
@@ -330,7 +342,7 @@ fn run(
     if matches!(ready.first_key(), Some("apiVersion" | "kind")) {
         let field = ready.first_key().unwrap_or_default();
         let at = Location::new(realize.file, task.pos.line, task.pos.column);
-        found.push(error("KX040", format!("`{field}` cannot be patched")).at(at));
+        found.push(coded_error("KX040", format!("`{field}` cannot be patched")).at(at));
         return;
     }
     let sets_namespace = scope.all && ready.is_path(&["metadata", "namespace"]);
@@ -343,13 +355,13 @@ fn run(
             continue;
         }
         let resource = &mut resources[object];
-        if sets_namespace && kinds.namespaced(&resource.id.group, &resource.id.kind) == Some(false) {
+        if sets_namespace && kinds.is_namespaced(&resource.id.group, &resource.id.kind) == Some(false) {
             continue;
         }
         let ty = kinds.of(&resource.api_version, &resource.id.kind);
         let Resource { id, at, value, .. } = resource;
-        let label = || label(id, at);
-        let mut walk = Walk {
+        let label = || label_of(id, at);
+        let mut walk = StatementWalk {
             realize,
             ready: &ready,
             input,
@@ -370,11 +382,11 @@ fn run(
             missing = walk.missing.take();
         }
         let changes = std::mem::take(&mut walk.changes);
-        record(writes, task, object, changes);
+        record_writes(writes, task, object, changes);
         match result {
             Ok(()) => {}
-            Err(Fault::Broken) => return,
-            Err(Fault::Problem(problem)) => {
+            Err(WalkError::Broken) => return,
+            Err(WalkError::Problem(problem)) => {
                 failed.insert(object);
                 reported += 1;
                 // A wrong parameter is wrong for every object alike.
@@ -400,15 +412,15 @@ fn run(
 
 /// Builds one list element from the statements of a header and inserts it.
 #[allow(clippy::too_many_arguments)]
-fn build(
+fn run_builder(
     writes: &mut WriteLog,
-    task: &Task<'_>,
-    builder: &Op,
+    task: &StatementTask<'_>,
+    builder: &PatchOp,
     statements: &[Statement],
     objects: &[usize],
     resources: &mut [Resource],
-    kinds: &Kinds,
-    realize: &mut Realize<'_>,
+    kinds: &KindTypes,
+    realize: &mut ValueRealizer<'_>,
     failed: &mut HashSet<usize>,
     found: &mut Problems,
     warned: &mut HashSet<(u32, u32)>,
@@ -420,7 +432,7 @@ fn build(
         let mut element = Json::Object(Map::new());
         let mut whole = true;
         for statement in statements {
-            let ready = match Ready::new(&statement.steps, &statement.op, statement.pos, realize) {
+            let ready = match ReadyStatement::new(&statement.steps, &statement.op, statement.pos, realize) {
                 Ok(ready) => ready,
                 Err(NoValue::Broken) => return,
                 Err(NoValue::Problem(problem)) => {
@@ -428,10 +440,10 @@ fn build(
                     return;
                 }
             };
-            let mut walk = Walk {
+            let mut walk = StatementWalk {
                 realize,
                 ready: &ready,
-                input: Input::Value(statement.value.as_ref()),
+                input: StatementInput::Value(statement.value.as_ref()),
                 pos: statement.pos,
                 optional: statement.optional,
                 wild: false,
@@ -445,8 +457,8 @@ fn build(
             };
             match walk.run(&mut element, ty) {
                 Ok(()) => {}
-                Err(Fault::Broken) => return,
-                Err(Fault::Problem(problem)) => {
+                Err(WalkError::Broken) => return,
+                Err(WalkError::Problem(problem)) => {
                     let once = problem.code.as_deref().is_some_and(|code| code.starts_with("KV"));
                     found.push(problem);
                     if once {
@@ -460,12 +472,12 @@ fn build(
         if !whole {
             continue;
         }
-        let ready = Ready::new(&task.group.header.steps, builder, task.pos, realize);
-        run(
+        let ready = ReadyStatement::new(&task.group.header.steps, builder, task.pos, realize);
+        run_statement(
             writes,
             task,
             ready,
-            Input::Ready(&element),
+            StatementInput::Ready(&element),
             task.group.header.optional,
             &[object],
             resources,
@@ -479,14 +491,14 @@ fn build(
 }
 
 /// The type of the elements of the list a builder header names.
-fn element_type<'k>(resource: &Resource, group: &Group, kinds: &'k Kinds) -> FieldType<'k> {
+fn element_type<'k>(resource: &Resource, group: &PatchGroup, kinds: &'k KindTypes) -> FieldType<'k> {
     use crate::kpatch::StepKind;
-    use crate::schema::Next;
+    use crate::schema::ChildType;
     let mut ty = kinds.of(&resource.api_version, &resource.id.kind);
     for step in &group.header.steps {
         ty = match &step.kind {
             StepKind::Key(key) => match ty.child(&key.to_string()) {
-                Next::Known(ty) => ty,
+                ChildType::Known(ty) => ty,
                 _ => FieldType::unknown(),
             },
             StepKind::Index(_) | StepKind::All | StepKind::Match(_) => ty.item(),
@@ -496,12 +508,12 @@ fn element_type<'k>(resource: &Resource, group: &Group, kinds: &'k Kinds) -> Fie
 }
 
 /// `enabled: …` below a header: the last one counts.
-fn switch(
-    task: &Task<'_>,
+fn switch_objects(
+    task: &StatementTask<'_>,
     statement: &Statement,
     objects: &[usize],
     resources: &mut [Resource],
-    realize: &mut Realize<'_>,
+    realize: &mut ValueRealizer<'_>,
     found: &mut Problems,
 ) {
     let at = Location::new(realize.file, statement.pos.line, statement.pos.column);
@@ -515,7 +527,7 @@ fn switch(
         Ok(Json::String(text)) if text == "false" => false,
         Ok(other) => {
             let message = format!("`enabled` must be true or false, not {}", crate::val::type_name(&other));
-            found.push(error("KP030", message).at(at));
+            found.push(coded_error("KP030", message).at(at));
             return;
         }
         Err(NoValue::Broken) => return,
@@ -531,7 +543,7 @@ fn switch(
 }
 
 /// The boolean a parameter holds, in the strict sense of `enabled`.
-pub(crate) fn truth(param: &Param) -> Option<bool> {
+pub(crate) fn bool_value(param: &ParamValue) -> Option<bool> {
     match &param.data {
         ParamData::Bool(value) => Some(*value),
         ParamData::Text(text) if &**text == "true" => Some(true),

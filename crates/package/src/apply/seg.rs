@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 /// One step of the path of a field, as it was when it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Seg {
+pub enum PathSegment {
     Key(String),
     /// An element, by its `name` where it has one.
     Item {
@@ -13,9 +13,9 @@ pub enum Seg {
     },
 }
 
-impl Seg {
+impl PathSegment {
     /// Returns true if both name the same field or element.
-    pub fn is(&self, other: &Seg) -> bool {
+    pub fn is(&self, other: &PathSegment) -> bool {
         match (self, other) {
             (Self::Key(a), Self::Key(b)) => a == b,
             (Self::Item { name: Some(a), .. }, Self::Item { name: Some(b), .. }) => a == b,
@@ -26,25 +26,25 @@ impl Seg {
 }
 
 /// Writes a path: `spec.containers[name=app].image`.
-pub fn show_segs(path: &[Seg]) -> String {
+pub fn show_segs(path: &[PathSegment]) -> String {
     let mut out = String::new();
     for seg in path {
         match seg {
-            Seg::Key(key) if key.contains(['.', '[', ' ']) => out.push_str(&format!("[{key:?}]")),
-            Seg::Key(key) => {
+            PathSegment::Key(key) if key.contains(['.', '[', ' ']) => out.push_str(&format!("[{key:?}]")),
+            PathSegment::Key(key) => {
                 if !out.is_empty() {
                     out.push('.');
                 }
                 out.push_str(key);
             }
-            Seg::Item { name: Some(name), .. } => out.push_str(&format!("[name={name}]")),
-            Seg::Item { index, .. } => out.push_str(&format!("[{index}]")),
+            PathSegment::Item { name: Some(name), .. } => out.push_str(&format!("[name={name}]")),
+            PathSegment::Item { index, .. } => out.push_str(&format!("[{index}]")),
         }
     }
     out
 }
 
 /// The element of a list as a path names it.
-pub(crate) fn item_seg(index: usize, item: &Json) -> Seg {
-    Seg::Item { index, name: item.get("name").and_then(Json::as_str).map(str::to_owned) }
+pub(crate) fn item_seg(index: usize, item: &Json) -> PathSegment {
+    PathSegment::Item { index, name: item.get("name").and_then(Json::as_str).map(str::to_owned) }
 }

@@ -4,25 +4,25 @@ use std::collections::HashMap;
 
 use slipway_problem::{Location, Problem, nearest};
 
-use super::realize::{NoValue, Realize};
-use crate::kpatch::{Glob, GlobPiece, Scope};
-use crate::report::{error, listed, warning};
+use super::realize::{NoValue, ValueRealizer};
+use crate::kpatch::{GlobPiece, NameGlob, ObjectScope};
+use crate::report::{coded_error, coded_warning, join_words};
 use crate::resources::Resource;
 use crate::template::Template;
-use crate::val::Pos;
+use crate::val::ValuePos;
 
 /// Objects by kind in lower case, then by name.
-pub(crate) struct Targets {
+pub(crate) struct ObjectTargets {
     by_kind: HashMap<String, HashMap<String, Vec<usize>>>,
     /// The names of each kind in the order of the objects, so that globs give a stable order.
     order: HashMap<String, Vec<usize>>,
 }
 
 /// A name pattern with its references put in.
-struct Pattern(Vec<Option<String>>);
+struct NamePattern(Vec<Option<String>>);
 
-impl Pattern {
-    fn new(glob: &Glob, realize: &Realize<'_>, pos: Pos) -> Result<Self, NoValue> {
+impl NamePattern {
+    fn new(glob: &NameGlob, realize: &ValueRealizer<'_>, pos: ValuePos) -> Result<Self, NoValue> {
         let mut pieces = Vec::new();
         for piece in &glob.0 {
             pieces.push(match piece {
@@ -34,12 +34,12 @@ impl Pattern {
         Ok(Self(pieces))
     }
 
-    fn exact(&self) -> Option<String> {
+    fn exact_name(&self) -> Option<String> {
         self.0.iter().cloned().collect::<Option<String>>()
     }
 
     fn matches(&self, text: &str) -> bool {
-        if let Some(exact) = self.exact() {
+        if let Some(exact) = self.exact_name() {
             return exact == text;
         }
         // Each stretch of text between stars is taken where it first occurs.
@@ -68,12 +68,12 @@ impl Pattern {
 }
 
 /// The objects a header means, or why there are none.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenObjects {
     pub(crate) objects: Vec<usize>,
     pub(crate) warning: Option<Problem>,
 }
 
-impl Targets {
+impl ObjectTargets {
     pub(crate) fn new(resources: &[Resource]) -> Self {
         let mut by_kind: HashMap<String, HashMap<String, Vec<usize>>> = HashMap::new();
         let mut order: HashMap<String, Vec<usize>> = HashMap::new();
@@ -88,18 +88,18 @@ impl Targets {
     /// Finds the objects of a scope.
     pub(crate) fn choose(
         &self,
-        scope: &Scope,
+        scope: &ObjectScope,
         optional: bool,
         resources: &[Resource],
-        realize: &Realize<'_>,
-    ) -> Result<Chosen, NoValue> {
+        realize: &ValueRealizer<'_>,
+    ) -> Result<ChosenObjects, NoValue> {
         if scope.all {
-            return Ok(Chosen { objects: (0..resources.len()).collect(), warning: None });
+            return Ok(ChosenObjects { objects: (0..resources.len()).collect(), warning: None });
         }
-        let name = Pattern::new(&scope.name, realize, scope.pos)?;
+        let name = NamePattern::new(&scope.name, realize, scope.pos)?;
         let namespace =
-            scope.namespace.as_ref().map(|glob| Pattern::new(glob, realize, scope.pos)).transpose()?;
-        let exact = name.exact();
+            scope.namespace.as_ref().map(|glob| NamePattern::new(glob, realize, scope.pos)).transpose()?;
+        let exact = name.exact_name();
         let candidates: Vec<usize> = match (&scope.kind, &exact) {
             (Some(kind), Some(name)) => {
                 self.by_kind.get(kind).and_then(|names| names.get(name)).cloned().unwrap_or_default()
@@ -112,7 +112,7 @@ impl Targets {
             .filter(|&index| {
                 let resource = &resources[index];
                 let in_namespace = namespace.as_ref().is_none_or(|pattern| {
-                    if pattern.exact().as_deref() == Some("_") {
+                    if pattern.exact_name().as_deref() == Some("_") {
                         resource.id.namespace.is_empty()
                     } else {
                         pattern.matches(&resource.id.namespace)
@@ -121,23 +121,26 @@ impl Targets {
                 in_namespace
                     && name.matches(&resource.id.name)
                     && scope.group.as_ref().is_none_or(|group| *group == resource.id.group)
-                    && scope.version.as_ref().is_none_or(|version| resource.version() == version)
+                    && scope.version.as_ref().is_none_or(|version| resource.api_version_name() == version)
             })
             .collect();
         let at = Location::new(realize.file, scope.pos.line, scope.pos.column);
-        let several = scope.is_wild() || scope.namespace.as_ref().is_some_and(Glob::has_star);
+        let several = scope.is_wild() || scope.namespace.as_ref().is_some_and(NameGlob::has_star);
         match objects.len() {
-            0 if optional => Ok(Chosen { objects, warning: None }),
+            0 if optional => Ok(ChosenObjects { objects, warning: None }),
             0 if several => {
-                let warning = warning("KX004", format!("`[{scope}]` matches no object")).at(at);
-                Ok(Chosen { objects, warning: Some(warning) })
+                let warning = coded_warning("KX004", format!("`[{scope}]` matches no object")).at(at);
+                Ok(ChosenObjects { objects, warning: Some(warning) })
             }
-            0 => Err(self.none(scope, exact.as_deref().unwrap_or_default(), resources).at(at).into()),
-            1 => Ok(Chosen { objects, warning: None }),
-            _ if several => Ok(Chosen { objects, warning: None }),
+            0 => Err(self
+                .no_match_problem(scope, exact.as_deref().unwrap_or_default(), resources)
+                .at(at)
+                .into()),
+            1 => Ok(ChosenObjects { objects, warning: None }),
+            _ if several => Ok(ChosenObjects { objects, warning: None }),
             // Two objects with one identity are a mistake of their own, reported where they are.
             _ if objects.windows(2).all(|pair| resources[pair[0]].id == resources[pair[1]].id) => {
-                Ok(Chosen { objects, warning: None })
+                Ok(ChosenObjects { objects, warning: None })
             }
             _ => {
                 let all: Vec<String> = objects
@@ -154,16 +157,17 @@ impl Targets {
                 let hint = if same_place {
                     "qualify the kind with its group: kind@\"group\".name".to_owned()
                 } else {
-                    format!("qualify as ns/kind.name: {}", listed(&all, 5))
+                    format!("qualify as ns/kind.name: {}", join_words(&all, 5))
                 };
-                let message = format!("`[{scope}]` matches {} objects: {}", objects.len(), listed(&all, 5));
-                Err(error("KX003", message).at(at).hint(hint).into())
+                let message =
+                    format!("`[{scope}]` matches {} objects: {}", objects.len(), join_words(&all, 5));
+                Err(coded_error("KX003", message).at(at).hint(hint).into())
             }
         }
     }
 
-    fn none(&self, scope: &Scope, name: &str, resources: &[Resource]) -> Problem {
-        let problem = error("KX002", format!("`[{scope}]` matches no object of the package"));
+    fn no_match_problem(&self, scope: &ObjectScope, name: &str, resources: &[Resource]) -> Problem {
+        let problem = coded_error("KX002", format!("`[{scope}]` matches no object of the package"));
         let Some(kind) = &scope.kind else { return problem };
         let Some(names) = self.by_kind.get(kind) else {
             let mut kinds: Vec<&str> = self.by_kind.keys().map(String::as_str).collect();
@@ -171,7 +175,7 @@ impl Targets {
             return match nearest(kind, kinds.iter().copied()) {
                 Some(near) => problem.hint(format!("no object is a `{kind}`; did you mean `{near}`?")),
                 None => {
-                    problem.hint(format!("no object is a `{kind}`; kinds present: {}", listed(&kinds, 8)))
+                    problem.hint(format!("no object is a `{kind}`; kinds present: {}", join_words(&kinds, 8)))
                 }
             };
         };
@@ -185,7 +189,7 @@ impl Targets {
                 .iter()
                 .map(|&index| format!("namespace `{}`", resources[index].id.namespace))
                 .collect();
-            return problem.hint(format!("`{name}` is in {}", listed(&places, 5)));
+            return problem.hint(format!("`{name}` is in {}", join_words(&places, 5)));
         }
         match nearest(name, names.iter().copied()) {
             Some(near) => {
@@ -193,7 +197,7 @@ impl Targets {
             }
             None => problem.hint(format!(
                 "names present: {}; end the header with ? to skip when absent",
-                listed(&names, 8)
+                join_words(&names, 8)
             )),
         }
     }
@@ -201,7 +205,7 @@ impl Targets {
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern;
+    use super::NamePattern;
 
     #[test]
     fn stars_stand_for_any_text() {
@@ -215,7 +219,7 @@ mod tests {
                     pieces.push(Some(part.to_owned()));
                 }
             }
-            Pattern(pieces)
+            NamePattern(pieces)
         };
         for (text, name, is) in [
             ("web", "web", true),

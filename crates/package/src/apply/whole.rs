@@ -4,73 +4,73 @@ use serde_json::Value as Json;
 use slipway_manifest::patch;
 use slipway_problem::{Location, Problem};
 
-use super::eval::{Change, Did};
+use super::eval::{ChangeKind, FieldWrite};
 use crate::compare;
-use crate::kpatch::Body;
-use crate::report::{error, note};
+use crate::kpatch::GroupBody;
+use crate::report::{coded_error, coded_note};
 use crate::schema::FieldType;
-use crate::val::Pos;
+use crate::val::ValuePos;
 
 /// The outcome of a whole patch for an object.
-pub(crate) enum Outcome {
+pub(crate) enum WholeOutcome {
     Changed {
         object: Json,
-        changes: Vec<Change>,
+        changes: Vec<FieldWrite>,
     },
     /// `$patch: delete` at the root switches the object off.
     Disabled,
 }
 
 /// Applies a patch whose values are realised already.
-pub(crate) fn apply(
+pub(crate) fn apply_whole(
     object: &Json,
-    body: &Body,
+    body: &GroupBody,
     patch: Json,
     ty: FieldType<'_>,
     file: &str,
-    pos: Pos,
+    pos: ValuePos,
     label: &str,
-) -> Result<(Outcome, Option<Problem>), Problem> {
+) -> Result<(WholeOutcome, Option<Problem>), Problem> {
     let at = || Location::new(file, pos.line, pos.column);
     let mut remark = None;
     let result = match body {
-        Body::Strategic(_) => {
+        GroupBody::Strategic(_) => {
             if patch.get("$patch").and_then(Json::as_str) == Some("delete") {
-                return Ok((Outcome::Disabled, None));
+                return Ok((WholeOutcome::Disabled, None));
             }
             match ty.built() {
                 Some(shape) => patch::strategic::apply(object.clone(), patch, Some(shape)),
                 None => {
                     remark = Some(
-                        note("KX050", format!("no schema for {label}: lists are replaced as a whole"))
+                        coded_note("KX050", format!("no schema for {label}: lists are replaced as a whole"))
                             .at(at()),
                     );
                     patch::merge::apply(object.clone(), patch)
                 }
             }
         }
-        Body::Merge(_) => patch::merge::apply(object.clone(), patch),
-        Body::Json(_) => patch::json::apply(object.clone(), &patch),
-        Body::Statements(_) => {
-            return Ok((Outcome::Changed { object: object.clone(), changes: Vec::new() }, None));
+        GroupBody::Merge(_) => patch::merge::apply(object.clone(), patch),
+        GroupBody::Json(_) => patch::json::apply(object.clone(), &patch),
+        GroupBody::Statements(_) => {
+            return Ok((WholeOutcome::Changed { object: object.clone(), changes: Vec::new() }, None));
         }
     };
-    let result =
-        result.map_err(|why| error("KX051", format!("the patch does not fit {label}: {why}")).at(at()))?;
+    let result = result
+        .map_err(|why| coded_error("KX051", format!("the patch does not fit {label}: {why}")).at(at()))?;
     for field in ["apiVersion", "kind"] {
         if result.get(field) != object.get(field) {
-            return Err(error("KX040", format!("`{field}` of {label} cannot be patched")).at(at()));
+            return Err(coded_error("KX040", format!("`{field}` of {label} cannot be patched")).at(at()));
         }
     }
     if !result.is_object() {
-        return Err(error("KX040", format!("the patch leaves no object of {label}")).at(at()));
+        return Err(coded_error("KX040", format!("the patch leaves no object of {label}")).at(at()));
     }
     let changes = compare::changes(object, &result)
         .into_iter()
         .map(|change| {
-            let did = if change.new.is_none() { Did::Delete } else { Did::Set };
-            Change { path: change.path, did, old: change.old, new: change.new }
+            let did = if change.new.is_none() { ChangeKind::Delete } else { ChangeKind::Set };
+            FieldWrite { path: change.path, did, old: change.old, new: change.new }
         })
         .collect();
-    Ok((Outcome::Changed { object: result, changes }, remark))
+    Ok((WholeOutcome::Changed { object: result, changes }, remark))
 }

@@ -8,12 +8,12 @@ mod references;
 pub(crate) use names::{TIMEOUT, WAIT};
 use slipway_problem::Problems;
 
-use crate::build::{Build, Inputs};
+use crate::build::{BuildInputs, PackageBuild};
 
 /// Runs every check.
-pub(crate) fn check(build: &Build, inputs: &Inputs, problems: &mut Problems) {
-    names::check(build, problems);
-    objects::check(build, inputs, problems);
-    pods::check(build, problems);
-    references::check(build, problems);
+pub(crate) fn check_build(build: &PackageBuild, inputs: &BuildInputs, problems: &mut Problems) {
+    names::check_names(build, problems);
+    objects::check_objects(build, inputs, problems);
+    pods::check_pods(build, problems);
+    references::check_references(build, problems);
 }

@@ -6,9 +6,9 @@ use slipway_manifest::names;
 use slipway_manifest::object::{annotation, annotations, labels};
 use slipway_problem::Problems;
 
-use crate::build::{Build, BuiltObject};
-use crate::located::keys;
-use crate::report::error;
+use crate::build::{BuiltObject, PackageBuild};
+use crate::located::key_path;
+use crate::report::coded_error;
 use crate::resources::show_id;
 
 const MOST_ANNOTATION_BYTES: usize = 256 << 10;
@@ -18,12 +18,16 @@ pub(crate) const TIMEOUT: &str = "kurel.gokure.dev/timeout";
 /// Kinds whose names may hold more than DNS names do.
 const FREE_NAMES: [&str; 4] = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"];
 
-pub(super) fn check(build: &Build, problems: &mut Problems) {
+pub(super) fn check_names(build: &PackageBuild, problems: &mut Problems) {
     for object in &build.objects {
-        name(build, object, problems);
+        check_name(build, object, problems);
         let mut complain = |path: &[&str], what: String| {
             let message = format!("{}: {what}", show_id(&object.id));
-            problems.push(build.located(error("KR023", message), object.resource, &[keys(path)]));
+            problems.push(build.locate_problem(
+                coded_error("KR023", message),
+                object.resource,
+                &[key_path(path)],
+            ));
         };
         if !object.id.namespace.is_empty()
             && let Err(why) = names::check_label_1123(&object.id.namespace)
@@ -69,11 +73,11 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
                         show_id(&object.id),
                         crate::val::type_name(value)
                     );
-                    let problem = error("KS002", message).hint("quote it");
-                    problems.push(build.located(
+                    let problem = coded_error("KS002", message).hint("quote it");
+                    problems.push(build.locate_problem(
                         problem,
                         object.resource,
-                        &[keys(&["metadata", field, key])],
+                        &[key_path(&["metadata", field, key])],
                     ));
                 }
             }
@@ -84,21 +88,21 @@ pub(super) fn check(build: &Build, problems: &mut Problems) {
         {
             let message =
                 format!("{}: `{WAIT}` must be \"true\" or \"false\", not `{wait}`", show_id(&object.id));
-            let path = keys(&["metadata", "annotations", WAIT]);
-            problems.push(build.located(error("KR037", message), object.resource, &[path]));
+            let path = key_path(&["metadata", "annotations", WAIT]);
+            problems.push(build.locate_problem(coded_error("KR037", message), object.resource, &[path]));
         }
         if let Some(timeout) = annotation(&object.value, TIMEOUT)
             && Duration::parse_unsigned(timeout).is_none()
         {
             let message = format!("{}: `{TIMEOUT}` is no duration: `{timeout}`", show_id(&object.id));
-            let problem = error("KR037", message).hint("write 90s, 5m or 1h30m");
-            let path = keys(&["metadata", "annotations", TIMEOUT]);
-            problems.push(build.located(problem, object.resource, &[path]));
+            let problem = coded_error("KR037", message).hint("write 90s, 5m or 1h30m");
+            let path = key_path(&["metadata", "annotations", TIMEOUT]);
+            problems.push(build.locate_problem(problem, object.resource, &[path]));
         }
     }
 }
 
-fn name(build: &Build, object: &BuiltObject, problems: &mut Problems) {
+fn check_name(build: &PackageBuild, object: &BuiltObject, problems: &mut Problems) {
     let id = &object.id;
     let result = match id.kind.as_str() {
         "Namespace" if id.group.is_empty() => names::check_label_1123(&id.name),
@@ -113,7 +117,7 @@ fn name(build: &Build, object: &BuiltObject, problems: &mut Problems) {
     };
     if let Err(why) = result {
         let message = format!("`{}` is no name for a {}: {}", id.name, id.kind, why.join("; "));
-        let path = keys(&["metadata", "name"]);
-        problems.push(build.located(error("KR023", message), object.resource, &[path]));
+        let path = key_path(&["metadata", "name"]);
+        problems.push(build.locate_problem(coded_error("KR023", message), object.resource, &[path]));
     }
 }

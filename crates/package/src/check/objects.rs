@@ -5,112 +5,115 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use slipway_problem::{Problem, Problems, nearest};
 
-use crate::apply::{Seg, item_seg, show_segs};
-use crate::build::{Build, BuiltObject, Inputs};
-use crate::located::keys;
-use crate::report::{error, note, warning};
+use crate::apply::{PathSegment, item_seg, show_segs};
+use crate::build::{BuildInputs, BuiltObject, PackageBuild};
+use crate::located::key_path;
+use crate::report::{coded_error, coded_note, coded_warning};
 use crate::resources::show_id;
-use crate::schema::{FieldScalar, FieldType, Form, Next, constraint};
+use crate::schema::{ChildType, FieldScalar, FieldType, ValueForm, constraint_of};
 
 /// Problems of one object beyond these say nothing new.
-const MOST: usize = 50;
+const MOST_PROBLEMS: usize = 50;
 
-pub(super) fn check(build: &Build, inputs: &Inputs, problems: &mut Problems) {
+pub(super) fn check_objects(build: &PackageBuild, inputs: &BuildInputs, problems: &mut Problems) {
     let mut unknown: BTreeSet<(String, String)> = BTreeSet::new();
     for object in &build.objects {
         let api_version = object.value["apiVersion"].as_str().unwrap_or_default();
-        removed(build, object, api_version, inputs, problems);
+        check_removed_version(build, object, api_version, inputs, problems);
         let ty = build.kinds.of(api_version, &object.id.kind);
         if ty.is_unknown_kind() {
             if unknown.insert((api_version.to_owned(), object.id.kind.clone())) {
                 let message =
                     format!("no schema for {api_version} {}: its fields are not checked", object.id.kind);
-                problems.push(note("KS006", message).at(object.at.clone()));
+                problems.push(coded_note("KS006", message).at(object.at.clone()));
             }
             continue;
         }
-        let mut walk = Walk { build, object, inputs, path: Vec::new(), found: Vec::new() };
-        walk.value(&object.value, ty);
+        let mut walk = ObjectChecker { build, object, inputs, path: Vec::new(), found: Vec::new() };
+        walk.check_value(&object.value, ty);
         problems.extend(walk.found);
     }
 }
 
-struct Walk<'a> {
-    build: &'a Build,
+struct ObjectChecker<'a> {
+    build: &'a PackageBuild,
     object: &'a BuiltObject,
-    inputs: &'a Inputs,
-    path: Vec<Seg>,
+    inputs: &'a BuildInputs,
+    path: Vec<PathSegment>,
     found: Vec<Problem>,
 }
 
-impl Walk<'_> {
-    fn push(&mut self, problem: Problem) {
+impl ObjectChecker<'_> {
+    fn push_problem(&mut self, problem: Problem) {
         let paths = [self.path.clone()];
-        self.found.push(self.build.located(problem, self.object.resource, &paths));
+        self.found.push(self.build.locate_problem(problem, self.object.resource, &paths));
     }
 
-    fn shown(&self) -> String {
+    fn shown_path(&self) -> String {
         format!("{} {}", show_id(&self.object.id), show_segs(&self.path))
     }
 
-    fn value(&mut self, value: &Json, ty: FieldType<'_>) {
-        if self.found.len() >= MOST || value.is_null() {
+    fn check_value(&mut self, value: &Json, ty: FieldType<'_>) {
+        if self.found.len() >= MOST_PROBLEMS || value.is_null() {
             return;
         }
         match (ty.form(), value) {
-            (Form::Any, _) => {}
-            (Form::Map, Json::Object(map)) => {
+            (ValueForm::Any, _) => {}
+            (ValueForm::Map, Json::Object(map)) => {
                 for name in ty.required() {
                     // Objects carry their type themselves; an empty struct is filled by the server.
                     if map.get(name).is_none_or(Json::is_null)
                         && !["apiVersion", "kind", "metadata", "status"].contains(&name)
                         && is_certain(ty, name)
                     {
-                        let message = format!("{}: `{name}` is missing", self.shown());
-                        self.path.push(Seg::Key(name.to_owned()));
-                        self.push(error("KS002", message));
+                        let message = format!("{}: `{name}` is missing", self.shown_path());
+                        self.path.push(PathSegment::Key(name.to_owned()));
+                        self.push_problem(coded_error("KS002", message));
                         self.path.pop();
                     }
                 }
                 for (key, value) in map {
-                    self.path.push(Seg::Key(key.clone()));
+                    self.path.push(PathSegment::Key(key.clone()));
                     match ty.child(key) {
-                        Next::Known(below) => self.value(value, below),
-                        Next::Undeclared | Next::Nothing => self.undeclared(key, ty),
+                        ChildType::Known(below) => self.check_value(value, below),
+                        ChildType::Undeclared | ChildType::Nothing => self.report_undeclared(key, ty),
                     }
                     self.path.pop();
                 }
             }
-            (Form::List, Json::Array(items)) => {
+            (ValueForm::List, Json::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
                     self.path.push(item_seg(index, item));
-                    self.value(item, ty.item());
+                    self.check_value(item, ty.item());
                     self.path.pop();
                 }
             }
-            (Form::Scalar(scalar), value) => self.scalar(scalar, value, ty),
+            (ValueForm::Scalar(scalar), value) => self.check_scalar(scalar, value, ty),
             (form, value) => {
-                let wanted = if form == Form::Map { "a map" } else { "a list" };
+                let wanted = if form == ValueForm::Map { "a map" } else { "a list" };
                 let message =
-                    format!("{} must be {wanted}, not {}", self.shown(), crate::val::type_name(value));
-                self.push(error("KS002", message));
+                    format!("{} must be {wanted}, not {}", self.shown_path(), crate::val::type_name(value));
+                self.push_problem(coded_error("KS002", message));
             }
         }
     }
 
-    fn undeclared(&mut self, key: &str, ty: FieldType<'_>) {
-        let message = format!("{}: no such field", self.shown());
-        let problem =
-            if self.inputs.strict_schema { error("KS001", message) } else { warning("KS001", message) };
+    fn report_undeclared(&mut self, key: &str, ty: FieldType<'_>) {
+        let message = format!("{}: no such field", self.shown_path());
+        let problem = if self.inputs.strict_schema {
+            coded_error("KS001", message)
+        } else {
+            coded_warning("KS001", message)
+        };
         let known = ty.fields();
         let near = nearest(key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-        self.push(match near {
+        self.push_problem(match near {
             Some(hint) => problem.hint(hint),
             None => problem,
         });
     }
 
-    fn scalar(&mut self, scalar: FieldScalar, value: &Json, ty: FieldType<'_>) {
+    fn check_scalar(&mut self, scalar: FieldScalar, value: &Json, ty: FieldType<'_>) {
         let fits = match (scalar, value) {
             (FieldScalar::String, Json::String(_))
             | (FieldScalar::Bool, Json::Bool(_))
@@ -122,35 +125,39 @@ impl Walk<'_> {
             _ => false,
         };
         if !fits {
-            let message =
-                format!("{} must be {}, not {}", self.shown(), scalar.name(), crate::val::type_name(value));
-            let problem = error("KS002", message);
+            let message = format!(
+                "{} must be {}, not {}",
+                self.shown_path(),
+                scalar.name(),
+                crate::val::type_name(value)
+            );
+            let problem = coded_error("KS002", message);
             let quotes = scalar == FieldScalar::String && !value.is_object() && !value.is_array();
-            self.push(if quotes { problem.hint("quote it") } else { problem });
+            self.push_problem(if quotes { problem.hint("quote it") } else { problem });
             return;
         }
         if scalar == FieldScalar::Quantity
             && let Json::String(text) = value
-            && let Some(wrong) = crate::schema::Format::Quantity.check(text)
+            && let Some(wrong) = crate::schema::TextFormat::Quantity.check(text)
         {
-            self.push(error("KS003", format!("{}: {wrong}", self.shown())));
+            self.push_problem(coded_error("KS003", format!("{}: {wrong}", self.shown_path())));
         }
-        if let Some(rule) = constraint(ty.owner, ty.name)
+        if let Some(rule) = constraint_of(ty.owner, ty.name)
             && let Some(wrong) = rule.check(value)
         {
-            self.push(error("KS003", format!("{}: {wrong}", self.shown())));
+            self.push_problem(coded_error("KS003", format!("{}: {wrong}", self.shown_path())));
         }
         if ty.owner == "ServicePort"
             && ty.name == "nodePort"
             && value.as_i64().is_some_and(|port| port > 0 && !(30000..=32767).contains(&port))
         {
-            self.push(warning(
+            self.push_problem(coded_warning(
                 "KS004",
-                format!("{}: node ports are usually from 30000 to 32767", self.shown()),
+                format!("{}: node ports are usually from 30000 to 32767", self.shown_path()),
             ));
         }
         if let Some(schema) = ty.crd() {
-            custom(self, value, schema);
+            check_crd_rules(self, value, schema);
         }
     }
 }
@@ -185,7 +192,7 @@ fn is_certain(ty: FieldType<'_>, name: &str) -> bool {
 }
 
 /// The rules a CRD states itself.
-fn custom(walk: &mut Walk<'_>, value: &Json, schema: &Json) {
+fn check_crd_rules(walk: &mut ObjectChecker<'_>, value: &Json, schema: &Json) {
     let mut wrong = None;
     if let Some(words) = schema["enum"].as_array()
         && !words.contains(value)
@@ -213,8 +220,8 @@ fn custom(walk: &mut Walk<'_>, value: &Json, schema: &Json) {
         wrong = Some(format!("`{text}` does not match {pattern}"));
     }
     if let Some(wrong) = wrong {
-        let message = format!("{}: {wrong}", walk.shown());
-        walk.push(error("KS003", message));
+        let message = format!("{}: {wrong}", walk.shown_path());
+        walk.push_problem(coded_error("KS003", message));
     }
 }
 
@@ -257,7 +264,13 @@ const REMOVED: &[(&str, &str, u32, &str)] = &[
     ("flowcontrol.apiserver.k8s.io/v1beta3", "", 32, "flowcontrol.apiserver.k8s.io/v1"),
 ];
 
-fn removed(build: &Build, object: &BuiltObject, api_version: &str, inputs: &Inputs, problems: &mut Problems) {
+fn check_removed_version(
+    build: &PackageBuild,
+    object: &BuiltObject,
+    api_version: &str,
+    inputs: &BuildInputs,
+    problems: &mut Problems,
+) {
     let found = REMOVED
         .iter()
         .find(|(version, kind, ..)| *version == api_version && (kind.is_empty() || *kind == object.id.kind));
@@ -269,7 +282,8 @@ fn removed(build: &Build, object: &BuiltObject, api_version: &str, inputs: &Inpu
         return;
     }
     let message = format!("{api_version} {} is not served since Kubernetes 1.{minor}", object.id.kind);
-    let problem = if aimed.is_some() { error("KS005", message) } else { warning("KS005", message) };
+    let problem =
+        if aimed.is_some() { coded_error("KS005", message) } else { coded_warning("KS005", message) };
     let problem = problem.hint(format!("use {instead}"));
-    problems.push(build.located(problem, object.resource, &[keys(&["apiVersion"])]));
+    problems.push(build.locate_problem(problem, object.resource, &[key_path(&["apiVersion"])]));
 }

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use crate::template::{ParamPath, Template};
-use crate::val::{Pos, Val};
+use crate::val::{ValuePos, WrittenValue};
 
 /// A whole patch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PatchFile {
-    pub groups: Vec<Group>,
+    pub groups: Vec<PatchGroup>,
 }
 
 impl PatchFile {
@@ -17,7 +17,7 @@ impl PatchFile {
         self.groups
             .iter()
             .map(|group| match &group.body {
-                Body::Statements(statements) => statements.len(),
+                GroupBody::Statements(statements) => statements.len(),
                 _ => 1,
             })
             .sum()
@@ -26,54 +26,54 @@ impl PatchFile {
 
 /// A header and what follows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    pub header: Header,
-    pub body: Body,
+pub struct PatchGroup {
+    pub header: GroupHeader,
+    pub body: GroupBody,
 }
 
 /// The changes to the objects of a header.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum GroupBody {
     Statements(Vec<Statement>),
     /// A partial object, merged with the list keys of Kubernetes.
-    Strategic(Val),
+    Strategic(WrittenValue),
     /// A partial object, merged as RFC 7386 says.
-    Merge(Val),
+    Merge(WrittenValue),
     /// A list of RFC 6902 operations.
-    Json(Val),
+    Json(WrittenValue),
 }
 
 /// The objects a group changes, and the place in them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Header {
-    pub scope: Scope,
-    pub steps: Vec<Step>,
+pub struct GroupHeader {
+    pub scope: ObjectScope,
+    pub steps: Vec<PathStep>,
     /// Builds one new list element from the statements: append, before or after.
-    pub builder: Option<Op>,
+    pub builder: Option<PatchOp>,
     /// No match is no mistake.
     pub optional: bool,
     /// No header stands there: the statements before the first one.
     pub implicit: bool,
-    pub pos: Pos,
+    pub pos: ValuePos,
 }
 
 /// Selects objects.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scope {
+pub struct ObjectScope {
     /// `*` or no header: every object.
     pub all: bool,
-    pub namespace: Option<Glob>,
+    pub namespace: Option<NameGlob>,
     /// Lower case; `None` is any kind.
     pub kind: Option<String>,
     pub group: Option<String>,
     pub version: Option<String>,
-    pub name: Glob,
-    pub pos: Pos,
+    pub name: NameGlob,
+    pub pos: ValuePos,
 }
 
 /// A pattern for names: text, `*`, and references taken literally.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Glob(pub Vec<GlobPiece>);
+pub struct NameGlob(pub Vec<GlobPiece>);
 
 /// A piece of a [`Glob`].
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +83,7 @@ pub enum GlobPiece {
     Reference(ParamPath),
 }
 
-impl Glob {
+impl NameGlob {
     pub(crate) fn is_any(&self) -> bool {
         matches!(self.0.as_slice(), [GlobPiece::Any])
     }
@@ -93,7 +93,7 @@ impl Glob {
     }
 }
 
-impl fmt::Display for Glob {
+impl fmt::Display for NameGlob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|piece| match piece {
             GlobPiece::Text(text) => f.write_str(text),
@@ -103,16 +103,16 @@ impl fmt::Display for Glob {
     }
 }
 
-impl Scope {
+impl ObjectScope {
     /// Every object.
-    pub(crate) fn everything(pos: Pos) -> Self {
+    pub(crate) fn everything(pos: ValuePos) -> Self {
         Self {
             all: true,
             namespace: None,
             kind: None,
             group: None,
             version: None,
-            name: Glob(vec![GlobPiece::Any]),
+            name: NameGlob(vec![GlobPiece::Any]),
             pos,
         }
     }
@@ -123,7 +123,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for ObjectScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.all {
             return f.write_str("*");
@@ -143,9 +143,9 @@ impl fmt::Display for Scope {
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PathStep {
     pub kind: StepKind,
-    pub pos: Pos,
+    pub pos: ValuePos,
 }
 
 /// The kind of a step.
@@ -158,57 +158,57 @@ pub enum StepKind {
     /// Every element or every value.
     All,
     /// The one element all of whose terms hold.
-    Match(Vec<Term>),
+    Match(Vec<MatchTerm>),
 }
 
 /// `field.path=value` inside a selector.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Term {
+pub struct MatchTerm {
     pub field: Vec<String>,
     pub value: Template,
 }
 
 /// The element an insertion stands next to, or the one deleted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Anchor {
+pub enum ElementAnchor {
     Index(usize),
-    Match(Vec<Term>),
+    Match(Vec<MatchTerm>),
 }
 
 /// The elements `[delete=…]` removes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Children {
-    Anchor(Anchor),
+pub enum DeletedChildren {
+    Anchor(ElementAnchor),
     /// A key of a map or a plain value of a list.
     Named(Template),
 }
 
 /// The change a statement makes at the end of its path.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Op {
+pub enum PatchOp {
     Set,
     Append,
-    Before(Anchor),
-    After(Anchor),
+    Before(ElementAnchor),
+    After(ElementAnchor),
     /// The node itself, or one of its children.
-    Delete(Option<Children>),
+    Delete(Option<DeletedChildren>),
     Replace,
 }
 
 /// One line: a path, an operation and a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    pub steps: Vec<Step>,
-    pub op: Op,
+    pub steps: Vec<PathStep>,
+    pub op: PatchOp,
     pub optional: bool,
     /// `None`: nothing stands after the colon.
-    pub value: Option<Val>,
+    pub value: Option<WrittenValue>,
     /// `enabled: …` right below a header without a path: switches the object.
     pub switches: bool,
-    pub pos: Pos,
+    pub pos: ValuePos,
 }
 
-pub(crate) fn show_terms(terms: &[Term]) -> String {
+pub(crate) fn show_terms(terms: &[MatchTerm]) -> String {
     let shown: Vec<String> =
         terms.iter().map(|term| format!("{}={}", term.field.join("."), term.value)).collect();
     shown.join(",")
@@ -229,7 +229,7 @@ impl fmt::Display for StepKind {
 }
 
 /// Writes a path as statements do.
-pub(crate) fn show_steps(steps: &[Step]) -> String {
+pub(crate) fn show_steps(steps: &[PathStep]) -> String {
     let mut out = String::new();
     for step in steps {
         let shown = step.kind.to_string();

@@ -4,14 +4,14 @@ use crate::template::{self, ParamPath};
 
 /// A mistake in a line, at a byte of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Wrong {
+pub(crate) struct LineError {
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     pub(crate) offset: usize,
 }
 
-impl Wrong {
+impl LineError {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -20,12 +20,12 @@ impl Wrong {
 
 /// A place in a line.
 #[derive(Clone, Copy)]
-pub(crate) struct Cursor<'t> {
+pub(crate) struct LineCursor<'t> {
     pub(crate) text: &'t str,
     pub(crate) at: usize,
 }
 
-impl<'t> Cursor<'t> {
+impl<'t> LineCursor<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         Self { text, at: 0 }
     }
@@ -75,29 +75,29 @@ impl<'t> Cursor<'t> {
         trimmed.is_empty() || (trimmed.starts_with('#') && (trimmed.len() < rest.len() || self.at == 0))
     }
 
-    pub(crate) fn wrong(&self, code: &'static str, message: impl Into<String>) -> Wrong {
-        Wrong { code, message: message.into(), hint: None, offset: self.at }
+    pub(crate) fn error_here(&self, code: &'static str, message: impl Into<String>) -> LineError {
+        LineError { code, message: message.into(), hint: None, offset: self.at }
     }
 
     /// The text at this place, for messages.
-    pub(crate) fn here(&self) -> String {
+    pub(crate) fn text_here(&self) -> String {
         match self.peek() {
             Some(c) => format!("`{c}`"),
             None => "the end of the line".to_owned(),
         }
     }
 
-    pub(crate) fn expect(&mut self, c: char) -> Result<(), Wrong> {
+    pub(crate) fn expect(&mut self, c: char) -> Result<(), LineError> {
         if self.eat(c) {
             Ok(())
         } else {
-            Err(self.wrong("KP003", format!("expected `{c}`, found {}", self.here())))
+            Err(self.error_here("KP003", format!("expected `{c}`, found {}", self.text_here())))
         }
     }
 
     /// Takes a `${…}`.
-    pub(crate) fn reference(&mut self) -> Result<ParamPath, Wrong> {
-        let (path, end) = template::reference(self.text, self.at).map_err(|wrong| Wrong {
+    pub(crate) fn reference(&mut self) -> Result<ParamPath, LineError> {
+        let (path, end) = template::parse_reference(self.text, self.at).map_err(|wrong| LineError {
             code: wrong.code,
             message: wrong.message,
             hint: None,
@@ -108,7 +108,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Takes a quoted text, if one starts here.
-    pub(crate) fn quoted(&mut self) -> Result<Option<String>, Wrong> {
+    pub(crate) fn quoted(&mut self) -> Result<Option<String>, LineError> {
         match self.peek() {
             Some('"') => self.double_quoted().map(Some),
             Some('\'') => self.single_quoted().map(Some),
@@ -116,14 +116,14 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    fn single_quoted(&mut self) -> Result<String, Wrong> {
+    fn single_quoted(&mut self) -> Result<String, LineError> {
         let start = *self;
         self.at += 1;
         let mut out = String::new();
         loop {
             out.push_str(self.take(|c| c != '\''));
             if !self.eat('\'') {
-                return Err(start.wrong("KP004", "the quote is not closed"));
+                return Err(start.error_here("KP004", "the quote is not closed"));
             }
             if !self.eat('\'') {
                 return Ok(out);
@@ -132,21 +132,21 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    fn double_quoted(&mut self) -> Result<String, Wrong> {
+    fn double_quoted(&mut self) -> Result<String, LineError> {
         let start = *self;
         self.at += 1;
         let mut out = String::new();
         loop {
             out.push_str(self.take(|c| c != '"' && c != '\\'));
             let Some(c) = self.peek() else {
-                return Err(start.wrong("KP004", "the quote is not closed"));
+                return Err(start.error_here("KP004", "the quote is not closed"));
             };
             self.at += c.len_utf8();
             if c == '"' {
                 return Ok(out);
             }
             let Some(escape) = self.peek() else {
-                return Err(start.wrong("KP004", "the quote is not closed"));
+                return Err(start.error_here("KP004", "the quote is not closed"));
             };
             let place = *self;
             self.at += escape.len_utf8();
@@ -174,12 +174,12 @@ impl<'t> Cursor<'t> {
                 'x' => 2,
                 'u' => 4,
                 'U' => 8,
-                _ => return Err(place.wrong("KP004", format!("`\\{escape}` is no escape"))),
+                _ => return Err(place.error_here("KP004", format!("`\\{escape}` is no escape"))),
             };
             let code = self.rest().get(..digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
             match code.and_then(char::from_u32) {
                 Some(c) => out.push(c),
-                None => return Err(place.wrong("KP004", "the escape is no character")),
+                None => return Err(place.error_here("KP004", "the escape is no character")),
             }
             self.at += digits;
         }

@@ -3,10 +3,10 @@
 
 use slipway_problem::{Location, Problem};
 
-use crate::report::error;
+use crate::report::coded_error;
 
 /// The line and column, from 1, of the last `{` or `[` of `text` that is not closed.
-fn unclosed(text: &str) -> Option<(char, u32, u32)> {
+fn find_unclosed(text: &str) -> Option<(char, u32, u32)> {
     let mut open: Vec<(char, u32, u32)> = Vec::new();
     let mut quote: Option<char> = None;
     for (number, line) in text.lines().enumerate() {
@@ -43,13 +43,13 @@ fn unclosed(text: &str) -> Option<(char, u32, u32)> {
 
 /// Moves a problem that shows at the end of `text` to the bracket that is not closed. Lines of `text` are
 /// counted from 1.
-pub(super) fn relocated(problem: Problem, text: &str) -> Problem {
+pub(super) fn relocate_problem(problem: Problem, text: &str) -> Problem {
     let lines = text.lines().count() as u32;
     let at_end = problem.at.as_ref().is_some_and(|at| at.line >= lines);
-    match (unclosed(text), &problem.at) {
+    match (find_unclosed(text), &problem.at) {
         (Some((letter, line, column)), Some(at)) if at_end => {
             let end = if letter == '{' { '}' } else { ']' };
-            error("KP020", format!("`{letter}` is not closed"))
+            coded_error("KP020", format!("`{letter}` is not closed"))
                 .at(Location::new(at.file.clone(), line, column))
                 .hint(format!("add `{end}`"))
         }
@@ -73,7 +73,7 @@ mod tests {
             ("a: b # {", None),
             ("x:\n  - {a: 1\n  - b", Some(('{', 2, 5))),
         ] {
-            assert_eq!(unclosed(text), expected, "{text}");
+            assert_eq!(find_unclosed(text), expected, "{text}");
         }
     }
 }

@@ -4,23 +4,23 @@ use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::YamlReader;
 
 use super::MOST_STATEMENTS;
-use super::ast::{Body, Group, Header, Op, PatchFile, Scope, Statement, StepKind};
-use super::cursor::{Cursor, Wrong};
+use super::ast::{GroupBody, GroupHeader, ObjectScope, PatchFile, PatchGroup, PatchOp, Statement, StepKind};
+use super::cursor::{LineCursor, LineError};
 use super::{flow, path};
-use crate::report::error;
+use crate::report::coded_error;
 use crate::template::Template;
-use crate::val::{Data, Forced, Pos, Reading, Val};
+use crate::val::{ForcedType, ValueData, ValuePos, ValueReader, WrittenValue};
 
 /// A line, without its line break, and where it starts.
 #[derive(Clone, Copy)]
-struct Line<'t> {
+struct PatchLine<'t> {
     text: &'t str,
     number: u32,
     start: usize,
     indent: usize,
 }
 
-impl Line<'_> {
+impl PatchLine<'_> {
     fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
     }
@@ -30,7 +30,7 @@ impl Line<'_> {
     }
 }
 
-fn lines(text: &str) -> Vec<Line<'_>> {
+fn split_lines(text: &str) -> Vec<PatchLine<'_>> {
     let mut start = 0;
     text.split('\n')
         .enumerate()
@@ -39,58 +39,58 @@ fn lines(text: &str) -> Vec<Line<'_>> {
             start += line.len() + 1;
             let line = line.strip_suffix('\r').unwrap_or(line);
             let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
-            Line { text: line, number: number as u32 + 1, start: at, indent }
+            PatchLine { text: line, number: number as u32 + 1, start: at, indent }
         })
         .collect()
 }
 
-struct Parser<'t, 'p> {
+struct LineParser<'t, 'p> {
     file: &'t str,
     text: &'t str,
-    lines: Vec<Line<'t>>,
+    lines: Vec<PatchLine<'t>>,
     problems: &'p mut Problems,
     /// Statements below a header that could not be read are read, but belong nowhere.
     lost: bool,
 }
 
 /// Reads a patch of the line form.
-pub(crate) fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
-    let mut parser = Parser { file, text, lines: lines(text), problems, lost: false };
-    let groups = parser.groups();
+pub(crate) fn parse_lines(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
+    let mut parser = LineParser { file, text, lines: split_lines(text), problems, lost: false };
+    let groups = parser.parse_groups();
     PatchFile { groups }
 }
 
 /// The place of a byte of a line.
-fn place(line: Line<'_>, offset: usize) -> Pos {
+fn place_of(line: PatchLine<'_>, offset: usize) -> ValuePos {
     let before = line.text.get(..offset).unwrap_or(line.text);
-    Pos { line: line.number, column: before.chars().count() as u32 + 1, layer: 0 }
+    ValuePos { line: line.number, column: before.chars().count() as u32 + 1, layer: 0 }
 }
 
-impl<'t> Parser<'t, '_> {
-    fn report(&mut self, line: Line<'_>, wrong: Wrong) {
-        let problem = error(wrong.code, wrong.message);
+impl<'t> LineParser<'t, '_> {
+    fn report_error(&mut self, line: PatchLine<'_>, wrong: LineError) {
+        let problem = coded_error(wrong.code, wrong.message);
         let problem = match wrong.hint {
             Some(hint) => problem.hint(hint),
             None => problem,
         };
-        let pos = place(line, wrong.offset);
-        self.push(pos, problem);
+        let pos = place_of(line, wrong.offset);
+        self.push_problem(pos, problem);
     }
 
-    fn push(&mut self, pos: Pos, problem: Problem) {
+    fn push_problem(&mut self, pos: ValuePos, problem: Problem) {
         self.problems.push(problem.at(Location::new(self.file, pos.line, pos.column)));
     }
 
-    fn groups(&mut self) -> Vec<Group> {
-        let implicit = Header {
-            scope: Scope::everything(Pos::default()),
+    fn parse_groups(&mut self) -> Vec<PatchGroup> {
+        let implicit = GroupHeader {
+            scope: ObjectScope::everything(ValuePos::default()),
             steps: Vec::new(),
             builder: None,
             optional: false,
             implicit: true,
-            pos: Pos { line: 1, column: 1, layer: 0 },
+            pos: ValuePos { line: 1, column: 1, layer: 0 },
         };
-        let mut groups = vec![Group { header: implicit, body: Body::Statements(Vec::new()) }];
+        let mut groups = vec![PatchGroup { header: implicit, body: GroupBody::Statements(Vec::new()) }];
         let (mut at, mut count) = (0, 0);
         while at < self.lines.len() {
             let line = self.lines[at];
@@ -99,97 +99,105 @@ impl<'t> Parser<'t, '_> {
                 continue;
             }
             if line.text.trim_start().starts_with('[') {
-                match self.header(line) {
+                match self.parse_header(line) {
                     Ok(header) => {
                         self.lost = false;
-                        groups.push(Group { header, body: Body::Statements(Vec::new()) });
+                        groups.push(PatchGroup { header, body: GroupBody::Statements(Vec::new()) });
                     }
                     Err(wrong) => {
                         self.lost = true;
-                        self.report(line, wrong);
+                        self.report_error(line, wrong);
                     }
                 }
                 continue;
             }
             count += 1;
             if count > MOST_STATEMENTS {
-                let pos = place(line, 0);
-                self.push(pos, error("KP001", format!("more than {MOST_STATEMENTS} statements")));
+                let pos = place_of(line, 0);
+                self.push_problem(
+                    pos,
+                    coded_error("KP001", format!("more than {MOST_STATEMENTS} statements")),
+                );
                 break;
             }
-            let statement = self.statement(line, &mut at);
+            let statement = self.parse_statement(line, &mut at);
             if let (Some(statement), Some(group), false) = (statement, groups.last_mut(), self.lost)
-                && let Body::Statements(statements) = &mut group.body
+                && let GroupBody::Statements(statements) = &mut group.body
             {
                 statements.push(statement);
             }
         }
         groups.retain(
-            |group| !matches!(&group.body, Body::Statements(all) if group.header.implicit && all.is_empty()),
+            |group| !matches!(&group.body, GroupBody::Statements(all) if group.header.implicit && all.is_empty()),
         );
         for group in &mut groups {
-            self.check(group);
+            self.check_group(group);
         }
         groups
     }
 
-    fn header(&mut self, line: Line<'_>) -> Result<Header, Wrong> {
-        let mut cursor = Cursor::new(line.text);
-        let at = |offset: usize| place(line, offset);
+    fn parse_header(&mut self, line: PatchLine<'_>) -> Result<GroupHeader, LineError> {
+        let mut cursor = LineCursor::new(line.text);
+        let at = |offset: usize| place_of(line, offset);
         cursor.skip_space();
         let pos = at(cursor.at);
         cursor.expect('[')?;
         if cursor.peek() == Some('[') {
             return Err(cursor
-                .wrong("KP062", "`[[…]]` is not part of the language")
+                .error_here("KP062", "`[[…]]` is not part of the language")
                 .hint("headers have single brackets"));
         }
         cursor.skip_space();
-        let scope = path::scope(&mut cursor, &at)?;
+        let scope = path::parse_scope(&mut cursor, &at)?;
         let mut steps = Vec::new();
         let place_of_steps = cursor;
         if scope.all && matches!(cursor.peek(), Some('.' | '[')) {
             return Err(cursor
-                .wrong("KP003", "no path can follow `[*]`")
+                .error_here("KP003", "no path can follow `[*]`")
                 .hint("write full paths in the statements below"));
         }
-        let op = path::steps(&mut cursor, &mut steps, &at)?;
+        let op = path::parse_steps(&mut cursor, &mut steps, &at)?;
         let builder = match op {
-            Op::Set => None,
-            Op::Append | Op::Before(_) | Op::After(_) => Some(op),
-            Op::Delete(_) | Op::Replace => {
+            PatchOp::Set => None,
+            PatchOp::Append | PatchOp::Before(_) | PatchOp::After(_) => Some(op),
+            PatchOp::Delete(_) | PatchOp::Replace => {
                 return Err(place_of_steps
-                    .wrong("KP012", "a header cannot delete or replace")
+                    .error_here("KP012", "a header cannot delete or replace")
                     .hint("do it in a statement"));
             }
         };
         cursor.skip_space();
         if cursor.peek() == Some('.') || !cursor.eat(']') {
-            return Err(cursor.wrong("KP003", format!("expected `]`, found {}", cursor.here())));
+            return Err(cursor.error_here("KP003", format!("expected `]`, found {}", cursor.text_here())));
         }
         let optional = cursor.eat('?');
         if !cursor.at_end() {
-            return Err(cursor.wrong("KP003", format!("unexpected {} after the header", cursor.here())));
+            return Err(
+                cursor.error_here("KP003", format!("unexpected {} after the header", cursor.text_here()))
+            );
         }
-        Ok(Header { scope, steps, builder, optional, implicit: false, pos })
+        Ok(GroupHeader { scope, steps, builder, optional, implicit: false, pos })
     }
 
-    fn statement(&mut self, line: Line<'t>, next: &mut usize) -> Option<Statement> {
-        let mut cursor = Cursor::new(line.text);
-        let at = |offset: usize| place(line, offset);
+    fn parse_statement(&mut self, line: PatchLine<'t>, next: &mut usize) -> Option<Statement> {
+        let mut cursor = LineCursor::new(line.text);
+        let at = |offset: usize| place_of(line, offset);
         cursor.skip_space();
         let pos = at(cursor.at);
-        let read = path::keypath(&mut cursor, &at).and_then(|(steps, op)| {
+        let read = path::parse_keypath(&mut cursor, &at).and_then(|(steps, op)| {
             let optional = cursor.eat('?');
             cursor.skip_space();
             if !cursor.eat(':') || !matches!(cursor.peek(), None | Some(' ' | '\t')) {
                 let equals = cursor.peek() == Some('=')
                     || matches!(steps.last().map(|step| &step.kind), Some(StepKind::Match(_)));
                 return Err(if equals {
-                    cursor.wrong("KP005", "`=` does not set a value").hint("use ':': `key: value`")
+                    cursor.error_here("KP005", "`=` does not set a value").hint("use ':': `key: value`")
                 } else {
                     cursor
-                        .wrong("KP003", format!("expected `: value` after the path, found {}", cursor.here()))
+                        .error_here(
+                            "KP003",
+                            format!("expected `: value` after the path, found {}", cursor.text_here()),
+                        )
                         .hint("keys with other characters must be quoted")
                 });
             }
@@ -198,20 +206,20 @@ impl<'t> Parser<'t, '_> {
         let (steps, op, optional) = match read {
             Ok(read) => read,
             Err(wrong) => {
-                self.report(line, wrong);
+                self.report_error(line, wrong);
                 self.skip_block(line, next);
                 return None;
             }
         };
-        let value = self.value(line, cursor, next);
+        let value = self.parse_value(line, cursor, next);
         let quoted = matches!(line.text.trim_start().chars().next(), Some('"' | '\''));
         let switches = !quoted
-            && op == Op::Set
+            && op == PatchOp::Set
             && matches!(steps.as_slice(), [step] if step.kind == StepKind::Key(Template::Literal("enabled".to_owned())));
         Some(Statement { steps, op, optional, value, switches, pos })
     }
 
-    fn skip_block(&self, line: Line<'_>, next: &mut usize) {
+    fn skip_block(&self, line: PatchLine<'_>, next: &mut usize) {
         while let Some(following) = self.lines.get(*next) {
             if !following.is_blank() && following.indent <= line.indent {
                 break;
@@ -221,7 +229,12 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// The value after the colon: the rest of the line, or the lines indented below it.
-    fn value(&mut self, line: Line<'t>, mut cursor: Cursor<'t>, next: &mut usize) -> Option<Val> {
+    fn parse_value(
+        &mut self,
+        line: PatchLine<'t>,
+        mut cursor: LineCursor<'t>,
+        next: &mut usize,
+    ) -> Option<WrittenValue> {
         let empty = cursor.at_end();
         cursor.skip_space();
         let first = *next;
@@ -242,12 +255,15 @@ impl<'t> Parser<'t, '_> {
             if let Some(tab) =
                 below.iter().find(|below| !below.is_blank() && below.text[..below.indent].contains('\t'))
             {
-                let pos = place(*tab, 0);
-                self.push(pos, error("KP002", "a tab cannot indent a block").hint("use spaces"));
+                let pos = place_of(*tab, 0);
+                self.push_problem(
+                    pos,
+                    coded_error("KP002", "a tab cannot indent a block").hint("use spaces"),
+                );
                 return None;
             }
             let text = &self.text[first.start..last.start + last.text.len()];
-            return self.yaml(text, first.number - 1, 0, None);
+            return self.parse_yaml(text, first.number - 1, 0, None);
         }
         let start = line.start + cursor.at;
         let columns = line.text[..cursor.at].chars().count() as u32;
@@ -260,31 +276,37 @@ impl<'t> Parser<'t, '_> {
         };
         let text = &self.text[start..end];
         for (word, tag) in [
-            ("!!int", Forced::Int),
-            ("!!bool", Forced::Bool),
-            ("!!float", Forced::Float),
-            ("!!str", Forced::Str),
+            ("!!int", ForcedType::Int),
+            ("!!bool", ForcedType::Bool),
+            ("!!float", ForcedType::Float),
+            ("!!str", ForcedType::Str),
         ] {
             // The reader would refuse `!!int "${n}"`: what the reference says is not known yet.
             if let Some(rest) = text.strip_prefix(word).filter(|rest| rest.starts_with([' ', '\t'])) {
-                return self.yaml(rest, line.number - 1, columns + word.len() as u32, Some(tag));
+                return self.parse_yaml(rest, line.number - 1, columns + word.len() as u32, Some(tag));
             }
         }
-        self.yaml(text, line.number - 1, columns, None)
+        self.parse_yaml(text, line.number - 1, columns, None)
     }
 
-    fn yaml(&mut self, text: &str, lines: u32, columns: u32, tag: Option<Forced>) -> Option<Val> {
-        let reading = Reading { file: self.file, lines, columns, layer: 0 };
+    fn parse_yaml(
+        &mut self,
+        text: &str,
+        lines: u32,
+        columns: u32,
+        tag: Option<ForcedType>,
+    ) -> Option<WrittenValue> {
+        let reading = ValueReader { file: self.file, lines, columns, layer: 0 };
         if text.starts_with(['&', '*']) {
-            let pos = Pos { line: lines + 1, column: columns + 1, layer: 0 };
-            self.push(pos, error("KP020", "anchors and aliases are not allowed in a patch"));
+            let pos = ValuePos { line: lines + 1, column: columns + 1, layer: 0 };
+            self.push_problem(pos, coded_error("KP020", "anchors and aliases are not allowed in a patch"));
             return None;
         }
-        let plain = simple(text);
+        let plain = simple_text(text);
         if let Some(plain) = plain {
-            let pos = Pos { line: lines + 1, column: columns + 1, layer: 0 };
-            let data = Data::Text(reading.template(plain, pos, self.problems));
-            return Some(Val { data, pos, quoted: true, tag });
+            let pos = ValuePos { line: lines + 1, column: columns + 1, layer: 0 };
+            let data = ValueData::Text(reading.template(plain, pos, self.problems));
+            return Some(WrittenValue { data, pos, quoted: true, tag });
         }
         match YamlReader::new().anchors(false).max_depth(64).read_one(text, self.file) {
             Ok(node) => {
@@ -297,7 +319,7 @@ impl<'t> Parser<'t, '_> {
             }
             Err(found) => {
                 for problem in found {
-                    let mut problem = flow::relocated(problem, text);
+                    let mut problem = flow::relocate_problem(problem, text);
                     if let Some(at) = &mut problem.at {
                         at.column += if at.line == 1 { columns } else { 0 };
                         at.line += lines;
@@ -311,14 +333,14 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// Mistakes that show only once a group is complete.
-    fn check(&mut self, group: &mut Group) {
+    fn check_group(&mut self, group: &mut PatchGroup) {
         let header = &group.header;
-        let Body::Statements(statements) = &mut group.body else { return };
+        let GroupBody::Statements(statements) = &mut group.body else { return };
         let directive = header.steps.is_empty() && header.builder.is_none();
         let mut seen = std::collections::HashMap::new();
         for statement in statements.iter_mut() {
             if statement.switches && header.implicit {
-                let problem = error("KP031", "`enabled` needs a header: it switches one object")
+                let problem = coded_error("KP031", "`enabled` needs a header: it switches one object")
                     .hint("write \"enabled\" in quotes for a field of that name");
                 self.problems.push(problem.at(Location::new(
                     self.file,
@@ -327,57 +349,60 @@ impl<'t> Parser<'t, '_> {
                 )));
             }
             statement.switches &= directive;
-            let deletes = matches!(statement.op, Op::Delete(_));
+            let deletes = matches!(statement.op, PatchOp::Delete(_));
             if deletes && let Some(value) = &statement.value {
                 let empty = match &value.data {
-                    Data::Null => true,
-                    Data::Text(Template::Literal(text)) => text.is_empty(),
+                    ValueData::Null => true,
+                    ValueData::Text(Template::Literal(text)) => text.is_empty(),
                     _ => false,
                 };
                 if !empty {
                     let at = Location::new(self.file, value.pos.line, value.pos.column);
-                    self.problems.push(error("KP033", "a deletion has no value").at(at));
+                    self.problems.push(coded_error("KP033", "a deletion has no value").at(at));
                 }
             }
-            if statement.op == Op::Set && header.builder.is_none() {
+            if statement.op == PatchOp::Set && header.builder.is_none() {
                 let shown = super::ast::show_steps(&statement.steps);
                 if let Some(line) = seen.insert(shown.clone(), statement.pos.line) {
                     let at = Location::new(self.file, statement.pos.line, statement.pos.column);
                     let message = format!("`{shown}` is set twice; the first is in line {line}");
-                    self.problems.push(crate::report::warning("KP040", message).at(at));
+                    self.problems.push(crate::report::coded_warning("KP040", message).at(at));
                 }
             }
-            if header.builder.is_some() && statement.op != Op::Set {
+            if header.builder.is_some() && statement.op != PatchOp::Set {
                 let at = Location::new(self.file, statement.pos.line, statement.pos.column);
-                self.problems.push(error("KP034", "an element under construction is only set").at(at));
+                self.problems.push(coded_error("KP034", "an element under construction is only set").at(at));
             }
         }
         if header.builder.is_some() && statements.is_empty() && !self.lost {
             let at = Location::new(self.file, header.pos.line, header.pos.column);
-            self.problems.push(error("KP032", "the header builds an element but nothing follows it").at(at));
+            self.problems
+                .push(coded_error("KP032", "the header builds an element but nothing follows it").at(at));
         }
     }
 }
 
 /// The text of a double-quoted value without escapes that fills the line: most values are such.
-fn simple(text: &str) -> Option<&str> {
+fn simple_text(text: &str) -> Option<&str> {
     let inner = text.trim_end().strip_prefix('"')?.strip_suffix('"')?;
     (!inner.contains(['"', '\\', '\n', '\t'])).then_some(inner)
 }
 
 /// References are values, never keys.
-pub(crate) fn check_keys(val: &Val, file: &str, problems: &mut Problems) {
+pub(crate) fn check_keys(val: &WrittenValue, file: &str, problems: &mut Problems) {
     match &val.data {
-        Data::Map(map) => {
+        ValueData::Map(map) => {
             for (key, value) in map {
                 if key.contains("${") && !key.contains("$${") {
                     let at = Location::new(file, value.pos.line, value.pos.column);
-                    problems.push(error("KP021", format!("the key `{key}` cannot hold a reference")).at(at));
+                    problems.push(
+                        coded_error("KP021", format!("the key `{key}` cannot hold a reference")).at(at),
+                    );
                 }
                 check_keys(value, file, problems);
             }
         }
-        Data::List(items) => items.iter().for_each(|item| check_keys(item, file, problems)),
+        ValueData::List(items) => items.iter().for_each(|item| check_keys(item, file, problems)),
         _ => {}
     }
 }

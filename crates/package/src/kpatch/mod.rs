@@ -10,11 +10,11 @@ mod path;
 use slipway_problem::{Location, Problems};
 
 pub use ast::{
-    Anchor, Body, Children, Glob, GlobPiece, Group, Header, Op, PatchFile, Scope, Statement, Step, StepKind,
-    Term,
+    DeletedChildren, ElementAnchor, GlobPiece, GroupBody, GroupHeader, MatchTerm, NameGlob, ObjectScope,
+    PatchFile, PatchGroup, PatchOp, PathStep, Statement, StepKind,
 };
 
-use crate::report::{error, note};
+use crate::report::{coded_error, coded_note};
 
 const MOST_BYTES: usize = 1 << 20;
 pub(crate) const MOST_STATEMENTS: usize = 10_000;
@@ -24,19 +24,19 @@ pub(crate) const MOST_STATEMENTS: usize = 10_000;
 pub fn parse(file: &str, text: &str, problems: &mut Problems) -> PatchFile {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MOST_BYTES {
-        problems.push(error("KP001", "the patch is longer than 1 MiB").at(Location::file(file)));
+        problems.push(coded_error("KP001", "the patch is longer than 1 MiB").at(Location::file(file)));
         return PatchFile::default();
     }
     let mut found = Problems::new();
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     let patch = match first {
         Some(line) if line == "---" || line == "-" || line.starts_with("- ") || line.starts_with("--- ") => {
-            list::parse(file, text, &mut found)
+            list::parse_list(file, text, &mut found)
         }
-        _ => line::parse(file, text, &mut found),
+        _ => line::parse_lines(file, text, &mut found),
     };
     if patch.statements() == 0 && found.is_empty() {
-        found.push(note("KP090", "the patch has no statements").at(Location::file(file)));
+        found.push(coded_note("KP090", "the patch has no statements").at(Location::file(file)));
     }
     found.quote(file, text);
     problems.extend(found);
@@ -50,18 +50,18 @@ pub struct KeypathError {
     message: String,
 }
 
-impl From<cursor::Wrong> for KeypathError {
-    fn from(wrong: cursor::Wrong) -> Self {
+impl From<cursor::LineError> for KeypathError {
+    fn from(wrong: cursor::LineError) -> Self {
         Self { message: wrong.message }
     }
 }
 
 /// Reads the target of an object as patches write it (`apps/deployment.web`), with the path after it.
-pub fn parse_target(text: &str) -> Result<(Scope, Vec<Step>), KeypathError> {
-    path::target(text).map_err(KeypathError::from)
+pub fn parse_target(text: &str) -> Result<(ObjectScope, Vec<PathStep>), KeypathError> {
+    path::parse_target(text).map_err(KeypathError::from)
 }
 
 /// Reads the path of a field as statements write it.
-pub fn parse_keypath(text: &str) -> Result<(Vec<Step>, Op), KeypathError> {
-    path::keypath_alone(text).map_err(KeypathError::from)
+pub fn parse_keypath(text: &str) -> Result<(Vec<PathStep>, PatchOp), KeypathError> {
+    path::parse_whole_keypath(text).map_err(KeypathError::from)
 }

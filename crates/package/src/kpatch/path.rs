@@ -1,14 +1,16 @@
 //! The grammar of scopes, steps, selectors and operations.
 
-use super::ast::{Anchor, Children, Glob, GlobPiece, Op, Scope, Step, StepKind, Term};
-use super::cursor::{Cursor, Wrong};
-use crate::template::{Piece, Template};
-use crate::val::Pos;
+use super::ast::{
+    DeletedChildren, ElementAnchor, GlobPiece, MatchTerm, NameGlob, ObjectScope, PatchOp, PathStep, StepKind,
+};
+use super::cursor::{LineCursor, LineError};
+use crate::template::{Template, TemplatePiece};
+use crate::val::ValuePos;
 
 const LONGEST_PATH: usize = 64;
 
 /// Turns a byte of the line into a place in the file.
-pub(crate) type At<'a> = &'a dyn Fn(usize) -> Pos;
+pub(crate) type PosOf<'a> = &'a dyn Fn(usize) -> ValuePos;
 
 fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
@@ -19,11 +21,11 @@ fn is_bare(c: char) -> bool {
 }
 
 /// Text up to a character `stop` refuses, with references.
-fn text(cursor: &mut Cursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Template, Wrong> {
-    let mut pieces: Vec<Piece> = Vec::new();
+fn parse_text(cursor: &mut LineCursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Template, LineError> {
+    let mut pieces: Vec<TemplatePiece> = Vec::new();
     loop {
         if cursor.rest().starts_with("${") {
-            pieces.push(Piece::Reference(cursor.reference()?));
+            pieces.push(TemplatePiece::Reference(cursor.reference()?));
             continue;
         }
         let rest = cursor.rest();
@@ -33,18 +35,18 @@ fn text(cursor: &mut Cursor<'_>, wanted: impl Fn(char) -> bool) -> Result<Templa
         if end == 0 {
             break;
         }
-        pieces.push(Piece::Text(rest[..end].to_owned()));
+        pieces.push(TemplatePiece::Text(rest[..end].to_owned()));
         cursor.at += end;
     }
     Ok(match pieces.as_slice() {
         [] => Template::Literal(String::new()),
-        [Piece::Text(text)] => Template::Literal(text.clone()),
-        [Piece::Reference(path)] => Template::Whole(path.clone()),
+        [TemplatePiece::Text(text)] => Template::Literal(text.clone()),
+        [TemplatePiece::Reference(path)] => Template::Whole(path.clone()),
         _ => Template::Mixed(pieces),
     })
 }
 
-fn glob(cursor: &mut Cursor<'_>) -> Result<Glob, Wrong> {
+fn parse_glob(cursor: &mut LineCursor<'_>) -> Result<NameGlob, LineError> {
     let mut pieces = Vec::new();
     loop {
         if cursor.rest().starts_with("${") {
@@ -56,7 +58,7 @@ fn glob(cursor: &mut Cursor<'_>) -> Result<Glob, Wrong> {
         } else {
             let text = cursor.take(is_name);
             if text.is_empty() {
-                return Ok(Glob(pieces));
+                return Ok(NameGlob(pieces));
             }
             pieces.push(GlobPiece::Text(text.to_owned()));
         }
@@ -64,19 +66,19 @@ fn glob(cursor: &mut Cursor<'_>) -> Result<Glob, Wrong> {
 }
 
 /// Takes the scope of a header. A lone `*` is every object.
-pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong> {
+pub(crate) fn parse_scope(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<ObjectScope, LineError> {
     let pos = at(cursor.at);
     let start = *cursor;
-    let mut first = glob(cursor)?;
+    let mut first = parse_glob(cursor)?;
     let mut namespace = None;
     if cursor.eat('/') {
         if first.0.is_empty() {
             return Err(start
-                .wrong("KP010", "the namespace before `/` is empty")
+                .error_here("KP010", "the namespace before `/` is empty")
                 .hint("`_/` means objects without a namespace"));
         }
         namespace = Some(first);
-        first = glob(cursor)?;
+        first = parse_glob(cursor)?;
     }
     let kind_place = *cursor;
     let kind = match first.0.as_slice() {
@@ -86,10 +88,10 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
         {
             Some(text.to_ascii_lowercase())
         }
-        [] => return Err(start.wrong("KP010", format!("expected a kind, found {}", cursor.here()))),
+        [] => return Err(start.error_here("KP010", format!("expected a kind, found {}", cursor.text_here()))),
         _ => {
             return Err(start
-                .wrong("KP010", format!("`{first}` is no kind"))
+                .error_here("KP010", format!("`{first}` is no kind"))
                 .hint("kinds are words, or `*` for any"));
         }
     };
@@ -117,41 +119,42 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
             Some(name) => quoted_name(&name, cursor)?,
             None => {
                 let place = *cursor;
-                let name = glob(cursor)?;
+                let name = parse_glob(cursor)?;
                 if name.0.is_empty() {
                     let regex = matches!(place.peek(), Some('^' | '~' | '/' | '(' | '$'));
                     return Err(if regex {
                         place
-                            .wrong("KP063", "names are no regular expressions")
+                            .error_here("KP063", "names are no regular expressions")
                             .hint("use `*` as a placeholder")
                     } else {
-                        place.wrong("KP010", format!("expected a name, found {}", place.here()))
+                        place.error_here("KP010", format!("expected a name, found {}", place.text_here()))
                     });
                 }
                 name
             }
         }
     } else if kind.is_none() && namespace.is_none() && group.is_none() {
-        return Ok(Scope { pos, ..Scope::everything(pos) });
+        return Ok(ObjectScope { pos, ..ObjectScope::everything(pos) });
     } else {
         let word = kind.as_deref().unwrap_or_default();
         return Err(match word {
-            "variables" => {
-                start.wrong("KP060", "patches do not define variables").hint("put them in parameters.yaml")
-            }
-            _ => {
-                kind_place.wrong("KP010", format!("expected `.name` after the kind, found {}", cursor.here()))
-            }
+            "variables" => start
+                .error_here("KP060", "patches do not define variables")
+                .hint("put them in parameters.yaml"),
+            _ => kind_place.error_here(
+                "KP010",
+                format!("expected `.name` after the kind, found {}", cursor.text_here()),
+            ),
         });
     };
     if cursor.peek() == Some(':') {
         return Err(cursor
-            .wrong("KP010", "a name with `:` must be quoted")
+            .error_here("KP010", "a name with `:` must be quoted")
             .hint(format!("quote the name: {first}.\"{name}:…\"")));
     }
     if matches!(cursor.peek(), Some('^' | '~' | '(' | '$' | '\\' | '+' | '|')) {
         return Err(cursor
-            .wrong("KP063", "names are no regular expressions")
+            .error_here("KP063", "names are no regular expressions")
             .hint("use `*` as a placeholder"));
     }
     let all = kind.is_none()
@@ -159,64 +162,68 @@ pub(crate) fn scope(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Scope, Wrong>
         && group.is_none()
         && name.is_any()
         && !matches!(cursor.peek(), Some('.' | '['));
-    Ok(Scope { all, namespace, kind, group, version, name, pos })
+    Ok(ObjectScope { all, namespace, kind, group, version, name, pos })
 }
 
 /// A quoted name may hold references but no placeholders.
-fn quoted_name(name: &str, cursor: &Cursor<'_>) -> Result<Glob, Wrong> {
-    let template = Template::parse(name).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
-    Ok(Glob(match template {
+fn quoted_name(name: &str, cursor: &LineCursor<'_>) -> Result<NameGlob, LineError> {
+    let template = Template::parse(name).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
+    Ok(NameGlob(match template {
         Template::Literal(text) => vec![GlobPiece::Text(text)],
         Template::Whole(path) => vec![GlobPiece::Reference(path)],
         Template::Mixed(pieces) => pieces
             .into_iter()
             .map(|piece| match piece {
-                Piece::Text(text) => GlobPiece::Text(text),
-                Piece::Reference(path) => GlobPiece::Reference(path),
+                TemplatePiece::Text(text) => GlobPiece::Text(text),
+                TemplatePiece::Reference(path) => GlobPiece::Reference(path),
             })
             .collect(),
     }))
 }
 
 /// Takes the steps that follow a scope or a first key, and the operation at their end.
-pub(crate) fn steps(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>, at: At<'_>) -> Result<Op, Wrong> {
+pub(crate) fn parse_steps(
+    cursor: &mut LineCursor<'_>,
+    steps: &mut Vec<PathStep>,
+    at: PosOf<'_>,
+) -> Result<PatchOp, LineError> {
     loop {
         if steps.len() > LONGEST_PATH {
-            return Err(cursor.wrong("KP001", format!("the path has more than {LONGEST_PATH} steps")));
+            return Err(cursor.error_here("KP001", format!("the path has more than {LONGEST_PATH} steps")));
         }
         let place = *cursor;
         if cursor.eat('.') {
-            steps.push(segment(cursor, at)?);
+            steps.push(parse_segment(cursor, at)?);
         } else if cursor.peek() == Some('[') {
-            match selector(cursor, at)? {
-                Selected::Step(step) => steps.push(step),
-                Selected::Op(op) => {
+            match parse_selector(cursor, at)? {
+                SelectorResult::Step(step) => steps.push(step),
+                SelectorResult::Op(op) => {
                     if matches!(cursor.peek(), Some('.' | '[')) {
-                        return Err(place.wrong("KP011", "an operation ends the path"));
+                        return Err(place.error_here("KP011", "an operation ends the path"));
                     }
                     return Ok(op);
                 }
             }
         } else {
-            return Ok(Op::Set);
+            return Ok(PatchOp::Set);
         }
     }
 }
 
 /// Takes a key, an index, `*` or `k=v`.
-pub(crate) fn segment(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Step, Wrong> {
+pub(crate) fn parse_segment(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<PathStep, LineError> {
     let pos = at(cursor.at);
     if let Some(key) = cursor.quoted()? {
-        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
-        return Ok(Step { kind: StepKind::Key(key), pos });
+        let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
+        return Ok(PathStep { kind: StepKind::Key(key), pos });
     }
     if cursor.eat('*') {
-        return Ok(Step { kind: StepKind::All, pos });
+        return Ok(PathStep { kind: StepKind::All, pos });
     }
-    let key = text(cursor, is_bare)?;
+    let key = parse_text(cursor, is_bare)?;
     if key == Template::Literal(String::new()) {
         return Err(cursor
-            .wrong("KP003", format!("expected a key, found {}", cursor.here()))
+            .error_here("KP003", format!("expected a key, found {}", cursor.text_here()))
             .hint("quote keys with other characters"));
     }
     // `key = value` has spaces and is no selector.
@@ -226,57 +233,61 @@ pub(crate) fn segment(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Step, Wrong
     {
         let field = field.to_owned();
         cursor.at += 1;
-        let value = text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
-        return Ok(Step { kind: StepKind::Match(vec![Term { field: vec![field], value }]), pos });
+        let value = parse_text(cursor, |c| !matches!(c, '.' | ',' | ']' | '[' | ':' | ' ' | '\t' | '?'))?;
+        return Ok(PathStep { kind: StepKind::Match(vec![MatchTerm { field: vec![field], value }]), pos });
     }
     let index = key
         .literal()
         .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
         .and_then(|text| text.parse().ok());
-    Ok(Step { kind: index.map_or(StepKind::Key(key), StepKind::Index), pos })
+    Ok(PathStep { kind: index.map_or(StepKind::Key(key), StepKind::Index), pos })
 }
 
-enum Selected {
-    Step(Step),
-    Op(Op),
+enum SelectorResult {
+    Step(PathStep),
+    Op(PatchOp),
 }
 
-fn selector(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<Selected, Wrong> {
+fn parse_selector(cursor: &mut LineCursor<'_>, at: PosOf<'_>) -> Result<SelectorResult, LineError> {
     let pos = at(cursor.at);
     cursor.expect('[')?;
     if cursor.peek() == Some('[') {
-        return Err(cursor.wrong("KP062", "`[[…]]` is not part of the language"));
+        return Err(cursor.error_here("KP062", "`[[…]]` is not part of the language"));
     }
-    let step = |kind| Selected::Step(Step { kind, pos });
+    let step = |kind| SelectorResult::Step(PathStep { kind, pos });
     let selected = if let Some(key) = cursor.quoted()? {
-        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
+        let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
         step(StepKind::Key(key))
     } else if cursor.rest().starts_with("*]") {
         cursor.at += 1;
         step(StepKind::All)
     } else if cursor.eat('-') {
-        Selected::Op(if cursor.peek() == Some(']') { Op::Append } else { Op::Before(anchor(cursor)?) })
+        SelectorResult::Op(if cursor.peek() == Some(']') {
+            PatchOp::Append
+        } else {
+            PatchOp::Before(parse_anchor(cursor)?)
+        })
     } else if cursor.eat('+') {
-        Selected::Op(Op::After(anchor(cursor)?))
+        SelectorResult::Op(PatchOp::After(parse_anchor(cursor)?))
     } else if cursor.eat_text("replace]") {
         cursor.at -= 1;
-        Selected::Op(Op::Replace)
+        SelectorResult::Op(PatchOp::Replace)
     } else if cursor.eat_text("delete]") {
         cursor.at -= 1;
-        Selected::Op(Op::Delete(None))
+        SelectorResult::Op(PatchOp::Delete(None))
     } else if cursor.eat_text("delete=") {
-        Selected::Op(Op::Delete(Some(children(cursor)?)))
+        SelectorResult::Op(PatchOp::Delete(Some(parse_children(cursor)?)))
     } else {
-        step(match anchor(cursor)? {
-            Anchor::Index(index) => StepKind::Index(index),
-            Anchor::Match(terms) => StepKind::Match(terms),
+        step(match parse_anchor(cursor)? {
+            ElementAnchor::Index(index) => StepKind::Index(index),
+            ElementAnchor::Match(terms) => StepKind::Match(terms),
         })
     };
     cursor.expect(']')?;
     Ok(selected)
 }
 
-fn uint(cursor: &mut Cursor<'_>) -> Option<usize> {
+fn parse_index(cursor: &mut LineCursor<'_>) -> Option<usize> {
     let rest = cursor.rest();
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let ends = rest[end..].starts_with(']');
@@ -285,31 +296,31 @@ fn uint(cursor: &mut Cursor<'_>) -> Option<usize> {
     Some(number)
 }
 
-fn anchor(cursor: &mut Cursor<'_>) -> Result<Anchor, Wrong> {
-    match uint(cursor) {
-        Some(index) => Ok(Anchor::Index(index)),
-        None => terms(cursor).map(Anchor::Match),
+fn parse_anchor(cursor: &mut LineCursor<'_>) -> Result<ElementAnchor, LineError> {
+    match parse_index(cursor) {
+        Some(index) => Ok(ElementAnchor::Index(index)),
+        None => parse_terms(cursor).map(ElementAnchor::Match),
     }
 }
 
-fn children(cursor: &mut Cursor<'_>) -> Result<Children, Wrong> {
-    if let Some(index) = uint(cursor) {
-        return Ok(Children::Anchor(Anchor::Index(index)));
+fn parse_children(cursor: &mut LineCursor<'_>) -> Result<DeletedChildren, LineError> {
+    if let Some(index) = parse_index(cursor) {
+        return Ok(DeletedChildren::Anchor(ElementAnchor::Index(index)));
     }
     if let Some(key) = cursor.quoted()? {
-        let key = Template::parse(&key).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?;
-        return Ok(Children::Named(key));
+        let key = Template::parse(&key).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?;
+        return Ok(DeletedChildren::Named(key));
     }
     let mut ahead = *cursor;
-    let name = text(&mut ahead, |c| is_bare(c) || c == '.')?;
+    let name = parse_text(&mut ahead, |c| is_bare(c) || c == '.')?;
     if ahead.peek() == Some(']') {
         *cursor = ahead;
-        return Ok(Children::Named(name));
+        return Ok(DeletedChildren::Named(name));
     }
-    terms(cursor).map(|terms| Children::Anchor(Anchor::Match(terms)))
+    parse_terms(cursor).map(|terms| DeletedChildren::Anchor(ElementAnchor::Match(terms)))
 }
 
-fn terms(cursor: &mut Cursor<'_>) -> Result<Vec<Term>, Wrong> {
+fn parse_terms(cursor: &mut LineCursor<'_>) -> Result<Vec<MatchTerm>, LineError> {
     let mut terms = Vec::new();
     loop {
         let place = *cursor;
@@ -322,14 +333,16 @@ fn terms(cursor: &mut Cursor<'_>) -> Result<Vec<Term>, Wrong> {
                 "write an index, [name=value], [\"key\"], [*], [-], [delete] or [replace]"
             };
             return Err(place
-                .wrong("KP003", format!("the selector cannot be read from {}", place.here()))
+                .error_here("KP003", format!("the selector cannot be read from {}", place.text_here()))
                 .hint(hint));
         }
         let value = match cursor.quoted()? {
-            Some(text) => Template::parse(&text).map_err(|wrong| cursor.wrong(wrong.code, wrong.message))?,
-            None => text(cursor, |c| !matches!(c, ',' | ']' | ':' | ' ' | '\t'))?,
+            Some(text) => {
+                Template::parse(&text).map_err(|wrong| cursor.error_here(wrong.code, wrong.message))?
+            }
+            None => parse_text(cursor, |c| !matches!(c, ',' | ']' | ':' | ' ' | '\t'))?,
         };
-        terms.push(Term { field: field.split('.').map(str::to_owned).collect(), value });
+        terms.push(MatchTerm { field: field.split('.').map(str::to_owned).collect(), value });
         if !cursor.eat(',') {
             return Ok(terms);
         }
@@ -338,33 +351,36 @@ fn terms(cursor: &mut Cursor<'_>) -> Result<Vec<Term>, Wrong> {
 }
 
 /// Reads a scope without brackets, and the path after it.
-pub(crate) fn target(text: &str) -> Result<(Scope, Vec<Step>), Wrong> {
-    let mut cursor = Cursor::new(text.trim());
-    let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
-    let scope = scope(&mut cursor, &at)?;
+pub(crate) fn parse_target(text: &str) -> Result<(ObjectScope, Vec<PathStep>), LineError> {
+    let mut cursor = LineCursor::new(text.trim());
+    let at = |offset: usize| ValuePos { line: 1, column: offset as u32 + 1, layer: 0 };
+    let scope = parse_scope(&mut cursor, &at)?;
     let mut path = Vec::new();
-    let op = steps(&mut cursor, &mut path, &at)?;
-    if op != Op::Set || !cursor.rest().is_empty() {
-        return Err(cursor.wrong("KP003", format!("unexpected {} in the target", cursor.here())));
+    let op = parse_steps(&mut cursor, &mut path, &at)?;
+    if op != PatchOp::Set || !cursor.rest().is_empty() {
+        return Err(cursor.error_here("KP003", format!("unexpected {} in the target", cursor.text_here())));
     }
     Ok((scope, path))
 }
 
 /// Reads the path of a statement that stands alone.
-pub(crate) fn keypath_alone(text: &str) -> Result<(Vec<Step>, Op), Wrong> {
-    let mut cursor = Cursor::new(text.trim());
-    let at = |offset: usize| Pos { line: 1, column: offset as u32 + 1, layer: 0 };
-    let (path, op) = keypath(&mut cursor, &at)?;
+pub(crate) fn parse_whole_keypath(text: &str) -> Result<(Vec<PathStep>, PatchOp), LineError> {
+    let mut cursor = LineCursor::new(text.trim());
+    let at = |offset: usize| ValuePos { line: 1, column: offset as u32 + 1, layer: 0 };
+    let (path, op) = parse_keypath(&mut cursor, &at)?;
     if cursor.rest().is_empty() {
         Ok((path, op))
     } else {
-        Err(cursor.wrong("KP003", format!("unexpected {} in the path", cursor.here())))
+        Err(cursor.error_here("KP003", format!("unexpected {} in the path", cursor.text_here())))
     }
 }
 
 /// Takes the path of a statement.
-pub(crate) fn keypath(cursor: &mut Cursor<'_>, at: At<'_>) -> Result<(Vec<Step>, Op), Wrong> {
-    let mut path = vec![segment(cursor, at)?];
-    let op = steps(cursor, &mut path, at)?;
+pub(crate) fn parse_keypath(
+    cursor: &mut LineCursor<'_>,
+    at: PosOf<'_>,
+) -> Result<(Vec<PathStep>, PatchOp), LineError> {
+    let mut path = vec![parse_segment(cursor, at)?];
+    let op = parse_steps(cursor, &mut path, at)?;
     Ok((path, op))
 }

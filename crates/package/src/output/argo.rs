@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 use slipway_manifest::object::{annotation, set_annotation};
 use slipway_problem::Problems;
 
-use super::{Emit, OutFile};
-use crate::build::{Build, Phase};
-use crate::report::warning;
+use super::{EmitOptions, OutFile};
+use crate::build::{InstallPhase, PackageBuild};
+use crate::report::coded_warning;
 use crate::resources::show_id;
 
 const WAVE: &str = "argocd.argoproj.io/sync-wave";
@@ -35,24 +35,24 @@ impl ArgoApp {
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// The build with a sync wave on every object that needs one.
     pub fn with_waves(&self) -> (Self, Problems) {
         let mut build = self.clone();
         let mut problems = Problems::new();
         for object in &mut build.objects {
             let wave = match object.phase {
-                Phase::PreInstall => Some("-10"),
-                Phase::Main => None,
-                Phase::PostInstall => Some("10"),
+                InstallPhase::PreInstall => Some("-10"),
+                InstallPhase::Main => None,
+                InstallPhase::PostInstall => Some("10"),
             };
             match (annotation(&object.value, WAVE).map(str::to_owned), wave) {
                 (Some(own), _) => {
                     let number: i64 = own.trim().parse().unwrap_or(0);
                     let contradicts = match object.phase {
-                        Phase::PreInstall => number >= 0,
-                        Phase::PostInstall => number <= 0,
-                        Phase::Main => false,
+                        InstallPhase::PreInstall => number >= 0,
+                        InstallPhase::PostInstall => number <= 0,
+                        InstallPhase::Main => false,
                     };
                     if contradicts {
                         let message = format!(
@@ -60,7 +60,7 @@ impl Build {
                             show_id(&object.id),
                             object.phase
                         );
-                        problems.push(warning("KO011", message).at(object.at.clone()));
+                        problems.push(coded_warning("KO011", message).at(object.at.clone()));
                     }
                 }
                 (None, Some(wave)) => set_annotation(Arc::make_mut(&mut object.value), WAVE, wave),
@@ -71,7 +71,7 @@ impl Build {
     }
 
     /// The phase directories with sync waves, and an Application if asked for.
-    pub fn argo(&self, app: Option<&ArgoApp>, emit: Emit) -> (Vec<OutFile>, Problems) {
+    pub fn argo(&self, app: Option<&ArgoApp>, emit: EmitOptions) -> (Vec<OutFile>, Problems) {
         let (build, problems) = self.with_waves();
         let mut files = build.phases(emit);
         if let Some(app) = app {

@@ -3,20 +3,20 @@
 use serde_json::{Map, Value as Json, json};
 use slipway_yaml::{KeyOrder, YamlEmitter};
 
-use crate::build::Build;
+use crate::build::PackageBuild;
 
 const TOP: [&str; 8] = ["apiVersion", "kind", "metadata", "spec", "data", "stringData", "binaryData", "type"];
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
 /// Options of writing objects.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Emit {
+pub struct EmitOptions {
     /// Sort all keys instead of keeping their order.
     pub sort_keys: bool,
 }
 
 /// The object with its top-level keys and its metadata in the usual order.
-pub(crate) fn ordered(object: &Json) -> Json {
+pub(crate) fn order_keys(object: &Json) -> Json {
     let Json::Object(map) = object else { return object.clone() };
     let mut out = Map::with_capacity(map.len());
     for key in TOP {
@@ -48,13 +48,13 @@ pub(crate) fn ordered(object: &Json) -> Json {
     Json::Object(out)
 }
 
-impl Emit {
+impl EmitOptions {
     /// Appends one document.
     pub(crate) fn object(self, object: &Json, out: &mut String) {
         let emitter = YamlEmitter::manifest();
         let emitter = if self.sort_keys { emitter.order(KeyOrder::Bytes) } else { emitter };
         // Only a value nested beyond all limits of the readers could fail.
-        let _ = emitter.emit_into(&ordered(object), out);
+        let _ = emitter.emit_into(&order_keys(object), out);
     }
 
     /// Several documents with `---` between them.
@@ -70,15 +70,15 @@ impl Emit {
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// All objects as one YAML stream.
-    pub fn stream(&self, emit: Emit) -> String {
+    pub fn stream(&self, emit: EmitOptions) -> String {
         emit.stream(self.objects.iter().map(|object| &*object.value))
     }
 
     /// All objects as a JSON `List`.
     pub fn json_list(&self) -> String {
-        let items: Vec<Json> = self.objects.iter().map(|object| ordered(&object.value)).collect();
+        let items: Vec<Json> = self.objects.iter().map(|object| order_keys(&object.value)).collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         let mut text = serde_json::to_string_pretty(&list).unwrap_or_default();
         text.push('\n');

@@ -5,11 +5,11 @@ use slipway_go::time::Duration;
 use slipway_manifest::object::annotation;
 use slipway_problem::{Problem, Problems};
 
-use super::layout::kustomization;
-use super::{Emit, OutFile};
-use crate::build::{Build, BuiltObject};
+use super::layout::list_kustomization;
+use super::{EmitOptions, OutFile};
+use crate::build::{BuiltObject, PackageBuild};
 use crate::check::{TIMEOUT, WAIT};
-use crate::report::error;
+use crate::report::coded_error;
 
 /// Settings of the Flux Kustomizations.
 #[derive(Clone, Debug)]
@@ -35,9 +35,9 @@ impl Default for FluxOptions {
     }
 }
 
-fn source(options: &FluxOptions) -> Result<Json, Problem> {
+fn flux_source(options: &FluxOptions) -> Result<Json, Problem> {
     let wrong = || {
-        error("KO010", "Flux needs to know its source")
+        coded_error("KO010", "Flux needs to know its source")
             .hint("--flux-source GitRepository/flux-system, with /namespace if it is elsewhere")
     };
     let text = options.source.as_deref().ok_or_else(wrong)?;
@@ -51,10 +51,10 @@ fn source(options: &FluxOptions) -> Result<Json, Problem> {
     }
 }
 
-impl Build {
+impl PackageBuild {
     /// The phase directories and `flux/` beside them.
-    pub fn flux(&self, options: &FluxOptions, emit: Emit) -> Result<Vec<OutFile>, Problems> {
-        let source = source(options)?;
+    pub fn flux(&self, options: &FluxOptions, emit: EmitOptions) -> Result<Vec<OutFile>, Problems> {
+        let source = flux_source(options)?;
         let prefix = options.path_prefix.clone().unwrap_or_else(|| format!("./{}", self.package));
         let prefix = prefix.trim_end_matches('/');
         let mut files = self.phases(emit);
@@ -112,7 +112,7 @@ impl Build {
             files.push(OutFile { path: format!("flux/{name}.yaml"), text: emit.stream([&object]) });
         }
         let listed: Vec<&str> = names.iter().map(String::as_str).collect();
-        files.push(OutFile { path: "flux/kustomization.yaml".to_owned(), text: kustomization(&listed) });
+        files.push(OutFile { path: "flux/kustomization.yaml".to_owned(), text: list_kustomization(&listed) });
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(files)
     }

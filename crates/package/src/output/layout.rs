@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value as Json, json};
 
-use super::{Emit, OutFile};
-use crate::build::{Build, BuiltObject, Phase};
+use super::{EmitOptions, OutFile};
+use crate::build::{BuiltObject, InstallPhase, PackageBuild};
 
 /// The layout of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Layout {
+pub enum FileLayout {
     /// A directory per phase, a file per kind, a kustomization in each.
     #[default]
     Phases,
@@ -21,7 +21,7 @@ pub enum Layout {
     ByResource,
 }
 
-impl Layout {
+impl FileLayout {
     /// Finds a layout by its name on the command line.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
@@ -36,34 +36,36 @@ impl Layout {
 
 const RBAC: [&str; 5] = ["ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
-impl Build {
+impl PackageBuild {
     /// The files of a layout, by path.
-    pub fn files(&self, layout: Layout, emit: Emit) -> Vec<OutFile> {
+    pub fn files(&self, layout: FileLayout, emit: EmitOptions) -> Vec<OutFile> {
         let objects: Vec<&BuiltObject> = self.objects.iter().collect();
         match layout {
-            Layout::Flat => vec![OutFile { path: format!("{}.yaml", self.package), text: self.stream(emit) }],
-            Layout::ByKind => self.by_kind(&objects, "", emit),
-            Layout::ByResource => by_resource(&objects, emit),
-            Layout::Phases => self.phases(emit),
+            FileLayout::Flat => {
+                vec![OutFile { path: format!("{}.yaml", self.package), text: self.stream(emit) }]
+            }
+            FileLayout::ByKind => self.kind_files(&objects, "", emit),
+            FileLayout::ByResource => resource_files(&objects, emit),
+            FileLayout::Phases => self.phases(emit),
         }
     }
 
     /// The phases that have objects, in order.
-    pub fn used_phases(&self) -> Vec<Phase> {
-        Phase::ALL
+    pub fn used_phases(&self) -> Vec<InstallPhase> {
+        InstallPhase::ALL
             .into_iter()
             .filter(|phase| self.objects.iter().any(|object| object.phase == *phase))
             .collect()
     }
 
     /// A directory per phase that `kustomize build` accepts.
-    pub fn phases(&self, emit: Emit) -> Vec<OutFile> {
+    pub fn phases(&self, emit: EmitOptions) -> Vec<OutFile> {
         let mut files = Vec::new();
-        let mut before: Option<Phase> = None;
+        let mut before: Option<InstallPhase> = None;
         for phase in self.used_phases() {
             let objects: Vec<&BuiltObject> =
                 self.objects.iter().filter(|object| object.phase == phase).collect();
-            let inside = self.by_kind(&objects, &format!("{phase}/"), emit);
+            let inside = self.kind_files(&objects, &format!("{phase}/"), emit);
             let names: Vec<&str> = inside.iter().map(|file| &file.path[phase.name().len() + 1..]).collect();
             let comment = match before {
                 Some(before) => format!("# comes after {before}\n"),
@@ -71,7 +73,7 @@ impl Build {
             };
             files.push(OutFile {
                 path: format!("{phase}/kustomization.yaml"),
-                text: format!("{comment}{}", kustomization(&names)),
+                text: format!("{comment}{}", list_kustomization(&names)),
             });
             files.extend(inside);
             before = Some(phase);
@@ -80,10 +82,10 @@ impl Build {
         files
     }
 
-    fn by_kind(&self, objects: &[&BuiltObject], prefix: &str, emit: Emit) -> Vec<OutFile> {
+    fn kind_files(&self, objects: &[&BuiltObject], prefix: &str, emit: EmitOptions) -> Vec<OutFile> {
         let mut files: BTreeMap<String, Vec<&Json>> = BTreeMap::new();
         for object in objects {
-            files.entry(self.kind_file(object)).or_default().push(&*object.value);
+            files.entry(self.kind_file_name(object)).or_default().push(&*object.value);
         }
         files
             .into_iter()
@@ -91,7 +93,7 @@ impl Build {
             .collect()
     }
 
-    fn kind_file(&self, object: &BuiltObject) -> String {
+    fn kind_file_name(&self, object: &BuiltObject) -> String {
         let id = &object.id;
         if RBAC.contains(&id.kind.as_str())
             && (id.group.is_empty() || id.group == "rbac.authorization.k8s.io")
@@ -113,18 +115,18 @@ impl Build {
 }
 
 /// A kustomization that only lists files.
-pub(super) fn kustomization(names: &[&str]) -> String {
+pub(super) fn list_kustomization(names: &[&str]) -> String {
     let object = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": names,
     });
     let mut text = String::new();
-    Emit::default().object(&object, &mut text);
+    EmitOptions::default().object(&object, &mut text);
     text
 }
 
-fn by_resource(objects: &[&BuiltObject], emit: Emit) -> Vec<OutFile> {
+fn resource_files(objects: &[&BuiltObject], emit: EmitOptions) -> Vec<OutFile> {
     let mut used: HashMap<String, usize> = HashMap::new();
     let plain = |text: &str| {
         text.chars()

@@ -7,15 +7,15 @@ use sha2::{Digest, Sha256};
 use slipway_problem::Problem;
 
 use super::OutFile;
-use crate::build::Build;
-use crate::report::error;
+use crate::build::PackageBuild;
+use crate::report::coded_error;
 
 /// The file that says which files of a directory are ours.
 pub const MARKER: &str = ".kurel-manifest.json";
 
 /// The changes to make to a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct DirectoryPlan {
     /// Files that differ from what is there, the marker among them.
     pub write: Vec<OutFile>,
     /// Files of an earlier build that this one does not have.
@@ -33,11 +33,11 @@ pub enum ForeignFiles {
 
 /// Compares a build's files with a directory. `existing` are the directory's files by path.
 pub fn plan_directory(
-    build: &Build,
+    build: &PackageBuild,
     files: &[OutFile],
     existing: &BTreeMap<String, Vec<u8>>,
     foreign: ForeignFiles,
-) -> Result<Plan, Problem> {
+) -> Result<DirectoryPlan, Problem> {
     let ours: Vec<String> = match existing.get(MARKER) {
         Some(bytes) => {
             let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
@@ -50,12 +50,12 @@ pub fn plan_directory(
         }
         None if existing.is_empty() || foreign == ForeignFiles::Kept => Vec::new(),
         None => {
-            return Err(error("KO001", "the output directory has files that are not ours")
+            return Err(coded_error("KO001", "the output directory has files that are not ours")
                 .hint("choose an empty directory, or use --force"));
         }
     };
     let mut all: Vec<OutFile> = files.to_vec();
-    all.push(OutFile { path: MARKER.to_owned(), text: marker(build, files) });
+    all.push(OutFile { path: MARKER.to_owned(), text: marker_text(build, files) });
     let write = all
         .iter()
         .filter(|file| existing.get(&file.path).map(Vec::as_slice) != Some(file.text.as_bytes()))
@@ -65,7 +65,7 @@ pub fn plan_directory(
         .into_iter()
         .filter(|path| existing.contains_key(path) && !files.iter().any(|file| file.path == *path))
         .collect();
-    Ok(Plan { write, delete })
+    Ok(DirectoryPlan { write, delete })
 }
 
 /// A marker someone edited must not make us delete elsewhere.
@@ -75,10 +75,10 @@ fn is_inside(path: &str) -> bool {
         && path.split('/').all(|part| !part.is_empty() && part != ".." && part != ".")
 }
 
-fn marker(build: &Build, files: &[OutFile]) -> String {
+fn marker_text(build: &PackageBuild, files: &[OutFile]) -> String {
     let files: Vec<Json> = files
         .iter()
-        .map(|file| json!({"path": file.path, "sha256": crate::package::hex(&Sha256::digest(file.text.as_bytes()))}))
+        .map(|file| json!({"path": file.path, "sha256": crate::package::hex_text(&Sha256::digest(file.text.as_bytes()))}))
         .collect();
     let marker =
         json!({"package": build.package, "version": build.version, "inputs": build.digest, "files": files});

@@ -7,10 +7,10 @@ mod layout;
 mod marker;
 
 pub use argo::ArgoApp;
-pub use emit::Emit;
+pub use emit::EmitOptions;
 pub use flux::FluxOptions;
-pub use layout::Layout;
-pub use marker::{ForeignFiles, MARKER, Plan, plan_directory};
+pub use layout::FileLayout;
+pub use marker::{DirectoryPlan, ForeignFiles, MARKER, plan_directory};
 
 /// A file to write: its path below the output directory and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,4 +19,4 @@ pub struct OutFile {
     pub text: String,
 }
 
-pub(crate) use emit::ordered;
+pub(crate) use emit::order_keys;

@@ -7,9 +7,9 @@ use indexmap::IndexMap;
 use slipway_problem::{Location, Problems};
 use slipway_yaml::{NodeValue as Yaml, YamlNode, YamlReader};
 
-use crate::report::{coded, error, warning};
+use crate::report::{coded_error, coded_warning, with_codes};
 use crate::template::{ParamPath, ParamStep, Template};
-use crate::val::{Data, Pos, Reading, Shape, Val};
+use crate::val::{ValueData, ValuePos, ValueReader, ValueShape, WrittenValue};
 
 const MOST_NODES: usize = 10_000;
 const DEEPEST: usize = 100;
@@ -36,7 +36,7 @@ impl fmt::Display for LayerKind {
 
 /// One file or flag of parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layer {
+pub struct ParamLayer {
     pub kind: LayerKind,
     /// The file, or the flag with the name it sets.
     pub file: Arc<str>,
@@ -44,21 +44,21 @@ pub struct Layer {
 
 /// A key that no lower layer has.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownKey {
     pub(crate) path: ParamPath,
-    pub(crate) pos: Pos,
+    pub(crate) pos: ValuePos,
     /// The other keys of its map.
     pub(crate) siblings: Vec<String>,
 }
 
 /// All layers merged into one tree, nothing resolved.
 #[derive(Clone, Debug)]
-pub(crate) struct Layers {
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) tree: Val,
+pub(crate) struct ParamLayers {
+    pub(crate) layers: Vec<ParamLayer>,
+    pub(crate) tree: WrittenValue,
     /// The package's own values, before any override.
-    pub(crate) package: Val,
-    pub(crate) unknown: Vec<Unknown>,
+    pub(crate) package: WrittenValue,
+    pub(crate) unknown: Vec<UnknownKey>,
     /// The number of values the upper layers gave, and the files they are in.
     pub(crate) overridden: usize,
     pub(crate) overriders: Vec<Arc<str>>,
@@ -70,12 +70,12 @@ pub(crate) fn read_tree(
     text: &str,
     layer: u16,
     problems: &mut Problems,
-) -> Option<(Val, YamlNode)> {
+) -> Option<(WrittenValue, YamlNode)> {
     let reader = YamlReader::new().max_nodes(MOST_NODES).max_depth(DEEPEST);
     let node = match reader.read_one(text, file) {
         Ok(node) => node,
         Err(found) => {
-            problems.extend(coded(found, "KV003", "KV005", "KV006"));
+            problems.extend(with_codes(found, "KV003", "KV005", "KV006"));
             return None;
         }
     };
@@ -84,10 +84,10 @@ pub(crate) fn read_tree(
         return None;
     }
     check_keys(&node, problems);
-    let reading = Reading { file, lines: 0, columns: 0, layer };
+    let reading = ValueReader { file, lines: 0, columns: 0, layer };
     let mut val = reading.value(&node, problems);
-    if matches!(val.data, Data::Null) {
-        val.data = Data::Map(IndexMap::new());
+    if matches!(val.data, ValueData::Null) {
+        val.data = ValueData::Map(IndexMap::new());
     }
     Some((val, node))
 }
@@ -108,11 +108,11 @@ fn check_keys(node: &YamlNode, problems: &mut Problems) {
     }
 }
 
-impl Layers {
+impl ParamLayers {
     /// Starts with the package's own parameters.
-    pub(crate) fn new(file: &str, package: Val) -> Self {
+    pub(crate) fn new(file: &str, package: WrittenValue) -> Self {
         Self {
-            layers: vec![Layer { kind: LayerKind::Package, file: file.into() }],
+            layers: vec![ParamLayer { kind: LayerKind::Package, file: file.into() }],
             tree: package.clone(),
             package,
             unknown: Vec::new(),
@@ -122,7 +122,7 @@ impl Layers {
     }
 
     /// The place a value was written at.
-    pub(crate) fn location(&self, pos: Pos) -> Location {
+    pub(crate) fn location(&self, pos: ValuePos) -> Location {
         let file = self
             .layers
             .get(usize::from(pos.layer))
@@ -132,27 +132,27 @@ impl Layers {
 
     /// Makes room for one more layer and gives its number.
     pub(crate) fn add(&mut self, kind: LayerKind, file: &str) -> u16 {
-        self.layers.push(Layer { kind, file: file.into() });
+        self.layers.push(ParamLayer { kind, file: file.into() });
         (self.layers.len() - 1) as u16
     }
 
     /// Lays a tree over what is there.
-    pub(crate) fn merge(&mut self, over: Val, problems: &mut Problems) {
+    pub(crate) fn merge(&mut self, over: WrittenValue, problems: &mut Problems) {
         let layer = over.pos.layer;
-        let Data::Map(entries) = over.data else { return };
+        let ValueData::Map(entries) = over.data else { return };
         let before = self.overridden;
         for (key, value) in entries {
             if key == "kurel" {
                 let at = self.location(value.pos);
                 problems.push(
-                    error("KV014", "`kurel` is the identity of the package and cannot be overridden")
+                    coded_error("KV014", "`kurel` is the identity of the package and cannot be overridden")
                         .at(at)
                         .hint("use a parameter of your own, or change the package"),
                 );
                 continue;
             }
-            let mut tree = std::mem::replace(&mut self.tree.data, Data::Null);
-            if let Data::Map(map) = &mut tree {
+            let mut tree = std::mem::replace(&mut self.tree.data, ValueData::Null);
+            if let ValueData::Map(map) = &mut tree {
                 self.merge_key(map, key, value, &mut Vec::new(), problems);
             }
             self.tree.data = tree;
@@ -165,16 +165,16 @@ impl Layers {
     /// Depth is limited by the reader of the files.
     fn merge_key(
         &mut self,
-        base: &mut IndexMap<String, Val>,
+        base: &mut IndexMap<String, WrittenValue>,
         key: String,
-        value: Val,
+        value: WrittenValue,
         path: &mut Vec<ParamStep>,
         problems: &mut Problems,
     ) {
         path.push(ParamStep::Key(key.clone()));
         match base.get_mut(&key) {
             None => {
-                self.overridden += leaves(&value);
+                self.overridden += count_leaves(&value);
                 // A map the package leaves empty is there to be filled.
                 if !base.is_empty() {
                     self.note_unknown(path, value.pos, base.keys().cloned().collect());
@@ -186,33 +186,34 @@ impl Layers {
         path.pop();
     }
 
-    pub(crate) fn note_unknown(&mut self, path: &[ParamStep], pos: Pos, siblings: Vec<String>) {
-        self.unknown.push(Unknown { path: ParamPath(path.to_vec()), pos, siblings });
+    pub(crate) fn note_unknown(&mut self, path: &[ParamStep], pos: ValuePos, siblings: Vec<String>) {
+        self.unknown.push(UnknownKey { path: ParamPath(path.to_vec()), pos, siblings });
     }
 
     pub(crate) fn merge_value(
         &mut self,
-        old: &mut Val,
-        value: Val,
+        old: &mut WrittenValue,
+        value: WrittenValue,
         path: &mut Vec<ParamStep>,
         problems: &mut Problems,
     ) {
-        if let (Data::Map(base), Data::Map(_)) = (&mut old.data, &value.data) {
-            let Data::Map(entries) = value.data else { return };
+        if let (ValueData::Map(base), ValueData::Map(_)) = (&mut old.data, &value.data) {
+            let ValueData::Map(entries) = value.data else { return };
             for (key, value) in entries {
                 self.merge_key(base, key, value, path, problems);
             }
             return;
         }
         let (was, is) = (old.shape(), value.shape());
-        let free = |val: &Val| matches!(&val.data, Data::Null | Data::Text(Template::Whole(_)));
-        if was != is && was != Shape::Null && is != Shape::Null && !free(old) && !free(&value) {
+        let free =
+            |val: &WrittenValue| matches!(&val.data, ValueData::Null | ValueData::Text(Template::Whole(_)));
+        if was != is && was != ValueShape::Null && is != ValueShape::Null && !free(old) && !free(&value) {
             let (lower, upper) = (self.location(old.pos), self.location(value.pos));
             let name = ParamPath(path.clone());
             let lower_kind =
                 self.layers.get(usize::from(old.pos.layer)).map_or(LayerKind::Package, |layer| layer.kind);
             problems.push(
-                error(
+                coded_error(
                     "KV013",
                     format!(
                         "parameter `{name}`: {lower_kind} defines {was} ({}:{}), this gives {is}",
@@ -224,7 +225,7 @@ impl Layers {
             );
             return;
         }
-        self.overridden += leaves(&value);
+        self.overridden += count_leaves(&value);
         *old = value;
     }
 
@@ -270,9 +271,9 @@ impl Layers {
                 });
             let message = format!("unknown parameter `{name}`; nothing uses it");
             let problem = if is_closed {
-                error("KV015", format!("unknown parameter `{name}`; the schema closes `{parent}`"))
+                coded_error("KV015", format!("unknown parameter `{name}`; the schema closes `{parent}`"))
             } else {
-                warning("KV015", message)
+                coded_warning("KV015", message)
             };
             let problem = problem.at(self.location(unknown.pos));
             problems.push(match near {
@@ -283,10 +284,10 @@ impl Layers {
     }
 }
 
-fn leaves(val: &Val) -> usize {
+fn count_leaves(val: &WrittenValue) -> usize {
     match &val.data {
-        Data::List(items) => items.iter().map(leaves).sum(),
-        Data::Map(map) => map.values().map(leaves).sum(),
+        ValueData::List(items) => items.iter().map(count_leaves).sum(),
+        ValueData::Map(map) => map.values().map(count_leaves).sum(),
         _ => 1,
     }
 }

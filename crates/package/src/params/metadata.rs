@@ -5,12 +5,12 @@ use serde_json::Value as Json;
 use slipway_problem::Problems;
 use slipway_yaml::YamlNode;
 
-use crate::report::error;
+use crate::report::coded_error;
 
 /// A package's identity, as its author wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Metadata {
+pub struct PackageMetadata {
     pub name: String,
     pub version: String,
     pub app_version: String,
@@ -21,7 +21,7 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub maintainers: Vec<Maintainer>,
+    pub maintainers: Vec<PackageMaintainer>,
     /// The range of Kubernetes versions the author names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<String>,
@@ -37,7 +37,7 @@ pub struct Metadata {
 
 /// A person who looks after a package.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Maintainer {
+pub struct PackageMaintainer {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
@@ -59,7 +59,7 @@ const KNOWN: [&str; 11] = [
     "kubernetes",
 ];
 
-impl Metadata {
+impl PackageMetadata {
     /// Reads the `kurel:` key of a parameter file.
     pub(crate) fn read(root: &YamlNode, problems: &mut Problems) -> Self {
         let mut metadata = Self::default();
@@ -150,7 +150,7 @@ impl Metadata {
         for item in node.get("maintainers").and_then(YamlNode::as_seq).unwrap_or_default() {
             let part =
                 |key: &str| item.get(key).and_then(YamlNode::scalar_text).map(std::borrow::Cow::into_owned);
-            metadata.maintainers.push(Maintainer {
+            metadata.maintainers.push(PackageMaintainer {
                 name: part("name").or_else(|| item.as_str().map(str::to_owned)).unwrap_or_default(),
                 email: part("email"),
                 url: part("url"),
@@ -162,7 +162,7 @@ impl Metadata {
             match value.as_bool() {
                 Some(on) => metadata.substitute_resources = on,
                 None => {
-                    let problem = error("KV008", "`kurel.substituteResources` must be true or false");
+                    let problem = coded_error("KV008", "`kurel.substituteResources` must be true or false");
                     problems.push(problem.at(value.location()));
                 }
             }

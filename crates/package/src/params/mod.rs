@@ -11,23 +11,23 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 use slipway_problem::{Location, Problem, nearest};
 
-pub use layers::{Layer, LayerKind};
-pub use metadata::{Maintainer, Metadata};
+pub use layers::{LayerKind, ParamLayer};
+pub use metadata::{PackageMaintainer, PackageMetadata};
 pub use set::{SetKind, SetValue};
 
-pub(crate) use layers::{Layers, read_tree};
-pub(crate) use resolve::resolve;
+pub(crate) use layers::{ParamLayers, read_tree};
+pub(crate) use resolve::resolve_params;
 
-use crate::report::error;
+use crate::report::coded_error;
 use crate::template::Template;
-use crate::template::{ParamPath, ParamStep, Piece};
-use crate::val::{Data, Number, Pos, Val};
+use crate::template::{ParamPath, ParamStep, TemplatePiece};
+use crate::val::{ValueData, ValuePos, WrittenNumber, WrittenValue};
 
 /// A resolved parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Param {
+pub struct ParamValue {
     pub data: ParamData,
-    pub pos: Pos,
+    pub pos: ValuePos,
 }
 
 /// The value of a resolved parameter.
@@ -35,17 +35,17 @@ pub struct Param {
 pub enum ParamData {
     Null,
     Bool(bool),
-    Number(Number),
+    Number(WrittenNumber),
     Text(Arc<str>),
-    List(Vec<Param>),
-    Map(IndexMap<String, Param>),
+    List(Vec<ParamValue>),
+    Map(IndexMap<String, ParamValue>),
     /// Could not be resolved, which was reported: whoever uses it keeps quiet.
     Broken,
 }
 
-impl Param {
+impl ParamValue {
     /// The value below it at `step`.
-    pub(crate) fn child(&self, step: &ParamStep) -> Option<&Param> {
+    pub(crate) fn child(&self, step: &ParamStep) -> Option<&ParamValue> {
         match (&self.data, step) {
             (ParamData::Map(map), ParamStep::Key(key)) => map.get(key),
             (ParamData::List(items), ParamStep::Index(index)) => items.get(*index),
@@ -60,7 +60,7 @@ impl Param {
             ParamData::Bool(value) => Json::Bool(*value),
             ParamData::Number(number) => Json::Number(number.json.clone()),
             ParamData::Text(text) => Json::String(text.to_string()),
-            ParamData::List(items) => Json::Array(items.iter().map(Param::to_json).collect()),
+            ParamData::List(items) => Json::Array(items.iter().map(ParamValue::to_json).collect()),
             ParamData::Map(map) => map.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
         }
     }
@@ -68,8 +68,8 @@ impl Param {
     /// The number of single values in it.
     pub(crate) fn leaves(&self) -> usize {
         match &self.data {
-            ParamData::List(items) => items.iter().map(Param::leaves).sum(),
-            ParamData::Map(map) => map.values().map(Param::leaves).sum(),
+            ParamData::List(items) => items.iter().map(ParamValue::leaves).sum(),
+            ParamData::Map(map) => map.values().map(ParamValue::leaves).sum(),
             _ => 1,
         }
     }
@@ -90,20 +90,20 @@ impl Param {
 
 /// All parameters, merged and resolved.
 #[derive(Clone, Debug)]
-pub struct Params {
-    pub(crate) root: Param,
-    pub(crate) layers: Layers,
+pub struct ResolvedParams {
+    pub(crate) root: ParamValue,
+    pub(crate) layers: ParamLayers,
 }
 
 /// The result of looking a name up.
-pub(crate) enum Found<'p> {
-    Value(&'p Param),
+pub(crate) enum ParamLookup<'p> {
+    Value(&'p ParamValue),
     Missing,
 }
 
-impl Params {
+impl ResolvedParams {
     /// Finds a parameter.
-    pub fn get(&self, path: &ParamPath) -> Option<&Param> {
+    pub fn get(&self, path: &ParamPath) -> Option<&ParamValue> {
         let mut at = &self.root;
         for step in &path.0 {
             if matches!(at.data, ParamData::Broken) {
@@ -114,35 +114,35 @@ impl Params {
         Some(at)
     }
 
-    pub(crate) fn find(&self, path: &ParamPath) -> Found<'_> {
-        self.get(path).map_or(Found::Missing, Found::Value)
+    pub(crate) fn find(&self, path: &ParamPath) -> ParamLookup<'_> {
+        self.get(path).map_or(ParamLookup::Missing, ParamLookup::Value)
     }
 
     /// Every parameter.
-    pub fn root(&self) -> &Param {
+    pub fn root(&self) -> &ParamValue {
         &self.root
     }
 
     /// The layers they came from, lowest first.
-    pub fn layers(&self) -> &[Layer] {
+    pub fn layers(&self) -> &[ParamLayer] {
         &self.layers.layers
     }
 
     /// The place a value was written at.
-    pub fn location(&self, pos: Pos) -> Location {
+    pub fn location(&self, pos: ValuePos) -> Location {
         self.layers.location(pos)
     }
 
     /// Says that `path` is no parameter, with the nearest that is.
     pub(crate) fn undefined(&self, path: &ParamPath, at: Location) -> Problem {
         let known = self.names();
-        undefined(path, known.iter().map(String::as_str)).at(at)
+        undefined_param(path, known.iter().map(String::as_str)).at(at)
     }
 
     /// The paths of all parameters.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
-        let mut pending: Vec<(ParamPath, &Param)> = vec![(ParamPath(Vec::new()), &self.root)];
+        let mut pending: Vec<(ParamPath, &ParamValue)> = vec![(ParamPath(Vec::new()), &self.root)];
         while let Some((path, param)) = pending.pop() {
             if let ParamData::Map(map) = &param.data {
                 for (key, value) in map {
@@ -158,26 +158,26 @@ impl Params {
 
     /// Puts the values of references into text. Gives the text and the floats in it, whose text may
     /// surprise; a problem without a place otherwise.
-    pub(crate) fn interpolate<'p>(
+    pub(crate) fn interpolate_text<'p>(
         &self,
-        pieces: &'p [Piece],
+        pieces: &'p [TemplatePiece],
     ) -> Result<Option<(String, Vec<&'p ParamPath>)>, Problem> {
         let mut out = String::new();
         let mut floats = Vec::new();
         for piece in pieces {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Reference(path) => {
-                    let Found::Value(param) = self.find(path) else {
+                TemplatePiece::Text(text) => out.push_str(text),
+                TemplatePiece::Reference(path) => {
+                    let ParamLookup::Value(param) = self.find(path) else {
                         let known = self.names();
-                        return Err(undefined(path, known.iter().map(String::as_str)));
+                        return Err(undefined_param(path, known.iter().map(String::as_str)));
                     };
                     if matches!(param.data, ParamData::Broken) {
                         return Ok(None);
                     }
                     let (text, float) = param.text().map_err(|(code, what)| {
                         let text = Template::Mixed(pieces.to_vec());
-                        error(code, format!("cannot place {what} inside text: `{text}`"))
+                        coded_error(code, format!("cannot place {what} inside text: `{text}`"))
                             .hint(format!("`{path}` must be a string, a number or a boolean"))
                     })?;
                     if float {
@@ -185,7 +185,7 @@ impl Params {
                     }
                     out.push_str(&text);
                     if out.len() > resolve::LONGEST_TEXT {
-                        return Err(error("KV025", "the text grows beyond 1 MiB"));
+                        return Err(coded_error("KV025", "the text grows beyond 1 MiB"));
                     }
                 }
             }
@@ -194,21 +194,21 @@ impl Params {
     }
 
     /// The unresolved value of a parameter, after merging.
-    pub(crate) fn raw(&self, path: &ParamPath) -> Option<&Val> {
-        raw(&self.layers.tree, path)
+    pub(crate) fn raw(&self, path: &ParamPath) -> Option<&WrittenValue> {
+        raw_at(&self.layers.tree, path)
     }
 
     /// The parameters a value is taken from, itself first: `a` and then what `a: "${b}"` names.
-    pub fn chain(&self, path: &ParamPath) -> Vec<(ParamPath, Pos)> {
+    pub fn chain(&self, path: &ParamPath) -> Vec<(ParamPath, ValuePos)> {
         const LONGEST: usize = 100;
-        let mut chain: Vec<(ParamPath, Pos)> = Vec::new();
+        let mut chain: Vec<(ParamPath, ValuePos)> = Vec::new();
         let mut pending = vec![path.clone()];
         while let Some(path) = pending.pop() {
             if chain.len() >= LONGEST || chain.iter().any(|(known, _)| *known == path) {
                 continue;
             }
             let Some(val) = self.raw(&path) else { continue };
-            if let Data::Text(template) = &val.data {
+            if let ValueData::Text(template) = &val.data {
                 pending.extend(template.references().cloned());
             }
             chain.push((path, val.pos));
@@ -217,18 +217,18 @@ impl Params {
     }
 }
 
-pub(crate) fn raw<'v>(tree: &'v Val, path: &ParamPath) -> Option<&'v Val> {
+pub(crate) fn raw_at<'v>(tree: &'v WrittenValue, path: &ParamPath) -> Option<&'v WrittenValue> {
     path.0.iter().try_fold(tree, |val, step| match (&val.data, step) {
-        (Data::Map(map), ParamStep::Key(key)) => map.get(key),
-        (Data::List(items), ParamStep::Index(index)) => items.get(*index),
+        (ValueData::Map(map), ParamStep::Key(key)) => map.get(key),
+        (ValueData::List(items), ParamStep::Index(index)) => items.get(*index),
         _ => None,
     })
 }
 
 /// Says that `path` is no parameter; `known` are those that are.
-pub(crate) fn undefined<'k>(path: &ParamPath, known: impl Iterator<Item = &'k str> + Clone) -> Problem {
+pub(crate) fn undefined_param<'k>(path: &ParamPath, known: impl Iterator<Item = &'k str> + Clone) -> Problem {
     let name = path.to_string();
-    let problem = error("KV020", format!("undefined parameter `{name}`"));
+    let problem = coded_error("KV020", format!("undefined parameter `{name}`"));
     let last = name.rsplit('.').next().unwrap_or_default().to_owned();
     let near = nearest(&name, known.clone()).map(str::to_owned).or_else(|| {
         let same = |candidate: &&str| candidate.rsplit('.').next() == Some(last.as_str());

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use slipway_problem::{Location, Problem, Problems};
 
-use super::layers::Layers;
-use super::{Param, ParamData, Params, undefined};
-use crate::report::{error, warning};
-use crate::template::{ParamPath, ParamStep, Piece, Template};
-use crate::val::{Data, Val};
+use super::layers::ParamLayers;
+use super::{ParamData, ParamValue, ResolvedParams, undefined_param};
+use crate::report::{coded_error, coded_warning};
+use crate::template::{ParamPath, ParamStep, Template, TemplatePiece};
+use crate::val::{ValueData, WrittenValue};
 
 /// A single text may not grow beyond this.
 pub(crate) const LONGEST_TEXT: usize = 1 << 20;
@@ -21,30 +21,31 @@ const DEEPEST: usize = 150;
 const MOST_HINTS: usize = 50;
 
 /// Resolves the merged tree. What cannot be resolved is reported and left broken.
-pub(crate) fn resolve(layers: Layers, problems: &mut Problems) -> Params {
-    let mut resolver = Resolver::new(&layers);
-    resolver.run();
-    let root = resolver.build(0).unwrap_or(Param { data: ParamData::Broken, pos: layers.tree.pos });
+pub(crate) fn resolve_params(layers: ParamLayers, problems: &mut Problems) -> ResolvedParams {
+    let mut resolver = ParamResolver::new(&layers);
+    resolver.resolve_leaves();
+    let root =
+        resolver.build_value(0).unwrap_or(ParamValue { data: ParamData::Broken, pos: layers.tree.pos });
     problems.extend(std::mem::take(&mut resolver.problems));
-    Params { root, layers }
+    ResolvedParams { root, layers }
 }
 
-enum Kids<'v> {
+enum SlotChildren<'v> {
     Leaf,
     List(Vec<u32>),
     Map(IndexMap<&'v str, u32>),
 }
 
-struct Slot<'v> {
-    val: &'v Val,
-    kids: Kids<'v>,
+struct TreeSlot<'v> {
+    val: &'v WrittenValue,
+    kids: SlotChildren<'v>,
     parent: u32,
 }
 
-struct Resolver<'v> {
-    layers: &'v Layers,
-    slots: Vec<Slot<'v>>,
-    done: Vec<Option<Param>>,
+struct ParamResolver<'v> {
+    layers: &'v ParamLayers,
+    slots: Vec<TreeSlot<'v>>,
+    done: Vec<Option<ParamValue>>,
     nodes_left: usize,
     text_left: usize,
     hints: usize,
@@ -53,37 +54,38 @@ struct Resolver<'v> {
 }
 
 /// The reason a leaf has no value yet.
-enum Stop {
+enum LeafStop {
     Need(Vec<u32>),
     Failed,
 }
 
-enum Target<'r> {
+enum PathTarget<'r> {
     Slot(u32),
-    Param(&'r Param),
+    Param(&'r ParamValue),
 }
 
-struct Frame {
+struct LeafFrame {
     leaf: u32,
     needs: Vec<u32>,
 }
 
-impl<'v> Resolver<'v> {
-    fn new(layers: &'v Layers) -> Self {
-        let mut slots: Vec<Slot<'v>> = vec![Slot { val: &layers.tree, kids: Kids::Leaf, parent: 0 }];
+impl<'v> ParamResolver<'v> {
+    fn new(layers: &'v ParamLayers) -> Self {
+        let mut slots: Vec<TreeSlot<'v>> =
+            vec![TreeSlot { val: &layers.tree, kids: SlotChildren::Leaf, parent: 0 }];
         let mut at = 0;
         while at < slots.len() {
             let val = slots[at].val;
-            let mut child = |val: &'v Val| {
-                slots.push(Slot { val, kids: Kids::Leaf, parent: at as u32 });
+            let mut child = |val: &'v WrittenValue| {
+                slots.push(TreeSlot { val, kids: SlotChildren::Leaf, parent: at as u32 });
                 (slots.len() - 1) as u32
             };
             let kids = match &val.data {
-                Data::List(items) => Kids::List(items.iter().map(&mut child).collect()),
-                Data::Map(map) => {
-                    Kids::Map(map.iter().map(|(key, value)| (key.as_str(), child(value))).collect())
+                ValueData::List(items) => SlotChildren::List(items.iter().map(&mut child).collect()),
+                ValueData::Map(map) => {
+                    SlotChildren::Map(map.iter().map(|(key, value)| (key.as_str(), child(value))).collect())
                 }
-                _ => Kids::Leaf,
+                _ => SlotChildren::Leaf,
             };
             slots[at].kids = kids;
             at += 1;
@@ -105,23 +107,23 @@ impl<'v> Resolver<'v> {
         self.layers.location(self.slots[slot as usize].val.pos)
     }
 
-    fn path(&self, slot: u32) -> ParamPath {
+    fn path_of(&self, slot: u32) -> ParamPath {
         let mut steps = Vec::new();
         let mut at = slot;
         while at != 0 {
             let parent = self.slots[at as usize].parent;
             match &self.slots[parent as usize].kids {
                 // The children of a slot were numbered one after the other.
-                Kids::List(items) => {
+                SlotChildren::List(items) => {
                     let first = items.first().copied().unwrap_or(at);
                     steps.push(ParamStep::Index((at - first) as usize));
                 }
-                Kids::Map(map) => {
+                SlotChildren::Map(map) => {
                     let first = map.values().next().copied().unwrap_or(at);
                     let key = map.get_index((at - first) as usize).map_or("", |(key, _)| *key);
                     steps.push(ParamStep::Key(key.to_owned()));
                 }
-                Kids::Leaf => {}
+                SlotChildren::Leaf => {}
             }
             at = parent;
         }
@@ -129,14 +131,14 @@ impl<'v> Resolver<'v> {
         ParamPath(steps)
     }
 
-    fn run(&mut self) {
+    fn resolve_leaves(&mut self) {
         let leaves: Vec<u32> = (0..self.slots.len() as u32)
-            .filter(|&slot| matches!(self.slots[slot as usize].kids, Kids::Leaf))
+            .filter(|&slot| matches!(self.slots[slot as usize].kids, SlotChildren::Leaf))
             .collect();
         // Which leaves are being resolved, so that meeting one again is a cycle.
         let mut open = vec![false; self.slots.len()];
         for leaf in leaves {
-            let mut frames = vec![Frame { leaf, needs: Vec::new() }];
+            let mut frames = vec![LeafFrame { leaf, needs: Vec::new() }];
             if self.done[leaf as usize].is_some() {
                 continue;
             }
@@ -151,25 +153,25 @@ impl<'v> Resolver<'v> {
                         let start = frames.iter().position(|frame| frame.leaf == need).unwrap_or(0);
                         let path: Vec<u32> = frames[start..].iter().map(|frame| frame.leaf).collect();
                         self.report_cycle(&path);
-                        self.finish(leaf, None, &mut open);
+                        self.finish_leaf(leaf, None, &mut open);
                         frames.pop();
                         continue;
                     }
                     open[need as usize] = true;
-                    frames.push(Frame { leaf: need, needs: Vec::new() });
+                    frames.push(LeafFrame { leaf: need, needs: Vec::new() });
                     continue;
                 }
-                match self.leaf(leaf) {
+                match self.resolve_leaf(leaf) {
                     Ok(param) => {
-                        self.finish(leaf, Some(param), &mut open);
+                        self.finish_leaf(leaf, Some(param), &mut open);
                         frames.pop();
                     }
-                    Err(Stop::Need(mut needs)) => {
+                    Err(LeafStop::Need(mut needs)) => {
                         needs.reverse();
                         frame.needs = needs;
                     }
-                    Err(Stop::Failed) => {
-                        self.finish(leaf, None, &mut open);
+                    Err(LeafStop::Failed) => {
+                        self.finish_leaf(leaf, None, &mut open);
                         frames.pop();
                     }
                 }
@@ -177,14 +179,14 @@ impl<'v> Resolver<'v> {
         }
     }
 
-    fn finish(&mut self, leaf: u32, param: Option<Param>, open: &mut [bool]) {
+    fn finish_leaf(&mut self, leaf: u32, param: Option<ParamValue>, open: &mut [bool]) {
         let pos = self.slots[leaf as usize].val.pos;
-        self.done[leaf as usize] = Some(param.unwrap_or(Param { data: ParamData::Broken, pos }));
+        self.done[leaf as usize] = Some(param.unwrap_or(ParamValue { data: ParamData::Broken, pos }));
         open[leaf as usize] = false;
     }
 
     fn report_cycle(&mut self, leaves: &[u32]) {
-        let mut names: Vec<String> = leaves.iter().map(|&leaf| self.path(leaf).to_string()).collect();
+        let mut names: Vec<String> = leaves.iter().map(|&leaf| self.path_of(leaf).to_string()).collect();
         let places: Vec<String> = leaves
             .iter()
             .zip(&names)
@@ -198,75 +200,78 @@ impl<'v> Resolver<'v> {
         }
         let at = self.location(leaves[0]);
         self.problems.push(
-            error("KV024", format!("circular reference: {}", names.join(" -> ")))
+            coded_error("KV024", format!("circular reference: {}", names.join(" -> ")))
                 .at(at)
                 .hint(places.join("; ")),
         );
     }
 
-    fn overflow(&mut self, leaf: u32, what: &str) -> Stop {
+    fn report_overflow(&mut self, leaf: u32, what: &str) -> LeafStop {
         if !self.overflowed {
             self.overflowed = true;
-            let message = format!("`{}` expands to more than {what}", self.path(leaf));
+            let message = format!("`{}` expands to more than {what}", self.path_of(leaf));
             let at = self.location(leaf);
-            self.problems.push(error("KV025", message).at(at));
+            self.problems.push(coded_error("KV025", message).at(at));
         }
-        Stop::Failed
+        LeafStop::Failed
     }
 
-    fn fail(&mut self, leaf: u32, problem: Problem) -> Stop {
+    fn report_failure(&mut self, leaf: u32, problem: Problem) -> LeafStop {
         let at = self.location(leaf);
         self.problems.push(problem.at(at));
-        Stop::Failed
+        LeafStop::Failed
     }
 
-    fn leaf(&mut self, leaf: u32) -> Result<Param, Stop> {
+    fn resolve_leaf(&mut self, leaf: u32) -> Result<ParamValue, LeafStop> {
         let val = self.slots[leaf as usize].val;
         let pos = val.pos;
         let data = match &val.data {
-            Data::Null => ParamData::Null,
-            Data::Bool(value) => ParamData::Bool(*value),
-            Data::Number(number) => ParamData::Number(number.clone()),
-            Data::Text(Template::Literal(text)) => ParamData::Text(text.as_str().into()),
-            Data::Text(Template::Whole(path)) => {
+            ValueData::Null => ParamData::Null,
+            ValueData::Bool(value) => ParamData::Bool(*value),
+            ValueData::Number(number) => ParamData::Number(number.clone()),
+            ValueData::Text(Template::Literal(text)) => ParamData::Text(text.as_str().into()),
+            ValueData::Text(Template::Whole(path)) => {
                 let mut data = self.value_of(leaf, path)?.data;
                 if let Some(tag) = val.tag
-                    && let Ok(json) = crate::apply::cast::force(tag, &Param { data: data.clone(), pos })
+                    && let Ok(json) =
+                        crate::apply::cast::apply_tag(tag, &ParamValue { data: data.clone(), pos })
                 {
                     data = json_param(&json);
                 }
                 data
             }
-            Data::Text(Template::Mixed(pieces)) => ParamData::Text(self.text(leaf, pieces)?.into()),
-            Data::List(_) => ParamData::List(Vec::new()),
-            Data::Map(_) => ParamData::Map(IndexMap::new()),
+            ValueData::Text(Template::Mixed(pieces)) => {
+                ParamData::Text(self.resolve_text(leaf, pieces)?.into())
+            }
+            ValueData::List(_) => ParamData::List(Vec::new()),
+            ValueData::Map(_) => ParamData::Map(IndexMap::new()),
         };
-        Ok(Param { data, pos })
+        Ok(ParamValue { data, pos })
     }
 
-    fn text(&mut self, leaf: u32, pieces: &[Piece]) -> Result<String, Stop> {
+    fn resolve_text(&mut self, leaf: u32, pieces: &[TemplatePiece]) -> Result<String, LeafStop> {
         let mut needs = Vec::new();
         for piece in pieces {
-            if let Piece::Reference(path) = piece {
-                match self.target(leaf, path) {
-                    Ok(Target::Slot(slot)) => self.needs(slot, &mut needs),
-                    Ok(Target::Param(_)) => {}
-                    Err(Stop::Need(more)) => needs.extend(more),
-                    Err(Stop::Failed) => return Err(Stop::Failed),
+            if let TemplatePiece::Reference(path) = piece {
+                match self.find_target(leaf, path) {
+                    Ok(PathTarget::Slot(slot)) => self.collect_needs(slot, &mut needs),
+                    Ok(PathTarget::Param(_)) => {}
+                    Err(LeafStop::Need(more)) => needs.extend(more),
+                    Err(LeafStop::Failed) => return Err(LeafStop::Failed),
                 }
             }
         }
         if !needs.is_empty() {
-            return Err(Stop::Need(needs));
+            return Err(LeafStop::Need(needs));
         }
         let mut out = String::new();
         for piece in pieces {
             match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Reference(path) => {
+                TemplatePiece::Text(text) => out.push_str(text),
+                TemplatePiece::Reference(path) => {
                     let param = self.value_of(leaf, path)?;
                     if matches!(param.data, ParamData::Broken) {
-                        return Err(Stop::Failed);
+                        return Err(LeafStop::Failed);
                     }
                     match param.text() {
                         Ok((text, float)) => {
@@ -275,7 +280,7 @@ impl<'v> Resolver<'v> {
                                     format!("`{path}` is an unquoted number used as text: `{text}`");
                                 let at = self.location(leaf);
                                 self.problems.push(
-                                    warning("KV030", message)
+                                    coded_warning("KV030", message)
                                         .at(at)
                                         .hint(format!("quote it: {path}: \"{text}\"")),
                                 );
@@ -284,36 +289,37 @@ impl<'v> Resolver<'v> {
                         }
                         Err((code, what)) => {
                             let text = Template::Mixed(pieces.to_vec());
-                            let problem = error(code, format!("cannot place {what} inside text: `{text}`"));
-                            return Err(self.fail(leaf, problem));
+                            let problem =
+                                coded_error(code, format!("cannot place {what} inside text: `{text}`"));
+                            return Err(self.report_failure(leaf, problem));
                         }
                     }
                     if out.len() > LONGEST_TEXT {
-                        return Err(self.overflow(leaf, "1 MiB of text"));
+                        return Err(self.report_overflow(leaf, "1 MiB of text"));
                     }
                 }
             }
         }
         if out.len() > self.text_left {
-            return Err(self.overflow(leaf, "64 MiB of text"));
+            return Err(self.report_overflow(leaf, "64 MiB of text"));
         }
         self.text_left -= out.len();
         Ok(out)
     }
 
     /// Finds what a path names, through references on the way.
-    fn target(&mut self, leaf: u32, path: &ParamPath) -> Result<Target<'_>, Stop> {
+    fn find_target(&mut self, leaf: u32, path: &ParamPath) -> Result<PathTarget<'_>, LeafStop> {
         let mut at = 0u32;
         let mut missing = false;
         let mut through = None;
         for (depth, step) in path.0.iter().enumerate() {
             let slot = &self.slots[at as usize];
             let kid = match (&slot.kids, step) {
-                (Kids::Map(map), ParamStep::Key(key)) => map.get(key.as_str()).copied(),
-                (Kids::List(items), ParamStep::Index(index)) => items.get(*index).copied(),
-                (Kids::Leaf, _) if matches!(slot.val.data, Data::Text(Template::Whole(_))) => {
+                (SlotChildren::Map(map), ParamStep::Key(key)) => map.get(key.as_str()).copied(),
+                (SlotChildren::List(items), ParamStep::Index(index)) => items.get(*index).copied(),
+                (SlotChildren::Leaf, _) if matches!(slot.val.data, ValueData::Text(Template::Whole(_))) => {
                     if self.done[at as usize].is_none() {
-                        return Err(Stop::Need(vec![at]));
+                        return Err(LeafStop::Need(vec![at]));
                     }
                     through = Some((at, depth));
                     break;
@@ -332,7 +338,7 @@ impl<'v> Resolver<'v> {
             let broken =
                 matches!(self.done[slot as usize].as_ref().map(|param| &param.data), Some(ParamData::Broken));
             if broken {
-                return Err(Stop::Failed);
+                return Err(LeafStop::Failed);
             }
             let found = self.done[slot as usize]
                 .as_ref()
@@ -343,114 +349,114 @@ impl<'v> Resolver<'v> {
                 let param = self.done[slot as usize].as_ref().and_then(|param| {
                     path.0[depth..].iter().try_fold(param, |param, step| param.child(step))
                 });
-                return param.map(Target::Param).ok_or(Stop::Failed);
+                return param.map(PathTarget::Param).ok_or(LeafStop::Failed);
             }
             missing = true;
         }
         if missing {
-            let problem = self.undefined(leaf, path);
+            let problem = self.undefined_problem(leaf, path);
             self.problems.push(problem);
-            return Err(Stop::Failed);
+            return Err(LeafStop::Failed);
         }
-        Ok(Target::Slot(at))
+        Ok(PathTarget::Slot(at))
     }
 
-    fn undefined(&mut self, leaf: u32, path: &ParamPath) -> Problem {
+    fn undefined_problem(&mut self, leaf: u32, path: &ParamPath) -> Problem {
         self.hints += 1;
         let names: Vec<String> = if self.hints <= MOST_HINTS {
-            (1..self.slots.len() as u32).map(|slot| self.path(slot).to_string()).collect()
+            (1..self.slots.len() as u32).map(|slot| self.path_of(slot).to_string()).collect()
         } else {
             Vec::new()
         };
-        let user = self.path(leaf);
-        let mut problem = undefined(path, names.iter().map(String::as_str));
+        let user = self.path_of(leaf);
+        let mut problem = undefined_param(path, names.iter().map(String::as_str));
         problem.message = format!("{}; referenced by `{user}`", problem.message);
         problem.at(self.location(leaf))
     }
 
     /// Collects the unresolved leaves below a slot.
-    fn needs(&self, slot: u32, needs: &mut Vec<u32>) {
+    fn collect_needs(&self, slot: u32, needs: &mut Vec<u32>) {
         let mut pending = vec![slot];
         while let Some(at) = pending.pop() {
             match &self.slots[at as usize].kids {
-                Kids::Leaf if self.done[at as usize].is_none() => needs.push(at),
-                Kids::Leaf => {}
-                Kids::List(items) => pending.extend(items.iter().rev()),
-                Kids::Map(map) => pending.extend(map.values().rev()),
+                SlotChildren::Leaf if self.done[at as usize].is_none() => needs.push(at),
+                SlotChildren::Leaf => {}
+                SlotChildren::List(items) => pending.extend(items.iter().rev()),
+                SlotChildren::Map(map) => pending.extend(map.values().rev()),
             }
         }
     }
 
     /// The resolved value a path names, or what must be resolved before.
-    fn value_of(&mut self, leaf: u32, path: &ParamPath) -> Result<Param, Stop> {
-        let slot = match self.target(leaf, path)? {
-            Target::Slot(slot) => slot,
-            Target::Param(param) => {
+    fn value_of(&mut self, leaf: u32, path: &ParamPath) -> Result<ParamValue, LeafStop> {
+        let slot = match self.find_target(leaf, path)? {
+            PathTarget::Slot(slot) => slot,
+            PathTarget::Param(param) => {
                 let param = param.clone();
-                return self.charge(leaf, param);
+                return self.charge_value(leaf, param);
             }
         };
         let mut needs = Vec::new();
-        self.needs(slot, &mut needs);
+        self.collect_needs(slot, &mut needs);
         if !needs.is_empty() {
-            return Err(Stop::Need(needs));
+            return Err(LeafStop::Need(needs));
         }
         if self.overflowed {
-            return Err(Stop::Failed);
+            return Err(LeafStop::Failed);
         }
-        match self.build(slot) {
-            Some(param) => self.charge(leaf, param),
-            None => Err(self.overflow(leaf, "100,000 values")),
+        match self.build_value(slot) {
+            Some(param) => self.charge_value(leaf, param),
+            None => Err(self.report_overflow(leaf, "100,000 values")),
         }
     }
 
-    fn charge(&mut self, leaf: u32, param: Param) -> Result<Param, Stop> {
-        let (nodes, depth) = size(&param);
+    fn charge_value(&mut self, leaf: u32, param: ParamValue) -> Result<ParamValue, LeafStop> {
+        let (nodes, depth) = param_size(&param);
         if nodes > self.nodes_left {
-            return Err(self.overflow(leaf, "100,000 values"));
+            return Err(self.report_overflow(leaf, "100,000 values"));
         }
         if depth > DEEPEST {
-            return Err(self.overflow(leaf, "150 levels"));
+            return Err(self.report_overflow(leaf, "150 levels"));
         }
         self.nodes_left -= nodes;
         Ok(param)
     }
 
     /// The resolved tree below a slot whose leaves are all resolved. `None` if it is too large.
-    fn build(&self, slot: u32) -> Option<Param> {
+    fn build_value(&self, slot: u32) -> Option<ParamValue> {
         let mut left = MOST_NODES * 2;
         self.build_within(slot, &mut left)
     }
 
-    fn build_within(&self, slot: u32, left: &mut usize) -> Option<Param> {
+    fn build_within(&self, slot: u32, left: &mut usize) -> Option<ParamValue> {
         let pos = self.slots[slot as usize].val.pos;
         *left = left.checked_sub(1)?;
         let data = match &self.slots[slot as usize].kids {
-            Kids::Leaf => {
+            SlotChildren::Leaf => {
                 let param =
-                    self.done[slot as usize].clone().unwrap_or(Param { data: ParamData::Broken, pos });
-                *left = left.checked_sub(size(&param).0)?;
+                    self.done[slot as usize].clone().unwrap_or(ParamValue { data: ParamData::Broken, pos });
+                *left = left.checked_sub(param_size(&param).0)?;
                 return Some(param);
             }
-            Kids::List(items) => ParamData::List(
+            SlotChildren::List(items) => ParamData::List(
                 items.iter().map(|&item| self.build_within(item, left)).collect::<Option<_>>()?,
             ),
-            Kids::Map(map) => ParamData::Map(
+            SlotChildren::Map(map) => ParamData::Map(
                 map.iter()
                     .map(|(key, &kid)| Some(((*key).to_owned(), self.build_within(kid, left)?)))
                     .collect::<Option<_>>()?,
             ),
         };
-        Some(Param { data, pos })
+        Some(ParamValue { data, pos })
     }
 }
 
 /// The number of values and levels of a parameter.
-fn size(param: &Param) -> (usize, usize) {
+fn param_size(param: &ParamValue) -> (usize, usize) {
     let fold = |(nodes, depth): (usize, usize), (n, d): (usize, usize)| (nodes + n, depth.max(d + 1));
     match &param.data {
-        ParamData::List(items) => items.iter().map(size).fold((1, 1), fold),
-        ParamData::Map(map) => map.values().map(size).fold((1, 1), fold),
+        ParamData::List(items) => items.iter().map(param_size).fold((1, 1), fold),
+        ParamData::Map(map) => map.values().map(param_size).fold((1, 1), fold),
         _ => (1, 1),
     }
 }
@@ -459,7 +465,7 @@ fn json_param(json: &serde_json::Value) -> ParamData {
     match json {
         serde_json::Value::Bool(value) => ParamData::Bool(*value),
         serde_json::Value::Number(json) => {
-            ParamData::Number(crate::val::number(&json.to_string(), json.clone()))
+            ParamData::Number(crate::val::written_number(&json.to_string(), json.clone()))
         }
         serde_json::Value::String(text) => ParamData::Text(Arc::from(text.as_str())),
         _ => ParamData::Null,

@@ -3,10 +3,10 @@
 use slipway_problem::{Location, Problem, Problems};
 use slipway_yaml::YamlReader;
 
-use super::layers::{LayerKind, Layers};
-use crate::report::error;
+use super::layers::{LayerKind, ParamLayers};
+use crate::report::coded_error;
 use crate::template::{ParamPath, ParamStep, parse_path};
-use crate::val::{Data, Pos, Reading, Val};
+use crate::val::{ValueData, ValuePos, ValueReader, WrittenValue};
 
 /// The reading of the text after `=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl SetValue {
         Self { kind: SetKind::Json, text: text.into() }
     }
 
-    fn flag(&self) -> &'static str {
+    fn flag_name(&self) -> &'static str {
         match self.kind {
             SetKind::Yaml => "--set",
             SetKind::Text => "--set-string",
@@ -52,7 +52,7 @@ impl SetValue {
     }
 
     /// The byte of the `=` that ends the path.
-    fn equals(&self) -> Option<usize> {
+    fn find_equals(&self) -> Option<usize> {
         let mut quote = None;
         self.text.char_indices().find_map(|(offset, c)| {
             match (quote, c) {
@@ -66,12 +66,12 @@ impl SetValue {
     }
 }
 
-impl Layers {
+impl ParamLayers {
     /// Lays one flag over what is there.
     pub(crate) fn set(&mut self, flag: &SetValue, problems: &mut Problems) {
-        let word = flag.flag();
-        let wrong = |message: String| error("KV017", message).at(Location::file(word));
-        let Some(equals) = flag.equals() else {
+        let word = flag.flag_name();
+        let wrong = |message: String| coded_error("KV017", message).at(Location::file(word));
+        let Some(equals) = flag.find_equals() else {
             problems.push(wrong("expected `path=value`".to_owned()));
             return;
         };
@@ -85,15 +85,15 @@ impl Layers {
         };
         let file = format!("{word} {parsed}");
         let layer = self.add(LayerKind::Set, &file);
-        let pos = Pos { line: 0, column: 0, layer };
-        let reading = Reading { file: &file, lines: 0, columns: 0, layer };
+        let pos = ValuePos { line: 0, column: 0, layer };
+        let reading = ValueReader { file: &file, lines: 0, columns: 0, layer };
         let mut val = match flag.kind {
             SetKind::Text => {
-                let data = Data::Text(reading.template(value, pos, problems));
-                Val { data, pos, quoted: true, tag: None }
+                let data = ValueData::Text(reading.template(value, pos, problems));
+                WrittenValue { data, pos, quoted: true, tag: None }
             }
             SetKind::Json => match serde_json::from_str(value) {
-                Ok(json) => Val::from_json(&json, pos),
+                Ok(json) => WrittenValue::from_json(&json, pos),
                 Err(why) => {
                     problems.push(wrong(format!("the value of `{parsed}` is not JSON: {why}")));
                     return;
@@ -104,8 +104,8 @@ impl Layers {
                 {
                     Ok(node) => reading.value(&node, problems),
                     // `a: b` and the like are no YAML value on one line, but fine as text.
-                    Err(_) => Val {
-                        data: Data::Text(reading.template(value, pos, problems)),
+                    Err(_) => WrittenValue {
+                        data: ValueData::Text(reading.template(value, pos, problems)),
                         pos,
                         quoted: false,
                         tag: None,
@@ -113,16 +113,18 @@ impl Layers {
                 }
             }
         };
-        place(&mut val, pos);
+        place_at(&mut val, pos);
         if matches!(parsed.0.first(), Some(ParamStep::Key(key)) if key == "kurel") {
             problems.push(
-                error("KV014", "`kurel` is the identity of the package and cannot be overridden")
+                coded_error("KV014", "`kurel` is the identity of the package and cannot be overridden")
                     .at(self.location(pos)),
             );
             return;
         }
-        let mut tree =
-            std::mem::replace(&mut self.tree, Val { data: Data::Null, pos, quoted: false, tag: None });
+        let mut tree = std::mem::replace(
+            &mut self.tree,
+            WrittenValue { data: ValueData::Null, pos, quoted: false, tag: None },
+        );
         if let Err(problem) = self.set_at(&mut tree, &parsed, val, problems) {
             problems.push(problem.at(self.location(pos)));
         } else if !self.overriders.iter().any(|known| **known == *file) {
@@ -133,42 +135,44 @@ impl Layers {
 
     fn set_at(
         &mut self,
-        tree: &mut Val,
+        tree: &mut WrittenValue,
         path: &ParamPath,
-        val: Val,
+        val: WrittenValue,
         problems: &mut Problems,
     ) -> Result<(), Problem> {
         let mut at = tree;
         let pos = val.pos;
         for (depth, step) in path.0.iter().enumerate() {
             let here = ParamPath(path.0[..depth].to_vec());
-            if matches!(at.data, Data::Null) {
+            if matches!(at.data, ValueData::Null) {
                 at.data = match step {
-                    ParamStep::Key(_) => Data::Map(indexmap::IndexMap::new()),
-                    ParamStep::Index(_) => Data::List(Vec::new()),
+                    ParamStep::Key(_) => ValueData::Map(indexmap::IndexMap::new()),
+                    ParamStep::Index(_) => ValueData::List(Vec::new()),
                 };
             }
             let kind = at.shape();
             at = match (&mut at.data, step) {
-                (Data::Map(map), ParamStep::Key(key)) => {
+                (ValueData::Map(map), ParamStep::Key(key)) => {
                     if !map.contains_key(key) {
                         if !map.is_empty() {
                             self.note_unknown(&path.0[..=depth], pos, map.keys().cloned().collect());
                         }
-                        map.insert(key.clone(), Val { data: Data::Null, pos, quoted: false, tag: None });
+                        map.insert(
+                            key.clone(),
+                            WrittenValue { data: ValueData::Null, pos, quoted: false, tag: None },
+                        );
                     }
                     &mut map[key.as_str()]
                 }
-                (Data::List(items), ParamStep::Index(index)) => {
+                (ValueData::List(items), ParamStep::Index(index)) => {
                     if *index > items.len() {
                         let message =
                             format!("`{here}` has {} elements: [{index}] would leave a gap", items.len());
-                        return Err(
-                            error("KV016", message).hint(format!("the next free index is [{}]", items.len()))
-                        );
+                        return Err(coded_error("KV016", message)
+                            .hint(format!("the next free index is [{}]", items.len())));
                     }
                     if *index == items.len() {
-                        items.push(Val { data: Data::Null, pos, quoted: false, tag: None });
+                        items.push(WrittenValue { data: ValueData::Null, pos, quoted: false, tag: None });
                     }
                     &mut items[*index]
                 }
@@ -178,7 +182,7 @@ impl Layers {
                         "parameter `{here}` is {kind} ({}:{}), so `{path}` cannot be set",
                         lower.file, lower.line
                     );
-                    return Err(error("KV013", message));
+                    return Err(coded_error("KV013", message));
                 }
             };
         }
@@ -188,11 +192,11 @@ impl Layers {
 }
 
 /// A flag has no lines: every value in it stands at the flag.
-fn place(val: &mut Val, pos: Pos) {
+fn place_at(val: &mut WrittenValue, pos: ValuePos) {
     val.pos = pos;
     match &mut val.data {
-        Data::List(items) => items.iter_mut().for_each(|item| place(item, pos)),
-        Data::Map(map) => map.values_mut().for_each(|value| place(value, pos)),
+        ValueData::List(items) => items.iter_mut().for_each(|item| place_at(item, pos)),
+        ValueData::Map(map) => map.values_mut().for_each(|value| place_at(value, pos)),
         _ => {}
     }
 }

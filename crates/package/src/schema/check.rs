@@ -4,24 +4,30 @@ use serde_json::Value as Json;
 use slipway_problem::Problems;
 
 use super::generate::ParameterSchema;
-use super::infer::{Demand, Node};
-use crate::params::{Param, ParamData, Params};
-use crate::report::error;
+use super::infer::{DemandedType, SchemaNode};
+use crate::params::{ParamData, ParamValue, ResolvedParams};
+use crate::report::coded_error;
 use crate::template::{ParamPath, ParamStep};
 
 /// Reports every value that does not fit, at the place it was given.
-pub(crate) fn check_parameters(schema: &ParameterSchema, params: &Params, problems: &mut Problems) {
-    walk(&schema.root, &params.root, &mut ParamPath(Vec::new()), params, problems);
+pub(crate) fn check_parameters(schema: &ParameterSchema, params: &ResolvedParams, problems: &mut Problems) {
+    check_node(&schema.root, &params.root, &mut ParamPath(Vec::new()), params, problems);
 }
 
-fn walk(node: &Node, param: &Param, path: &mut ParamPath, params: &Params, problems: &mut Problems) {
+fn check_node(
+    node: &SchemaNode,
+    param: &ParamValue,
+    path: &mut ParamPath,
+    params: &ResolvedParams,
+    problems: &mut Problems,
+) {
     match &param.data {
         ParamData::Broken | ParamData::Null => return,
         ParamData::Map(map) => {
             for (key, value) in map {
                 if let Some(child) = node.properties.get(key).or(node.rest.as_deref()) {
                     path.0.push(ParamStep::Key(key.clone()));
-                    walk(child, value, path, params, problems);
+                    check_node(child, value, path, params, problems);
                     path.0.pop();
                 }
             }
@@ -30,7 +36,7 @@ fn walk(node: &Node, param: &Param, path: &mut ParamPath, params: &Params, probl
             if let Some(child) = node.items.as_deref() {
                 for (index, item) in items.iter().enumerate() {
                     path.0.push(ParamStep::Index(index));
-                    walk(child, item, path, params, problems);
+                    check_node(child, item, path, params, problems);
                     path.0.pop();
                 }
             }
@@ -40,32 +46,33 @@ fn walk(node: &Node, param: &Param, path: &mut ParamPath, params: &Params, probl
     let json = param.to_json();
     let wrong = type_mismatch(node, &json).or_else(|| rule_broken(node, &json));
     if let Some(wrong) = wrong {
-        problems.push(error("KS010", format!("`{path}` {wrong}")).at(params.location(param.pos)));
+        problems.push(coded_error("KS010", format!("`{path}` {wrong}")).at(params.location(param.pos)));
     }
 }
 
 /// A mismatch no cast can mend.
-fn type_mismatch(node: &Node, value: &Json) -> Option<String> {
+fn type_mismatch(node: &SchemaNode, value: &Json) -> Option<String> {
     let (wanted, usage) = match &node.demand {
         Some((demand, usage)) => (*demand, usage.as_str()),
         None if node.manual => return manual_type(node, value),
         None => return None,
     };
     let fits = match (wanted, value) {
-        (Demand::Boolean, Json::Bool(_))
-        | (Demand::Map, Json::Object(_))
-        | (Demand::List, Json::Array(_)) => true,
-        (Demand::Boolean, Json::String(text)) => text == "true" || text == "false",
-        (Demand::Integer, Json::Number(number)) => !number.is_f64(),
-        (Demand::Number, Json::Number(_)) => true,
-        (Demand::Integer, Json::String(text)) => text.trim().parse::<i64>().is_ok(),
-        (Demand::Number, Json::String(text)) => text.trim().parse::<f64>().is_ok(),
+        (DemandedType::Boolean, Json::Bool(_))
+        | (DemandedType::Map, Json::Object(_))
+        | (DemandedType::List, Json::Array(_)) => true,
+        (DemandedType::Boolean, Json::String(text)) => text == "true" || text == "false",
+        (DemandedType::Integer, Json::Number(number)) => !number.is_f64(),
+        (DemandedType::Number, Json::Number(_)) => true,
+        (DemandedType::Integer, Json::String(text)) => text.trim().parse::<i64>().is_ok(),
+        (DemandedType::Number, Json::String(text)) => text.trim().parse::<f64>().is_ok(),
         _ => false,
     };
-    (!fits).then(|| format!("must be of type {}, not {} (used by {usage})", wanted.name(), shown(value)))
+    (!fits)
+        .then(|| format!("must be of type {}, not {} (used by {usage})", wanted.name(), shown_value(value)))
 }
 
-fn manual_type(node: &Node, value: &Json) -> Option<String> {
+fn manual_type(node: &SchemaNode, value: &Json) -> Option<String> {
     let names: Vec<&str> = match node.keywords.get("type")? {
         Json::String(name) => vec![name],
         Json::Array(names) => names.iter().filter_map(Json::as_str).collect(),
@@ -81,17 +88,17 @@ fn manual_type(node: &Node, value: &Json) -> Option<String> {
         "null" => value.is_null(),
         _ => true,
     });
-    (!fits).then(|| format!("must be of type {}, not {}", names.join(" or "), shown(value)))
+    (!fits).then(|| format!("must be of type {}, not {}", names.join(" or "), shown_value(value)))
 }
 
-fn shown(value: &Json) -> String {
+fn shown_value(value: &Json) -> String {
     match value {
         Json::Object(_) | Json::Array(_) => crate::val::type_name(value).to_owned(),
         other => format!("`{}`", other.as_str().map_or_else(|| other.to_string(), str::to_owned)),
     }
 }
 
-fn rule_broken(node: &Node, value: &Json) -> Option<String> {
+fn rule_broken(node: &SchemaNode, value: &Json) -> Option<String> {
     let text = match value {
         Json::String(text) => Some(text.clone()),
         Json::Number(number) => Some(number.to_string()),
@@ -124,7 +131,7 @@ fn rule_broken(node: &Node, value: &Json) -> Option<String> {
     {
         let all: Vec<String> =
             words.iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect();
-        return Some(format!("{} is none of {}", shown(value), all.join(", ")));
+        return Some(format!("{} is none of {}", shown_value(value), all.join(", ")));
     }
     if let (Some(pattern), Json::String(text)) = (node.keywords.get("pattern").and_then(Json::as_str), value)
         && node.manual

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use serde_json::{Map, Value as Json, json};
 use slipway_problem::{Location, Problems};
 
-use super::infer::{Demand, Node, infer};
-use super::kinds::{FieldScalar, FieldType, Form, Next};
-use super::overlay::{Constraint, Format, constraint};
-use super::trace::{Usage, UsageKind};
-use crate::params::{Params, raw};
-use crate::report::{note, warning};
+use super::infer::{DemandedType, SchemaNode, infer_node};
+use super::kinds::{ChildType, FieldScalar, FieldType, ValueForm};
+use super::overlay::{FieldConstraint, TextFormat, constraint_of};
+use super::trace::{ParamUsage, UsageKind};
+use crate::params::{ResolvedParams, raw_at};
+use crate::report::{coded_note, coded_warning};
 use crate::template::{ParamPath, ParamStep, Template};
-use crate::val::{Data, Val};
+use crate::val::{ValueData, WrittenValue};
 
 /// Most usages shown with a parameter.
 const MOST_USES: usize = 5;
@@ -20,48 +20,48 @@ const MOST_USES: usize = 5;
 /// The schema of a package's parameters.
 #[derive(Clone, Debug)]
 pub struct ParameterSchema {
-    pub(crate) root: Node,
+    pub(crate) root: SchemaNode,
     title: String,
     digest: String,
 }
 
 /// Puts the schema together. `package` are the parameters without any override.
-pub(crate) fn generate(
+pub(crate) fn generate_schema(
     name: &str,
     digest: &str,
-    package: &Params,
-    usages: &[Usage<'_>],
+    package: &ResolvedParams,
+    usages: &[ParamUsage<'_>],
     overrides: &[(Json, Location)],
     problems: &mut Problems,
 ) -> ParameterSchema {
-    let mut root = infer("", &package.root);
-    let links = aliases(&package.layers.package);
+    let mut root = infer_node("", &package.root);
+    let links = find_aliases(&package.layers.package);
     for usage in usages {
         let mut members = vec![usage.param.clone()];
-        members.extend(linked(&links, &usage.param));
+        members.extend(linked_params(&links, &usage.param));
         for member in members {
-            if let Some(node) = find(&mut root, &member) {
-                demand(node, usage, &member, problems);
+            if let Some(node) = find_node(&mut root, &member) {
+                apply_usage(node, usage, &member, problems);
             }
         }
     }
     for (manual, at) in overrides {
-        overlay(&mut root, manual, "", at, problems);
+        apply_override(&mut root, manual, "", at, problems);
     }
     ParameterSchema { root, title: format!("{name} parameters"), digest: digest.to_owned() }
 }
 
 /// Parameters that are whole references to others, both ways.
-fn aliases(tree: &Val) -> HashMap<String, Vec<ParamPath>> {
+fn find_aliases(tree: &WrittenValue) -> HashMap<String, Vec<ParamPath>> {
     let mut links: HashMap<String, Vec<ParamPath>> = HashMap::new();
     let mut pending = vec![(ParamPath(Vec::new()), tree)];
     while let Some((path, val)) = pending.pop() {
         match &val.data {
-            Data::Text(Template::Whole(target)) if raw(tree, target).is_some() => {
+            ValueData::Text(Template::Whole(target)) if raw_at(tree, target).is_some() => {
                 links.entry(path.to_string()).or_default().push(target.clone());
                 links.entry(target.to_string()).or_default().push(path);
             }
-            Data::Map(map) => {
+            ValueData::Map(map) => {
                 for (key, value) in map {
                     let mut path = path.clone();
                     path.0.push(ParamStep::Key(key.clone()));
@@ -75,7 +75,7 @@ fn aliases(tree: &Val) -> HashMap<String, Vec<ParamPath>> {
 }
 
 /// Everything linked to a parameter, itself not included.
-fn linked(links: &HashMap<String, Vec<ParamPath>>, path: &ParamPath) -> Vec<ParamPath> {
+fn linked_params(links: &HashMap<String, Vec<ParamPath>>, path: &ParamPath) -> Vec<ParamPath> {
     const MOST: usize = 200;
     let mut found: Vec<ParamPath> = Vec::new();
     let mut pending = vec![path.clone()];
@@ -90,43 +90,50 @@ fn linked(links: &HashMap<String, Vec<ParamPath>>, path: &ParamPath) -> Vec<Para
     found
 }
 
-fn find<'n>(root: &'n mut Node, path: &ParamPath) -> Option<&'n mut Node> {
+fn find_node<'n>(root: &'n mut SchemaNode, path: &ParamPath) -> Option<&'n mut SchemaNode> {
     path.0.iter().try_fold(root, |node, step| match step {
         ParamStep::Key(key) => node.properties.get_mut(key),
         ParamStep::Index(_) => node.items.as_deref_mut(),
     })
 }
 
-fn use_once(node: &mut Node, usage: &Usage<'_>) {
+fn use_once(node: &mut SchemaNode, usage: &ParamUsage<'_>) {
     node.used_by.push(usage.shown.clone());
 }
 
 /// Adds what one usage asks for.
-fn demand(node: &mut Node, usage: &Usage<'_>, path: &ParamPath, problems: &mut Problems) {
+fn apply_usage(node: &mut SchemaNode, usage: &ParamUsage<'_>, path: &ParamPath, problems: &mut Problems) {
     use_once(node, usage);
     match usage.kind {
         UsageKind::Text | UsageKind::Name => {}
         UsageKind::Switch => {
             node.traced = true;
-            want(node, Demand::Boolean, usage, path, problems);
-            describe(node, "Switches it on or off.", &usage.field);
+            demand_type(node, DemandedType::Boolean, usage, path, problems);
+            add_description(node, "Switches it on or off.", &usage.field);
         }
         UsageKind::Amount => {
             node.traced = true;
-            want(node, Demand::Number, usage, path, problems);
+            demand_type(node, DemandedType::Number, usage, path, problems);
         }
-        UsageKind::Field(ty) => constrain(node, ty, usage, path, problems, 0),
+        UsageKind::Field(ty) => constrain_by_field(node, ty, usage, path, problems, 0),
     }
 }
 
 /// Notes a type no cast can give, and complains if another usage needs a different one.
-fn want(node: &mut Node, demand: Demand, usage: &Usage<'_>, path: &ParamPath, problems: &mut Problems) {
+fn demand_type(
+    node: &mut SchemaNode,
+    demand: DemandedType,
+    usage: &ParamUsage<'_>,
+    path: &ParamPath,
+    problems: &mut Problems,
+) {
     match &node.demand {
         None => node.demand = Some((demand, usage.shown.clone())),
         Some((known, first)) if *known != demand => {
-            let numeric = |demand: Demand| matches!(demand, Demand::Integer | Demand::Number);
+            let numeric =
+                |demand: DemandedType| matches!(demand, DemandedType::Integer | DemandedType::Number);
             if numeric(*known) && numeric(demand) {
-                node.demand = Some((Demand::Integer, first.clone()));
+                node.demand = Some((DemandedType::Integer, first.clone()));
                 return;
             }
             let message = format!(
@@ -137,13 +144,13 @@ fn want(node: &mut Node, demand: Demand, usage: &Usage<'_>, path: &ParamPath, pr
             );
             let file = usage.shown.split(':').next().unwrap_or_default().to_owned();
             let line = usage.shown.split([':', ' ']).nth(1).and_then(|line| line.parse().ok()).unwrap_or(0);
-            problems.push(warning("KS012", message).at(Location::new(file, line, 1)));
+            problems.push(coded_warning("KS012", message).at(Location::new(file, line, 1)));
         }
         Some(_) => {}
     }
 }
 
-fn describe(node: &mut Node, sentence: &str, field: &str) {
+fn add_description(node: &mut SchemaNode, sentence: &str, field: &str) {
     if !node.keywords.contains_key("description") {
         let text = if sentence.is_empty() {
             format!("(from {field})")
@@ -155,10 +162,10 @@ fn describe(node: &mut Node, sentence: &str, field: &str) {
 }
 
 /// Intersects a parameter with the field it goes to. Depth is that of the parameter.
-fn constrain(
-    node: &mut Node,
+fn constrain_by_field(
+    node: &mut SchemaNode,
     ty: FieldType<'_>,
-    usage: &Usage<'_>,
+    usage: &ParamUsage<'_>,
     path: &ParamPath,
     problems: &mut Problems,
     depth: usize,
@@ -167,72 +174,72 @@ fn constrain(
         return;
     }
     let form = ty.form();
-    if form == Form::Any {
+    if form == ValueForm::Any {
         if depth == 0 {
             let message = format!("`{path}` goes to {}, whose type is not known", usage.field);
-            problems.push(note("KS011", message));
+            problems.push(coded_note("KS011", message));
         }
         return;
     }
     node.traced = true;
-    describe(node, sentence(ty.name), &usage.field);
+    add_description(node, field_sentence(ty.name), &usage.field);
     match form {
-        Form::Scalar(scalar) => {
+        ValueForm::Scalar(scalar) => {
             match scalar {
-                FieldScalar::Bool => want(node, Demand::Boolean, usage, path, problems),
-                FieldScalar::Integer => want(node, Demand::Integer, usage, path, problems),
-                FieldScalar::Number => want(node, Demand::Number, usage, path, problems),
-                FieldScalar::Quantity => node.format = Some(Format::Quantity),
+                FieldScalar::Bool => demand_type(node, DemandedType::Boolean, usage, path, problems),
+                FieldScalar::Integer => demand_type(node, DemandedType::Integer, usage, path, problems),
+                FieldScalar::Number => demand_type(node, DemandedType::Number, usage, path, problems),
+                FieldScalar::Quantity => node.format = Some(TextFormat::Quantity),
                 FieldScalar::IntOrString => {
                     node.keywords.insert("type".to_owned(), json!(["integer", "string"]));
                 }
                 FieldScalar::String => {}
             }
-            rules(node, ty);
+            add_rules(node, ty);
         }
-        Form::List => {
-            want(node, Demand::List, usage, path, problems);
+        ValueForm::List => {
+            demand_type(node, DemandedType::List, usage, path, problems);
             let items = node.items.get_or_insert_with(Box::default);
-            constrain(items, ty.item(), usage, path, problems, depth + 1);
+            constrain_by_field(items, ty.item(), usage, path, problems, depth + 1);
         }
-        Form::Map => {
-            want(node, Demand::Map, usage, path, problems);
+        ValueForm::Map => {
+            demand_type(node, DemandedType::Map, usage, path, problems);
             if let Some(values) = ty.values_of_map() {
                 node.open = true;
                 let rest = node.rest.get_or_insert_with(Box::default);
                 let mut quiet = Problems::new();
-                constrain(rest, values, usage, path, &mut quiet, depth + 1);
-                if let Form::Scalar(FieldScalar::String) = values.form() {
+                constrain_by_field(rest, values, usage, path, &mut quiet, depth + 1);
+                if let ValueForm::Scalar(FieldScalar::String) = values.form() {
                     rest.keywords.insert("type".to_owned(), json!("string"));
                 }
                 let labels = matches!(ty.name, "labels" | "matchLabels" | "nodeSelector");
                 if labels {
-                    rest.format = Some(Format::LabelValue);
+                    rest.format = Some(TextFormat::LabelValue);
                 }
                 for child in node.properties.values_mut() {
-                    constrain(child, values, usage, path, &mut quiet, depth + 1);
+                    constrain_by_field(child, values, usage, path, &mut quiet, depth + 1);
                     if labels && !child.properties.is_empty() {
                         continue;
                     }
-                    child.format = if labels { Some(Format::LabelValue) } else { child.format };
+                    child.format = if labels { Some(TextFormat::LabelValue) } else { child.format };
                 }
                 return;
             }
             node.declared.extend(ty.fields().into_iter().map(str::to_owned));
             for (key, child) in &mut node.properties {
-                if let Next::Known(below) = ty.child(key) {
+                if let ChildType::Known(below) = ty.child(key) {
                     let mut inner = path.clone();
                     inner.0.push(ParamStep::Key(key.clone()));
-                    constrain(child, below, usage, &inner, problems, depth + 1);
+                    constrain_by_field(child, below, usage, &inner, problems, depth + 1);
                 }
             }
         }
-        Form::Any => {}
+        ValueForm::Any => {}
     }
 }
 
 /// Ranges, word lists and forms.
-fn rules(node: &mut Node, ty: FieldType<'_>) {
+fn add_rules(node: &mut SchemaNode, ty: FieldType<'_>) {
     if let Some(schema) = ty.crd() {
         for keyword in ["enum", "minimum", "maximum", "pattern", "minLength", "maxLength"] {
             if let Some(value) = schema.get(keyword) {
@@ -240,19 +247,19 @@ fn rules(node: &mut Node, ty: FieldType<'_>) {
             }
         }
     }
-    match constraint(ty.owner, ty.name) {
-        Some(Constraint::Min(least)) => {
+    match constraint_of(ty.owner, ty.name) {
+        Some(FieldConstraint::Min(least)) => {
             node.keywords.insert("minimum".to_owned(), json!(least));
         }
-        Some(Constraint::Range(least, most)) => {
+        Some(FieldConstraint::Range(least, most)) => {
             node.keywords.insert("minimum".to_owned(), json!(least));
             node.keywords.insert("maximum".to_owned(), json!(most));
         }
-        Some(Constraint::Words(words)) => {
+        Some(FieldConstraint::Words(words)) => {
             node.keywords.insert("enum".to_owned(), json!(words));
         }
-        Some(Constraint::Form(format)) => {
-            if format == Format::PortOrName {
+        Some(FieldConstraint::Form(format)) => {
+            if format == TextFormat::PortOrName {
                 node.keywords.insert("minimum".to_owned(), json!(1));
                 node.keywords.insert("maximum".to_owned(), json!(65535));
             }
@@ -266,7 +273,7 @@ fn rules(node: &mut Node, ty: FieldType<'_>) {
 }
 
 /// One sentence on everyday fields.
-fn sentence(field: &str) -> &'static str {
+fn field_sentence(field: &str) -> &'static str {
     match field {
         "replicas" => "Number of desired pods.",
         "image" => "Container image.",
@@ -302,7 +309,7 @@ fn sentence(field: &str) -> &'static str {
 }
 
 /// Lays a hand-written partial schema over a generated one.
-fn overlay(node: &mut Node, manual: &Json, path: &str, at: &Location, problems: &mut Problems) {
+fn apply_override(node: &mut SchemaNode, manual: &Json, path: &str, at: &Location, problems: &mut Problems) {
     let Some(manual) = manual.as_object() else { return };
     for (keyword, value) in manual {
         match keyword.as_str() {
@@ -311,7 +318,7 @@ fn overlay(node: &mut Node, manual: &Json, path: &str, at: &Location, problems: 
                     let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                     match node.properties.get_mut(key) {
                         Some(child) => {
-                            overlay(child, schema, &path, at, problems);
+                            apply_override(child, schema, &path, at, problems);
                             if schema["x-kurel-required"].as_bool() == Some(true)
                                 && !node.required.contains(key)
                             {
@@ -320,14 +327,17 @@ fn overlay(node: &mut Node, manual: &Json, path: &str, at: &Location, problems: 
                         }
                         None => {
                             problems.push(
-                                warning("KS014", format!("the schema names `{path}`, which is no parameter"))
-                                    .at(at.clone()),
+                                coded_warning(
+                                    "KS014",
+                                    format!("the schema names `{path}`, which is no parameter"),
+                                )
+                                .at(at.clone()),
                             );
                         }
                     }
                 }
             }
-            "items" => overlay(node.items.get_or_insert_with(Box::default), value, path, at, problems),
+            "items" => apply_override(node.items.get_or_insert_with(Box::default), value, path, at, problems),
             "additionalProperties" => {
                 node.manual = true;
                 match value {
@@ -337,7 +347,13 @@ fn overlay(node: &mut Node, manual: &Json, path: &str, at: &Location, problems: 
                     }
                     schema => {
                         node.open = true;
-                        overlay(node.rest.get_or_insert_with(Box::default), schema, path, at, problems);
+                        apply_override(
+                            node.rest.get_or_insert_with(Box::default),
+                            schema,
+                            path,
+                            at,
+                            problems,
+                        );
                     }
                 }
             }
@@ -350,7 +366,7 @@ fn overlay(node: &mut Node, manual: &Json, path: &str, at: &Location, problems: 
                 {
                     let message =
                         format!("the schema says `{path}` is {value}, but {usage} needs {}", demand.name());
-                    problems.push(warning("KS013", message).at(at.clone()));
+                    problems.push(coded_warning("KS013", message).at(at.clone()));
                 }
                 if keyword == "type" {
                     node.demand = None;
@@ -373,7 +389,7 @@ fn overlay(node: &mut Node, manual: &Json, path: &str, at: &Location, problems: 
 
 impl ParameterSchema {
     /// The node of a parameter.
-    pub(crate) fn at(&self, path: &[ParamStep]) -> Option<&Node> {
+    pub(crate) fn at(&self, path: &[ParamStep]) -> Option<&SchemaNode> {
         path.iter().try_fold(&self.root, |node, step| match step {
             ParamStep::Key(key) => node.properties.get(key),
             ParamStep::Index(_) => node.items.as_deref(),
@@ -381,28 +397,28 @@ impl ParameterSchema {
     }
 
     /// Returns true if a key the package does not name may stand at `path`.
-    pub(crate) fn allows(&self, path: &ParamPath) -> bool {
+    pub(crate) fn allows_key(&self, path: &ParamPath) -> bool {
         let Some((ParamStep::Key(last), parent)) = path.0.split_last() else { return true };
         // Below something the package does not name, whoever named it answers.
         self.at(parent).is_none_or(|node| node.open || node.rest.is_some() || node.declared.contains(last))
     }
 
     /// Returns true if a hand-written schema closes the map `path` is in.
-    pub(crate) fn forbids(&self, path: &ParamPath) -> bool {
+    pub(crate) fn forbids_key(&self, path: &ParamPath) -> bool {
         let Some((_, parent)) = path.0.split_last() else { return false };
         self.at(parent).is_some_and(|node| node.closed)
     }
 
     /// As a JSON Schema (draft 7) for editors, keys sorted.
     pub fn to_json(&self) -> Json {
-        let mut json = write(&self.root);
+        let mut json = write_node(&self.root);
         if let Some(map) = json.as_object_mut() {
             map.insert("$schema".to_owned(), json!("http://json-schema.org/draft-07/schema#"));
             map.insert("title".to_owned(), json!(self.title));
             map.insert("additionalProperties".to_owned(), json!(!self.root.closed));
             map.insert("x-kurel".to_owned(), json!({"inputs": self.digest, "kubernetes": KUBERNETES}));
         }
-        sorted(json)
+        sort_keys(json)
     }
 
     /// As the text of a file: two spaces, a line break at the end.
@@ -421,14 +437,14 @@ impl ParameterSchema {
 /// The version of the built-in types.
 const KUBERNETES: &str = "1.37";
 
-fn write(node: &Node) -> Json {
+fn write_node(node: &SchemaNode) -> Json {
     let mut out = node.keywords.clone();
     let any = out.shift_remove("x-kurel-any").is_some();
     if let Some((demand, _)) = &node.demand {
         out.insert("type".to_owned(), json!(demand.name()));
     }
     if let Some(format) = node.format {
-        if format == Format::Quantity {
+        if format == TextFormat::Quantity {
             let text = out.get("default").is_none_or(Json::is_string);
             out.insert("type".to_owned(), if text { json!("string") } else { json!(["string", "number"]) });
             out.insert("x-kurel-format".to_owned(), json!("quantity"));
@@ -443,7 +459,7 @@ fn write(node: &Node) -> Json {
     let mut required = node.required.clone();
     if !node.properties.is_empty() {
         let properties: Map<String, Json> =
-            node.properties.iter().map(|(key, child)| (key.clone(), write(child))).collect();
+            node.properties.iter().map(|(key, child)| (key.clone(), write_node(child))).collect();
         out.insert("properties".to_owned(), Json::Object(properties));
     }
     required.sort();
@@ -451,10 +467,10 @@ fn write(node: &Node) -> Json {
         out.insert("required".to_owned(), json!(required));
     }
     if let Some(items) = &node.items {
-        out.insert("items".to_owned(), write(items));
+        out.insert("items".to_owned(), write_node(items));
     }
     if let Some(rest) = &node.rest {
-        let mut rest = write(rest);
+        let mut rest = write_node(rest);
         if let Some(map) = rest.as_object_mut() {
             map.shift_remove("description");
             map.shift_remove("x-kurel-source");
@@ -482,15 +498,15 @@ fn write(node: &Node) -> Json {
     Json::Object(out)
 }
 
-pub(crate) fn sorted(value: Json) -> Json {
+pub(crate) fn sort_keys(value: Json) -> Json {
     match value {
         Json::Object(map) => {
             let mut entries: Vec<(String, Json)> =
-                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+                map.into_iter().map(|(key, value)| (key, sort_keys(value))).collect();
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             Json::Object(entries.into_iter().collect())
         }
-        Json::Array(items) => Json::Array(items.into_iter().map(sorted).collect()),
+        Json::Array(items) => Json::Array(items.into_iter().map(sort_keys).collect()),
         other => other,
     }
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::overlay::Format;
-use crate::params::{Param, ParamData};
+use super::overlay::TextFormat;
+use crate::params::{ParamData, ParamValue};
 
 /// The schema of one parameter while it is being put together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Node {
+pub(crate) struct SchemaNode {
     /// JSON Schema keywords other than those below.
     pub(crate) keywords: Map<String, Json>,
-    pub(crate) properties: BTreeMap<String, Node>,
-    pub(crate) items: Option<Box<Node>>,
+    pub(crate) properties: BTreeMap<String, SchemaNode>,
+    pub(crate) items: Option<Box<SchemaNode>>,
     /// The schema of keys the package does not name.
-    pub(crate) rest: Option<Box<Node>>,
+    pub(crate) rest: Option<Box<SchemaNode>>,
     /// Keys a Kubernetes type declares besides those the package names.
     pub(crate) declared: Vec<String>,
     /// Keys the package does not name are welcome.
@@ -27,14 +27,14 @@ pub(crate) struct Node {
     pub(crate) manual: bool,
     pub(crate) used_by: Vec<String>,
     /// The type the fields it goes to ask for, and the usage that asked first.
-    pub(crate) demand: Option<(Demand, String)>,
+    pub(crate) demand: Option<(DemandedType, String)>,
     /// The form its text must have.
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<TextFormat>,
 }
 
 /// A type a field needs and no cast can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub(crate) enum DemandedType {
     Boolean,
     Integer,
     Number,
@@ -42,7 +42,7 @@ pub(crate) enum Demand {
     List,
 }
 
-impl Demand {
+impl DemandedType {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Boolean => "boolean",
@@ -55,8 +55,8 @@ impl Demand {
 }
 
 /// Guesses from the resolved package value. Depth is limited when parameters are resolved.
-pub(crate) fn infer(key: &str, param: &Param) -> Node {
-    let mut node = Node::default();
+pub(crate) fn infer_node(key: &str, param: &ParamValue) -> SchemaNode {
+    let mut node = SchemaNode::default();
     let secret = {
         let key = key.to_ascii_lowercase();
         ["password", "token", "secret"].iter().any(|word| key.contains(word))
@@ -65,16 +65,16 @@ pub(crate) fn infer(key: &str, param: &Param) -> Node {
         ParamData::Map(map) => {
             node.keywords.insert("type".to_owned(), json!("object"));
             node.open = map.is_empty();
-            node.properties = map.iter().map(|(key, value)| (key.clone(), infer(key, value))).collect();
+            node.properties = map.iter().map(|(key, value)| (key.clone(), infer_node(key, value))).collect();
             return node;
         }
         ParamData::List(items) => {
             node.keywords.insert("type".to_owned(), json!("array"));
-            let nodes: Vec<Node> = items.iter().map(|item| infer(key, item)).collect();
+            let nodes: Vec<SchemaNode> = items.iter().map(|item| infer_node(key, item)).collect();
             let mut types = nodes.iter().map(|node| node.keywords.get("type"));
             let first = types.next().flatten();
             let uniform = first.is_some() && types.all(|kind| kind == first);
-            node.items = Some(Box::new(if uniform { union(nodes) } else { Node::default() }));
+            node.items = Some(Box::new(if uniform { union_of(nodes) } else { SchemaNode::default() }));
         }
         ParamData::Bool(_) => {
             node.keywords.insert("type".to_owned(), json!("boolean"));
@@ -86,7 +86,7 @@ pub(crate) fn infer(key: &str, param: &Param) -> Node {
         ParamData::Text(text) => {
             node.keywords.insert("type".to_owned(), json!("string"));
             if is_quantity(key, text) {
-                node.format = Some(Format::Quantity);
+                node.format = Some(TextFormat::Quantity);
             } else if is_duration(text) {
                 node.keywords.insert("pattern".to_owned(), json!(r"^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+$"));
             }
@@ -99,7 +99,7 @@ pub(crate) fn infer(key: &str, param: &Param) -> Node {
     node
 }
 
-fn union(nodes: Vec<Node>) -> Node {
+fn union_of(nodes: Vec<SchemaNode>) -> SchemaNode {
     let mut nodes = nodes.into_iter();
     let mut all = nodes.next().unwrap_or_default();
     all.keywords.shift_remove("default");
@@ -122,7 +122,7 @@ fn is_quantity(key: &str, text: &str) -> bool {
     let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().any(|suffix| text.ends_with(suffix));
     let key = key.to_ascii_lowercase();
     let telling = ["cpu", "memory", "storage", "size"].iter().any(|word| key.contains(word));
-    (binary || telling) && !text.is_empty() && Format::Quantity.check(text).is_none()
+    (binary || telling) && !text.is_empty() && TextFormat::Quantity.check(text).is_none()
 }
 
 /// `5m` could be minutes or a thousandth: only what is certain counts.

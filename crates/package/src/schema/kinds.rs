@@ -11,7 +11,7 @@ use super::well_known;
 
 /// Kinds a package knows besides the built-in ones.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kinds {
+pub(crate) struct KindTypes {
     /// Schemas by `apiVersion/Kind`.
     crds: HashMap<String, Json>,
     /// Scope and plural name by group and kind.
@@ -59,7 +59,7 @@ impl FieldScalar {
 
 /// The form of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ValueForm {
     Scalar(FieldScalar),
     Map,
     List,
@@ -68,7 +68,7 @@ pub(crate) enum Form {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Source<'k> {
+enum TypeSource<'k> {
     Built(TypeRef<'k>),
     Crd(&'k Json),
     CrdRoot(&'k Json),
@@ -79,7 +79,7 @@ enum Source<'k> {
 /// The type of a field, and which field of which type it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldType<'k> {
-    source: Source<'k>,
+    source: TypeSource<'k>,
     /// The Kubernetes type the field belongs to (`DeploymentSpec`), if any.
     pub(crate) owner: &'k str,
     pub(crate) name: &'k str,
@@ -89,7 +89,7 @@ pub(crate) struct FieldType<'k> {
 
 /// The type below a field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Next<'k> {
+pub(crate) enum ChildType<'k> {
     Known(FieldType<'k>),
     /// The schema has no such field.
     Undeclared,
@@ -97,7 +97,7 @@ pub(crate) enum Next<'k> {
     Nothing,
 }
 
-impl Kinds {
+impl KindTypes {
     /// Learns the versions of a CustomResourceDefinition; `false` if the object is none.
     pub(crate) fn learn(&mut self, crd: &Json) -> bool {
         if crd.get("kind").and_then(Json::as_str) != Some("CustomResourceDefinition") {
@@ -124,22 +124,23 @@ impl Kinds {
     /// The type of a kind's objects.
     pub(crate) fn of(&self, api_version: &str, kind: &str) -> FieldType<'_> {
         let source = match self.crds.get(&format!("{api_version}/{kind}")) {
-            Some(schema) => Source::CrdRoot(schema),
+            Some(schema) => TypeSource::CrdRoot(schema),
             None => match Schema::built_in().types().type_of_kind(api_version, kind) {
-                Some(shape) => Source::Built(shape),
-                None => well_known::schema(api_version, kind).map_or(Source::UnknownRoot, Source::CrdRoot),
+                Some(shape) => TypeSource::Built(shape),
+                None => well_known::schema_of(api_version, kind)
+                    .map_or(TypeSource::UnknownRoot, TypeSource::CrdRoot),
             },
         };
         FieldType { source, owner: "", name: "", values: &[] }
     }
 
     /// Returns true if objects of a kind live in a namespace; `None` if the kind is not known.
-    pub(crate) fn namespaced(&self, group: &str, kind: &str) -> Option<bool> {
+    pub(crate) fn is_namespaced(&self, group: &str, kind: &str) -> Option<bool> {
         if let Some((namespaced, _)) = self.scopes.get(&(group.to_owned(), kind.to_owned())) {
             return Some(*namespaced);
         }
         let built_in = SCOPES.get(&(group, kind)).map(|(namespaced, _)| *namespaced);
-        built_in.or_else(|| well_known::kind(group, kind).map(|known| known.namespaced))
+        built_in.or_else(|| well_known::facts_of(group, kind).map(|known| known.namespaced))
     }
 
     /// The plural of a kind, and whether the kind is built in.
@@ -152,7 +153,7 @@ impl Kinds {
         {
             return (plural.clone(), false);
         }
-        if let Some(known) = well_known::kind(group, kind) {
+        if let Some(known) = well_known::facts_of(group, kind) {
             return (known.plural.to_owned(), false);
         }
         let lower = kind.to_ascii_lowercase();
@@ -177,22 +178,22 @@ impl Kinds {
 impl<'k> FieldType<'k> {
     /// A type nobody described.
     pub(crate) fn unknown() -> FieldType<'static> {
-        FieldType { source: Source::Unknown, owner: "", name: "", values: &[] }
+        FieldType { source: TypeSource::Unknown, owner: "", name: "", values: &[] }
     }
 
-    fn plain(source: Source<'k>) -> Self {
+    fn from_source(source: TypeSource<'k>) -> Self {
         Self { source, owner: "", name: "", values: &[] }
     }
 
     /// Returns true if nothing is known about the kind.
     pub(crate) fn is_unknown_kind(self) -> bool {
-        matches!(self.source, Source::UnknownRoot)
+        matches!(self.source, TypeSource::UnknownRoot)
     }
 
     /// The shape in Kubernetes' table, if it is a built-in type.
     pub(crate) fn built(self) -> Option<TypeRef<'k>> {
         match self.source {
-            Source::Built(shape) => Some(shape),
+            TypeSource::Built(shape) => Some(shape),
             _ => None,
         }
     }
@@ -200,15 +201,15 @@ impl<'k> FieldType<'k> {
     /// The schema in a CRD, if it is a custom type.
     pub(crate) fn crd(self) -> Option<&'k Json> {
         match self.source {
-            Source::Crd(schema) | Source::CrdRoot(schema) => Some(schema),
+            TypeSource::Crd(schema) | TypeSource::CrdRoot(schema) => Some(schema),
             _ => None,
         }
     }
 
-    pub(crate) fn form(self) -> Form {
+    pub(crate) fn form(self) -> ValueForm {
         match self.source {
-            Source::Built(shape) => match shape.shape() {
-                Shape::Scalar(scalar) => Form::Scalar(match scalar {
+            TypeSource::Built(shape) => match shape.shape() {
+                Shape::Scalar(scalar) => ValueForm::Scalar(match scalar {
                     ScalarType::Bool => FieldScalar::Bool,
                     ScalarType::Int32 | ScalarType::Int64 => FieldScalar::Integer,
                     ScalarType::Float => FieldScalar::Number,
@@ -216,71 +217,76 @@ impl<'k> FieldType<'k> {
                     ScalarType::IntOrString => FieldScalar::IntOrString,
                     _ => FieldScalar::String,
                 }),
-                Shape::Map(_) => Form::Map,
-                Shape::List(_) => Form::List,
-                Shape::Any(_) => Form::Any,
+                Shape::Map(_) => ValueForm::Map,
+                Shape::List(_) => ValueForm::List,
+                Shape::Any(_) => ValueForm::Any,
             },
-            Source::CrdRoot(_) | Source::UnknownRoot => Form::Map,
-            Source::Crd(schema) => {
+            TypeSource::CrdRoot(_) | TypeSource::UnknownRoot => ValueForm::Map,
+            TypeSource::Crd(schema) => {
                 if schema["x-kubernetes-int-or-string"].as_bool() == Some(true) {
-                    return Form::Scalar(FieldScalar::IntOrString);
+                    return ValueForm::Scalar(FieldScalar::IntOrString);
                 }
                 match schema["type"].as_str() {
-                    Some("string") => Form::Scalar(FieldScalar::String),
-                    Some("boolean") => Form::Scalar(FieldScalar::Bool),
-                    Some("integer") => Form::Scalar(FieldScalar::Integer),
-                    Some("number") => Form::Scalar(FieldScalar::Number),
-                    Some("array") => Form::List,
-                    Some("object") => Form::Map,
-                    _ => Form::Any,
+                    Some("string") => ValueForm::Scalar(FieldScalar::String),
+                    Some("boolean") => ValueForm::Scalar(FieldScalar::Bool),
+                    Some("integer") => ValueForm::Scalar(FieldScalar::Integer),
+                    Some("number") => ValueForm::Scalar(FieldScalar::Number),
+                    Some("array") => ValueForm::List,
+                    Some("object") => ValueForm::Map,
+                    _ => ValueForm::Any,
                 }
             }
-            Source::Unknown => Form::Any,
+            TypeSource::Unknown => ValueForm::Any,
         }
     }
 
     /// The type under a key.
-    pub(crate) fn child(self, key: &str) -> Next<'k> {
+    pub(crate) fn child(self, key: &str) -> ChildType<'k> {
         match self.source {
-            Source::Built(shape) => match shape.shape() {
+            TypeSource::Built(shape) => match shape.shape() {
                 Shape::Map(map) => match (map.field(key), map.rest) {
-                    (Some(field), _) => Next::Known(FieldType {
-                        source: Source::Built(shape.at(field.shape)),
+                    (Some(field), _) => ChildType::Known(FieldType {
+                        source: TypeSource::Built(shape.at(field.shape)),
                         owner: map.name.rsplit('.').next().unwrap_or_default(),
                         name: &field.name,
                         values: &field.values,
                     }),
-                    (None, Some(rest)) => Next::Known(Self::plain(Source::Built(shape.at(rest)))),
-                    (None, None) => Next::Undeclared,
+                    (None, Some(rest)) => {
+                        ChildType::Known(Self::from_source(TypeSource::Built(shape.at(rest))))
+                    }
+                    (None, None) => ChildType::Undeclared,
                 },
-                Shape::Any(_) => Next::Known(FieldType::unknown()),
-                Shape::List(_) => Next::Undeclared,
-                Shape::Scalar(_) => Next::Nothing,
+                Shape::Any(_) => ChildType::Known(FieldType::unknown()),
+                Shape::List(_) => ChildType::Undeclared,
+                Shape::Scalar(_) => ChildType::Nothing,
             },
-            Source::CrdRoot(_) | Source::UnknownRoot if key == "metadata" => match *OBJECT_META {
-                Some(meta) => {
-                    Next::Known(FieldType { name: "metadata", ..FieldType::plain(Source::Built(meta)) })
-                }
-                None => Next::Known(FieldType::unknown()),
+            TypeSource::CrdRoot(_) | TypeSource::UnknownRoot if key == "metadata" => match *OBJECT_META {
+                Some(meta) => ChildType::Known(FieldType {
+                    name: "metadata",
+                    ..FieldType::from_source(TypeSource::Built(meta))
+                }),
+                None => ChildType::Known(FieldType::unknown()),
             },
-            Source::CrdRoot(_) if matches!(key, "apiVersion" | "kind") => Next::Known(FieldType::unknown()),
-            Source::Crd(schema) | Source::CrdRoot(schema) => crd_child(schema, key, self.form()),
-            Source::UnknownRoot | Source::Unknown => Next::Known(FieldType::unknown()),
+            TypeSource::CrdRoot(_) if matches!(key, "apiVersion" | "kind") => {
+                ChildType::Known(FieldType::unknown())
+            }
+            TypeSource::Crd(schema) | TypeSource::CrdRoot(schema) => crd_child(schema, key, self.form()),
+            TypeSource::UnknownRoot | TypeSource::Unknown => ChildType::Known(FieldType::unknown()),
         }
     }
 
     /// The type of list elements.
     pub(crate) fn item(self) -> FieldType<'k> {
         match self.source {
-            Source::Built(shape) => shape.item().map_or(FieldType::unknown(), |item| FieldType {
-                source: if item.is_any() { Source::Unknown } else { Source::Built(item) },
+            TypeSource::Built(shape) => shape.item().map_or(FieldType::unknown(), |item| FieldType {
+                source: if item.is_any() { TypeSource::Unknown } else { TypeSource::Built(item) },
                 owner: self.owner,
                 name: self.name,
                 values: &[],
             }),
-            Source::Crd(schema) => {
-                schema.get("items").map_or(FieldType::unknown(), |items| Self::plain(Source::Crd(items)))
-            }
+            TypeSource::Crd(schema) => schema
+                .get("items")
+                .map_or(FieldType::unknown(), |items| Self::from_source(TypeSource::Crd(items))),
             _ => FieldType::unknown(),
         }
     }
@@ -288,17 +294,17 @@ impl<'k> FieldType<'k> {
     /// The type of a map's values, if all have one.
     pub(crate) fn values_of_map(self) -> Option<FieldType<'k>> {
         match self.source {
-            Source::Built(shape) => {
+            TypeSource::Built(shape) => {
                 let map = shape.as_map()?;
                 if map.fields.is_empty() {
-                    map.rest.map(|rest| Self::plain(Source::Built(shape.at(rest))))
+                    map.rest.map(|rest| Self::from_source(TypeSource::Built(shape.at(rest))))
                 } else {
                     None
                 }
             }
-            Source::Crd(schema) => {
+            TypeSource::Crd(schema) => {
                 let rest = schema.get("additionalProperties").filter(|rest| rest.is_object())?;
-                Some(Self::plain(Source::Crd(rest)))
+                Some(Self::from_source(TypeSource::Crd(rest)))
             }
             _ => None,
         }
@@ -307,10 +313,10 @@ impl<'k> FieldType<'k> {
     /// The names of the fields it declares.
     pub(crate) fn fields(self) -> Vec<&'k str> {
         match self.source {
-            Source::Built(shape) => shape
+            TypeSource::Built(shape) => shape
                 .as_map()
                 .map_or_else(Vec::new, |map| map.fields.iter().map(|field| field.name.as_str()).collect()),
-            Source::Crd(schema) | Source::CrdRoot(schema) => schema["properties"]
+            TypeSource::Crd(schema) | TypeSource::CrdRoot(schema) => schema["properties"]
                 .as_object()
                 .map_or_else(Vec::new, |properties| properties.keys().map(String::as_str).collect()),
             _ => Vec::new(),
@@ -320,10 +326,10 @@ impl<'k> FieldType<'k> {
     /// The names of the fields that must be there.
     pub(crate) fn required(self) -> Vec<&'k str> {
         match self.source {
-            Source::Built(shape) => shape.as_map().map_or_else(Vec::new, |map| {
+            TypeSource::Built(shape) => shape.as_map().map_or_else(Vec::new, |map| {
                 map.fields.iter().filter(|field| field.required).map(|field| field.name.as_str()).collect()
             }),
-            Source::Crd(schema) | Source::CrdRoot(schema) => {
+            TypeSource::Crd(schema) | TypeSource::CrdRoot(schema) => {
                 schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect()
             }
             _ => Vec::new(),
@@ -331,24 +337,24 @@ impl<'k> FieldType<'k> {
     }
 }
 
-fn crd_child<'k>(schema: &'k Json, key: &str, form: Form) -> Next<'k> {
+fn crd_child<'k>(schema: &'k Json, key: &str, form: ValueForm) -> ChildType<'k> {
     if let Some(property) = schema["properties"].get(key) {
         let name = schema["properties"]
             .as_object()
             .and_then(|map| map.get_key_value(key))
             .map_or("", |(name, _)| name.as_str());
-        return Next::Known(FieldType { name, ..FieldType::plain(Source::Crd(property)) });
+        return ChildType::Known(FieldType { name, ..FieldType::from_source(TypeSource::Crd(property)) });
     }
     match form {
-        Form::Scalar(_) => return Next::Nothing,
-        Form::List => return Next::Undeclared,
-        Form::Map | Form::Any => {}
+        ValueForm::Scalar(_) => return ChildType::Nothing,
+        ValueForm::List => return ChildType::Undeclared,
+        ValueForm::Map | ValueForm::Any => {}
     }
     if let Some(rest) = schema.get("additionalProperties").filter(|rest| rest.is_object()) {
-        return Next::Known(FieldType::plain(Source::Crd(rest)));
+        return ChildType::Known(FieldType::from_source(TypeSource::Crd(rest)));
     }
     let open = schema["x-kubernetes-preserve-unknown-fields"].as_bool() == Some(true)
         || schema["additionalProperties"].as_bool() == Some(true)
         || schema.get("properties").is_none();
-    if open { Next::Known(FieldType::unknown()) } else { Next::Undeclared }
+    if open { ChildType::Known(FieldType::unknown()) } else { ChildType::Undeclared }
 }

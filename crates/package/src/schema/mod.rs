@@ -10,7 +10,7 @@ mod well_known;
 
 pub(crate) use check::check_parameters;
 pub use generate::ParameterSchema;
-pub(crate) use generate::generate;
-pub(crate) use kinds::{FieldScalar, FieldType, Form, Kinds, Next};
-pub(crate) use overlay::{Format, constraint};
-pub(crate) use trace::Tracer;
+pub(crate) use generate::generate_schema;
+pub(crate) use kinds::{ChildType, FieldScalar, FieldType, KindTypes, ValueForm};
+pub(crate) use overlay::{TextFormat, constraint_of};
+pub(crate) use trace::UsageTracer;

@@ -7,16 +7,16 @@ use slipway_manifest::names;
 
 /// A rule for one field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Constraint {
+pub(crate) enum FieldConstraint {
     Min(i64),
     Range(i64, i64),
     Words(&'static [&'static str]),
-    Form(Format),
+    Form(TextFormat),
 }
 
 /// A form of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum TextFormat {
     Quantity,
     Cron,
     Subdomain,
@@ -26,91 +26,103 @@ pub(crate) enum Format {
 }
 
 /// (owner type or `*`, field, rule). The first match counts.
-const RULES: &[(&str, &str, Constraint)] = &[
-    ("*", "replicas", Constraint::Min(0)),
-    ("HorizontalPodAutoscalerSpec", "minReplicas", Constraint::Min(0)),
-    ("HorizontalPodAutoscalerSpec", "maxReplicas", Constraint::Min(1)),
-    ("*", "revisionHistoryLimit", Constraint::Min(0)),
-    ("*", "progressDeadlineSeconds", Constraint::Min(0)),
-    ("*", "minReadySeconds", Constraint::Min(0)),
-    ("JobSpec", "backoffLimit", Constraint::Min(0)),
-    ("JobSpec", "parallelism", Constraint::Min(0)),
-    ("JobSpec", "completions", Constraint::Min(0)),
-    ("JobSpec", "ttlSecondsAfterFinished", Constraint::Min(0)),
-    ("*", "activeDeadlineSeconds", Constraint::Min(0)),
-    ("*", "startingDeadlineSeconds", Constraint::Min(0)),
-    ("*", "successfulJobsHistoryLimit", Constraint::Min(0)),
-    ("*", "failedJobsHistoryLimit", Constraint::Min(0)),
-    ("*", "terminationGracePeriodSeconds", Constraint::Min(0)),
-    ("Probe", "initialDelaySeconds", Constraint::Min(0)),
-    ("Probe", "periodSeconds", Constraint::Min(1)),
-    ("Probe", "timeoutSeconds", Constraint::Min(1)),
-    ("Probe", "successThreshold", Constraint::Min(1)),
-    ("Probe", "failureThreshold", Constraint::Min(1)),
-    ("*", "runAsUser", Constraint::Min(0)),
-    ("*", "runAsGroup", Constraint::Min(0)),
-    ("*", "fsGroup", Constraint::Min(0)),
-    ("ServicePort", "port", Constraint::Range(1, 65535)),
-    ("ServicePort", "nodePort", Constraint::Range(1, 65535)),
-    ("ServicePort", "targetPort", Constraint::Form(Format::PortOrName)),
-    ("ContainerPort", "containerPort", Constraint::Range(1, 65535)),
-    ("ContainerPort", "hostPort", Constraint::Range(1, 65535)),
-    ("HTTPGetAction", "port", Constraint::Form(Format::PortOrName)),
-    ("TCPSocketAction", "port", Constraint::Form(Format::PortOrName)),
-    ("GRPCAction", "port", Constraint::Range(1, 65535)),
-    ("ServiceBackendPort", "number", Constraint::Range(1, 65535)),
-    ("*", "weight", Constraint::Range(1, 100)),
-    ("*", "defaultMode", Constraint::Range(0, 511)),
-    ("KeyToPath", "mode", Constraint::Range(0, 511)),
-    ("MetricTarget", "averageUtilization", Constraint::Min(1)),
-    ("Container", "imagePullPolicy", Constraint::Words(&["Always", "Never", "IfNotPresent"])),
-    ("PodSpec", "restartPolicy", Constraint::Words(&["Always", "OnFailure", "Never"])),
-    ("ServiceSpec", "type", Constraint::Words(&["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"])),
-    ("ServiceSpec", "sessionAffinity", Constraint::Words(&["None", "ClientIP"])),
-    ("ServiceSpec", "externalTrafficPolicy", Constraint::Words(&["Cluster", "Local"])),
-    ("ServiceSpec", "internalTrafficPolicy", Constraint::Words(&["Cluster", "Local"])),
-    ("*", "protocol", Constraint::Words(&["TCP", "UDP", "SCTP"])),
-    ("HTTPIngressPath", "pathType", Constraint::Words(&["Exact", "Prefix", "ImplementationSpecific"])),
+const RULES: &[(&str, &str, FieldConstraint)] = &[
+    ("*", "replicas", FieldConstraint::Min(0)),
+    ("HorizontalPodAutoscalerSpec", "minReplicas", FieldConstraint::Min(0)),
+    ("HorizontalPodAutoscalerSpec", "maxReplicas", FieldConstraint::Min(1)),
+    ("*", "revisionHistoryLimit", FieldConstraint::Min(0)),
+    ("*", "progressDeadlineSeconds", FieldConstraint::Min(0)),
+    ("*", "minReadySeconds", FieldConstraint::Min(0)),
+    ("JobSpec", "backoffLimit", FieldConstraint::Min(0)),
+    ("JobSpec", "parallelism", FieldConstraint::Min(0)),
+    ("JobSpec", "completions", FieldConstraint::Min(0)),
+    ("JobSpec", "ttlSecondsAfterFinished", FieldConstraint::Min(0)),
+    ("*", "activeDeadlineSeconds", FieldConstraint::Min(0)),
+    ("*", "startingDeadlineSeconds", FieldConstraint::Min(0)),
+    ("*", "successfulJobsHistoryLimit", FieldConstraint::Min(0)),
+    ("*", "failedJobsHistoryLimit", FieldConstraint::Min(0)),
+    ("*", "terminationGracePeriodSeconds", FieldConstraint::Min(0)),
+    ("Probe", "initialDelaySeconds", FieldConstraint::Min(0)),
+    ("Probe", "periodSeconds", FieldConstraint::Min(1)),
+    ("Probe", "timeoutSeconds", FieldConstraint::Min(1)),
+    ("Probe", "successThreshold", FieldConstraint::Min(1)),
+    ("Probe", "failureThreshold", FieldConstraint::Min(1)),
+    ("*", "runAsUser", FieldConstraint::Min(0)),
+    ("*", "runAsGroup", FieldConstraint::Min(0)),
+    ("*", "fsGroup", FieldConstraint::Min(0)),
+    ("ServicePort", "port", FieldConstraint::Range(1, 65535)),
+    ("ServicePort", "nodePort", FieldConstraint::Range(1, 65535)),
+    ("ServicePort", "targetPort", FieldConstraint::Form(TextFormat::PortOrName)),
+    ("ContainerPort", "containerPort", FieldConstraint::Range(1, 65535)),
+    ("ContainerPort", "hostPort", FieldConstraint::Range(1, 65535)),
+    ("HTTPGetAction", "port", FieldConstraint::Form(TextFormat::PortOrName)),
+    ("TCPSocketAction", "port", FieldConstraint::Form(TextFormat::PortOrName)),
+    ("GRPCAction", "port", FieldConstraint::Range(1, 65535)),
+    ("ServiceBackendPort", "number", FieldConstraint::Range(1, 65535)),
+    ("*", "weight", FieldConstraint::Range(1, 100)),
+    ("*", "defaultMode", FieldConstraint::Range(0, 511)),
+    ("KeyToPath", "mode", FieldConstraint::Range(0, 511)),
+    ("MetricTarget", "averageUtilization", FieldConstraint::Min(1)),
+    ("Container", "imagePullPolicy", FieldConstraint::Words(&["Always", "Never", "IfNotPresent"])),
+    ("PodSpec", "restartPolicy", FieldConstraint::Words(&["Always", "OnFailure", "Never"])),
+    (
+        "ServiceSpec",
+        "type",
+        FieldConstraint::Words(&["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]),
+    ),
+    ("ServiceSpec", "sessionAffinity", FieldConstraint::Words(&["None", "ClientIP"])),
+    ("ServiceSpec", "externalTrafficPolicy", FieldConstraint::Words(&["Cluster", "Local"])),
+    ("ServiceSpec", "internalTrafficPolicy", FieldConstraint::Words(&["Cluster", "Local"])),
+    ("*", "protocol", FieldConstraint::Words(&["TCP", "UDP", "SCTP"])),
+    ("HTTPIngressPath", "pathType", FieldConstraint::Words(&["Exact", "Prefix", "ImplementationSpecific"])),
     (
         "*",
         "accessModes",
-        Constraint::Words(&["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]),
+        FieldConstraint::Words(&["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]),
     ),
-    ("StorageClass", "reclaimPolicy", Constraint::Words(&["Delete", "Retain", "Recycle"])),
+    ("StorageClass", "reclaimPolicy", FieldConstraint::Words(&["Delete", "Retain", "Recycle"])),
     (
         "PersistentVolumeSpec",
         "persistentVolumeReclaimPolicy",
-        Constraint::Words(&["Delete", "Retain", "Recycle"]),
+        FieldConstraint::Words(&["Delete", "Retain", "Recycle"]),
     ),
-    ("*", "volumeBindingMode", Constraint::Words(&["Immediate", "WaitForFirstConsumer"])),
-    ("*", "volumeMode", Constraint::Words(&["Filesystem", "Block"])),
-    ("CronJobSpec", "concurrencyPolicy", Constraint::Words(&["Allow", "Forbid", "Replace"])),
-    ("DeploymentStrategy", "type", Constraint::Words(&["Recreate", "RollingUpdate"])),
-    ("StatefulSetUpdateStrategy", "type", Constraint::Words(&["RollingUpdate", "OnDelete"])),
-    ("DaemonSetUpdateStrategy", "type", Constraint::Words(&["RollingUpdate", "OnDelete"])),
-    ("*", "podManagementPolicy", Constraint::Words(&["OrderedReady", "Parallel"])),
-    ("*", "dnsPolicy", Constraint::Words(&["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"])),
-    ("Toleration", "operator", Constraint::Words(&["Exists", "Equal"])),
-    ("Toleration", "effect", Constraint::Words(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"])),
-    ("LabelSelectorRequirement", "operator", Constraint::Words(&["In", "NotIn", "Exists", "DoesNotExist"])),
+    ("*", "volumeBindingMode", FieldConstraint::Words(&["Immediate", "WaitForFirstConsumer"])),
+    ("*", "volumeMode", FieldConstraint::Words(&["Filesystem", "Block"])),
+    ("CronJobSpec", "concurrencyPolicy", FieldConstraint::Words(&["Allow", "Forbid", "Replace"])),
+    ("DeploymentStrategy", "type", FieldConstraint::Words(&["Recreate", "RollingUpdate"])),
+    ("StatefulSetUpdateStrategy", "type", FieldConstraint::Words(&["RollingUpdate", "OnDelete"])),
+    ("DaemonSetUpdateStrategy", "type", FieldConstraint::Words(&["RollingUpdate", "OnDelete"])),
+    ("*", "podManagementPolicy", FieldConstraint::Words(&["OrderedReady", "Parallel"])),
+    (
+        "*",
+        "dnsPolicy",
+        FieldConstraint::Words(&["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]),
+    ),
+    ("Toleration", "operator", FieldConstraint::Words(&["Exists", "Equal"])),
+    ("Toleration", "effect", FieldConstraint::Words(&["", "NoSchedule", "PreferNoSchedule", "NoExecute"])),
+    (
+        "LabelSelectorRequirement",
+        "operator",
+        FieldConstraint::Words(&["In", "NotIn", "Exists", "DoesNotExist"]),
+    ),
     (
         "NodeSelectorRequirement",
         "operator",
-        Constraint::Words(&["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]),
+        FieldConstraint::Words(&["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]),
     ),
-    ("NetworkPolicySpec", "policyTypes", Constraint::Words(&["Ingress", "Egress"])),
-    ("HTTPGetAction", "scheme", Constraint::Words(&["HTTP", "HTTPS"])),
-    ("CronJobSpec", "schedule", Constraint::Form(Format::Cron)),
-    ("Container", "image", Constraint::Form(Format::Image)),
-    ("IngressTLS", "secretName", Constraint::Form(Format::Subdomain)),
-    ("*", "serviceAccountName", Constraint::Form(Format::Subdomain)),
-    ("*", "storageClassName", Constraint::Form(Format::Subdomain)),
-    ("*", "ingressClassName", Constraint::Form(Format::Subdomain)),
-    ("*", "priorityClassName", Constraint::Form(Format::Subdomain)),
+    ("NetworkPolicySpec", "policyTypes", FieldConstraint::Words(&["Ingress", "Egress"])),
+    ("HTTPGetAction", "scheme", FieldConstraint::Words(&["HTTP", "HTTPS"])),
+    ("CronJobSpec", "schedule", FieldConstraint::Form(TextFormat::Cron)),
+    ("Container", "image", FieldConstraint::Form(TextFormat::Image)),
+    ("IngressTLS", "secretName", FieldConstraint::Form(TextFormat::Subdomain)),
+    ("*", "serviceAccountName", FieldConstraint::Form(TextFormat::Subdomain)),
+    ("*", "storageClassName", FieldConstraint::Form(TextFormat::Subdomain)),
+    ("*", "ingressClassName", FieldConstraint::Form(TextFormat::Subdomain)),
+    ("*", "priorityClassName", FieldConstraint::Form(TextFormat::Subdomain)),
 ];
 
 /// The rule for a field of a type.
-pub(crate) fn constraint(owner: &str, field: &str) -> Option<Constraint> {
+pub(crate) fn constraint_of(owner: &str, field: &str) -> Option<FieldConstraint> {
     if owner.is_empty() {
         return None;
     }
@@ -120,9 +132,9 @@ pub(crate) fn constraint(owner: &str, field: &str) -> Option<Constraint> {
         .map(|(_, _, constraint)| *constraint)
 }
 
-static QUANTITY: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(Format::QUANTITY_PATTERN).ok());
+static QUANTITY: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(TextFormat::QUANTITY_PATTERN).ok());
 
-impl Format {
+impl TextFormat {
     /// The pattern of quantities, with every suffix Kubernetes knows.
     pub(crate) const QUANTITY_PATTERN: &'static str =
         r"^[+-]?(\d+(\.\d*)?|\.\d+)(([KMGTPE]i)|[numkMGTPE]|[eE][+-]?\d+)?$";
@@ -191,7 +203,7 @@ fn try_instead(text: &str) -> String {
     }
 }
 
-impl Constraint {
+impl FieldConstraint {
     /// Says what is wrong with a value, if anything.
     pub(crate) fn check(self, value: &serde_json::Value) -> Option<String> {
         let integer = value.as_i64();
@@ -215,7 +227,9 @@ impl Constraint {
                 }
             }
             Self::Form(format) => match (format, value) {
-                (Format::PortOrName, serde_json::Value::Number(number)) => format.check(&number.to_string()),
+                (TextFormat::PortOrName, serde_json::Value::Number(number)) => {
+                    format.check(&number.to_string())
+                }
                 (_, serde_json::Value::String(text)) => format.check(text),
                 _ => None,
             },
@@ -230,11 +244,11 @@ mod tests {
     #[test]
     fn quantities_are_those_of_kubernetes() {
         for text in ["10Gi", "1.5Gi", "500m", "512M", "1e3", "100", ".5", "-1", "5k"] {
-            assert_eq!(Format::Quantity.check(text), None, "{text}");
+            assert_eq!(TextFormat::Quantity.check(text), None, "{text}");
         }
         for text in ["10GB", "1 Gi", "", "abc", "1KB", "10gi"] {
-            assert!(Format::Quantity.check(text).is_some(), "{text}");
+            assert!(TextFormat::Quantity.check(text).is_some(), "{text}");
         }
-        assert!(Format::Quantity.check("10GB").unwrap().contains("try 10G or 10Gi"));
+        assert!(TextFormat::Quantity.check("10GB").unwrap().contains("try 10G or 10Gi"));
     }
 }

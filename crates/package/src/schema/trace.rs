@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use slipway_problem::Problems;
 
-use super::kinds::{FieldScalar, FieldType, Form, Kinds, Next};
-use crate::apply::{Realize, Targets};
-use crate::kpatch::{Body, Glob, GlobPiece, Group, Step, StepKind};
-use crate::params::Params;
-use crate::patches::{Enabled, Patch};
+use super::kinds::{ChildType, FieldScalar, FieldType, KindTypes, ValueForm};
+use crate::apply::{ObjectTargets, ValueRealizer};
+use crate::kpatch::{GlobPiece, GroupBody, NameGlob, PatchGroup, PathStep, StepKind};
+use crate::params::ResolvedParams;
+use crate::patches::{EnabledCondition, Patch};
 use crate::resources::Resource;
-use crate::template::{ParamPath, Piece, Template};
-use crate::val::{Data, Val};
+use crate::template::{ParamPath, Template, TemplatePiece};
+use crate::val::{ValueData, WrittenValue};
 
 /// One use of a parameter.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(crate) enum UsageKind<'k> {
 
 /// One place a parameter is used.
 #[derive(Clone, Debug)]
-pub(crate) struct Usage<'k> {
+pub(crate) struct ParamUsage<'k> {
     pub(crate) param: ParamPath,
     pub(crate) kind: UsageKind<'k>,
     /// `patches/x.kpatch:7 Deployment/web spec.replicas`.
@@ -40,31 +40,31 @@ pub(crate) struct Usage<'k> {
 }
 
 /// Finds the usages in all patches, enabled or not.
-pub(crate) struct Tracer<'k, 'a> {
-    pub(crate) kinds: &'k Kinds,
+pub(crate) struct UsageTracer<'k, 'a> {
+    pub(crate) kinds: &'k KindTypes,
     pub(crate) resources: &'a [Resource],
-    pub(crate) params: &'a Params,
+    pub(crate) params: &'a ResolvedParams,
 }
 
 /// One kind a header reaches, with an object of it.
 #[derive(Clone)]
-struct Reached {
+struct ReachedKind {
     api_version: String,
     kind: String,
     name: String,
 }
 
-impl<'k> Tracer<'k, '_> {
-    pub(crate) fn usages(&self, patches: &[Patch]) -> Vec<Usage<'k>> {
-        let targets = Targets::new(self.resources);
-        let mut everything: Vec<Reached> = Vec::new();
+impl<'k> UsageTracer<'k, '_> {
+    pub(crate) fn usages(&self, patches: &[Patch]) -> Vec<ParamUsage<'k>> {
+        let targets = ObjectTargets::new(self.resources);
+        let mut everything: Vec<ReachedKind> = Vec::new();
         self.add_kinds(0..self.resources.len(), &mut everything);
         let mut usages = Vec::new();
         for patch in patches {
-            if let Enabled::When(path) = &patch.enabled {
+            if let EnabledCondition::When(path) = &patch.enabled {
                 let line = patch.enabled_at.as_ref().map_or(0, |at| at.line);
                 let file = patch.enabled_at.as_ref().map_or(&*patch.file, |at| &at.file);
-                usages.push(Usage {
+                usages.push(ParamUsage {
                     param: path.clone(),
                     kind: UsageKind::Switch,
                     shown: format!("{file}:{line} enabled"),
@@ -72,7 +72,7 @@ impl<'k> Tracer<'k, '_> {
                 });
             }
             let mut quiet = Problems::new();
-            let realize = Realize { params: self.params, file: &patch.file, warnings: &mut quiet };
+            let realize = ValueRealizer { params: self.params, file: &patch.file, warnings: &mut quiet };
             for group in &patch.content.groups {
                 let reached = if group.header.scope.all {
                     everything.clone()
@@ -83,18 +83,18 @@ impl<'k> Tracer<'k, '_> {
                     }
                     reached
                 };
-                self.group(patch, group, &reached, &mut usages);
+                self.trace_group(patch, group, &reached, &mut usages);
             }
         }
         usages
     }
 
-    fn add_kinds(&self, objects: impl Iterator<Item = usize>, reached: &mut Vec<Reached>) {
+    fn add_kinds(&self, objects: impl Iterator<Item = usize>, reached: &mut Vec<ReachedKind>) {
         let mut seen: HashMap<(&str, &str), ()> = HashMap::new();
         for object in objects {
             let resource = &self.resources[object];
             if seen.insert((&resource.api_version, &resource.id.kind), ()).is_none() {
-                reached.push(Reached {
+                reached.push(ReachedKind {
                     api_version: resource.api_version.clone(),
                     kind: resource.id.kind.clone(),
                     name: resource.id.name.clone(),
@@ -103,17 +103,23 @@ impl<'k> Tracer<'k, '_> {
         }
     }
 
-    fn group(&self, patch: &Patch, group: &Group, reached: &[Reached], usages: &mut Vec<Usage<'k>>) {
+    fn trace_group(
+        &self,
+        patch: &Patch,
+        group: &PatchGroup,
+        reached: &[ReachedKind],
+        usages: &mut Vec<ParamUsage<'k>>,
+    ) {
         let header = &group.header;
         let mut name = |path: &ParamPath, line: u32, what: &str| {
-            usages.push(Usage {
+            usages.push(ParamUsage {
                 param: path.clone(),
                 kind: UsageKind::Name,
                 shown: format!("{}:{line} {what}", patch.file),
                 field: what.to_owned(),
             });
         };
-        let globs = |glob: &Glob| -> Vec<ParamPath> {
+        let globs = |glob: &NameGlob| -> Vec<ParamPath> {
             glob.0
                 .iter()
                 .filter_map(|piece| match piece {
@@ -128,7 +134,7 @@ impl<'k> Tracer<'k, '_> {
         {
             name(path, header.pos.line, "header");
         }
-        let mut steps_of = |steps: &[Step], line: u32| {
+        let mut steps_of = |steps: &[PathStep], line: u32| {
             for step in steps {
                 match &step.kind {
                     StepKind::Key(key) => key.references().for_each(|path| name(path, line, "key")),
@@ -144,7 +150,7 @@ impl<'k> Tracer<'k, '_> {
         };
         steps_of(&header.steps, header.pos.line);
         match &group.body {
-            Body::Statements(statements) => {
+            GroupBody::Statements(statements) => {
                 for statement in statements {
                     steps_of(&statement.steps, statement.pos.line);
                 }
@@ -154,9 +160,9 @@ impl<'k> Tracer<'k, '_> {
                         continue;
                     }
                     if statement.switches {
-                        value.templates(&mut |template, pos| {
+                        value.visit_templates(&mut |template, pos| {
                             for path in template.references() {
-                                usages.push(Usage {
+                                usages.push(ParamUsage {
                                     param: path.clone(),
                                     kind: UsageKind::Switch,
                                     shown: format!("{}:{} enabled", patch.file, pos.line),
@@ -169,47 +175,54 @@ impl<'k> Tracer<'k, '_> {
                     for kind in reached {
                         let mut ty = self.kinds.of(&kind.api_version, &kind.kind);
                         let mut path = String::new();
-                        walk(&mut ty, &mut path, &header.steps);
+                        walk_types(&mut ty, &mut path, &header.steps);
                         if header.builder.is_some() {
                             ty = ty.item();
                         }
-                        walk(&mut ty, &mut path, &statement.steps);
+                        walk_types(&mut ty, &mut path, &statement.steps);
                         if matches!(
                             statement.op,
-                            crate::kpatch::Op::Append
-                                | crate::kpatch::Op::Before(_)
-                                | crate::kpatch::Op::After(_)
+                            crate::kpatch::PatchOp::Append
+                                | crate::kpatch::PatchOp::Before(_)
+                                | crate::kpatch::PatchOp::After(_)
                         ) {
                             ty = ty.item();
                         }
-                        self.value(patch, kind, value, ty, &path, usages);
+                        self.trace_value(patch, kind, value, ty, &path, usages);
                     }
                 }
             }
-            Body::Strategic(value) | Body::Merge(value) => {
+            GroupBody::Strategic(value) | GroupBody::Merge(value) => {
                 for kind in reached {
-                    self.value(patch, kind, value, self.kinds.of(&kind.api_version, &kind.kind), "", usages);
+                    self.trace_value(
+                        patch,
+                        kind,
+                        value,
+                        self.kinds.of(&kind.api_version, &kind.kind),
+                        "",
+                        usages,
+                    );
                 }
             }
-            Body::Json(value) => {
+            GroupBody::Json(value) => {
                 for kind in reached.iter().take(1) {
-                    self.value(patch, kind, value, FieldType::unknown(), "", usages);
+                    self.trace_value(patch, kind, value, FieldType::unknown(), "", usages);
                 }
             }
         }
     }
 
-    fn value(
+    fn trace_value(
         &self,
         patch: &Patch,
-        kind: &Reached,
-        value: &Val,
+        kind: &ReachedKind,
+        value: &WrittenValue,
         ty: FieldType<'k>,
         path: &str,
-        usages: &mut Vec<Usage<'k>>,
+        usages: &mut Vec<ParamUsage<'k>>,
     ) {
         let mut usage = |param: &ParamPath, how: UsageKind<'k>| {
-            usages.push(Usage {
+            usages.push(ParamUsage {
                 param: param.clone(),
                 kind: how,
                 shown: format!("{}:{} {}/{} {path}", patch.file, value.pos.line, kind.kind, kind.name),
@@ -217,37 +230,37 @@ impl<'k> Tracer<'k, '_> {
             });
         };
         match &value.data {
-            Data::Text(Template::Whole(param)) => {
+            ValueData::Text(Template::Whole(param)) => {
                 let how = if value.tag.is_some() { UsageKind::Text } else { UsageKind::Field(ty) };
                 usage(param, how);
             }
-            Data::Text(Template::Mixed(pieces)) => match pieces.as_slice() {
-                [Piece::Reference(param), Piece::Text(unit)]
-                    if ty.form() == Form::Scalar(FieldScalar::Quantity)
-                        && super::Format::Quantity.check(&format!("1{unit}")).is_none() =>
+            ValueData::Text(Template::Mixed(pieces)) => match pieces.as_slice() {
+                [TemplatePiece::Reference(param), TemplatePiece::Text(unit)]
+                    if ty.form() == ValueForm::Scalar(FieldScalar::Quantity)
+                        && super::TextFormat::Quantity.check(&format!("1{unit}")).is_none() =>
                 {
                     usage(param, UsageKind::Amount);
                 }
                 pieces => {
                     for piece in pieces {
-                        if let Piece::Reference(param) = piece {
+                        if let TemplatePiece::Reference(param) = piece {
                             usage(param, UsageKind::Text);
                         }
                     }
                 }
             },
-            Data::List(items) => {
-                items.iter().for_each(|item| self.value(patch, kind, item, ty.item(), path, usages));
+            ValueData::List(items) => {
+                items.iter().for_each(|item| self.trace_value(patch, kind, item, ty.item(), path, usages));
             }
-            Data::Map(map) => {
+            ValueData::Map(map) => {
                 for (key, value) in map {
                     let below = match ty.child(key) {
-                        Next::Known(ty) => ty,
+                        ChildType::Known(ty) => ty,
                         _ => FieldType::unknown(),
                     };
                     let mut path = path.to_owned();
-                    lengthen(&mut path, key);
-                    self.value(patch, kind, value, below, &path, usages);
+                    append_key(&mut path, key);
+                    self.trace_value(patch, kind, value, below, &path, usages);
                 }
             }
             _ => {}
@@ -255,19 +268,19 @@ impl<'k> Tracer<'k, '_> {
     }
 }
 
-fn has_reference(value: &Val) -> bool {
+fn has_reference(value: &WrittenValue) -> bool {
     let mut found = false;
-    value.templates(&mut |template, _| found |= template.references().next().is_some());
+    value.visit_templates(&mut |template, _| found |= template.references().next().is_some());
     found
 }
 
 /// Follows steps through types; list selectors leave no trace in the path.
-fn walk(ty: &mut FieldType<'_>, path: &mut String, steps: &[Step]) {
+fn walk_types(ty: &mut FieldType<'_>, path: &mut String, steps: &[PathStep]) {
     for step in steps {
         let key = match &step.kind {
             StepKind::Key(key) => key.to_string(),
-            StepKind::Index(index) if ty.form() == Form::Map => index.to_string(),
-            StepKind::All if ty.form() == Form::Map => {
+            StepKind::Index(index) if ty.form() == ValueForm::Map => index.to_string(),
+            StepKind::All if ty.form() == ValueForm::Map => {
                 *ty = match ty.values_of_map() {
                     Some(values) => values,
                     None => FieldType::unknown(),
@@ -280,16 +293,16 @@ fn walk(ty: &mut FieldType<'_>, path: &mut String, steps: &[Step]) {
             }
         };
         *ty = match ty.child(&key) {
-            Next::Known(below) => below,
+            ChildType::Known(below) => below,
             _ => FieldType::unknown(),
         };
-        lengthen(path, &key);
+        append_key(path, &key);
     }
 }
 
 /// Adds a step to a path that is shown; nobody reads beyond a few hundred characters, and every usage
 /// keeps a copy.
-fn lengthen(path: &mut String, key: &str) {
+fn append_key(path: &mut String, key: &str) {
     const LONGEST: usize = 400;
     if path.len() > LONGEST {
         return;

@@ -18,10 +18,10 @@ pub(crate) struct WellKnown {
 /// By group, kind and version.
 type Table = HashMap<&'static str, HashMap<&'static str, HashMap<&'static str, WellKnown>>>;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| read(include_str!("well_known.txt")));
+static TABLE: LazyLock<Table> = LazyLock::new(|| parse_table(include_str!("well_known.txt")));
 
 /// The schema of a version of a kind.
-pub(crate) fn schema(api_version: &str, kind: &str) -> Option<&'static Json> {
+pub(crate) fn schema_of(api_version: &str, kind: &str) -> Option<&'static Json> {
     let (group, version) = api_version.split_once('/')?;
     // Most custom kinds are none of these: their groups tell, without the table.
     if !is_group(group) {
@@ -31,7 +31,7 @@ pub(crate) fn schema(api_version: &str, kind: &str) -> Option<&'static Json> {
 }
 
 /// Facts about a kind in any version.
-pub(crate) fn kind(group: &str, kind: &str) -> Option<&'static WellKnown> {
+pub(crate) fn facts_of(group: &str, kind: &str) -> Option<&'static WellKnown> {
     if !is_group(group) {
         return None;
     }
@@ -43,7 +43,7 @@ fn is_group(group: &str) -> bool {
 }
 
 /// Reads blocks: a line `GROUP/VERSION[,VERSION] KIND PLURAL [cluster] [= KIND]`, fields of `spec` below.
-fn read(text: &'static str) -> Table {
+fn parse_table(text: &'static str) -> Table {
     let mut table = Table::new();
     for block in text.split("\n\n") {
         let mut lines = block.lines();
@@ -64,7 +64,9 @@ fn read(text: &'static str) -> Table {
                     .get(group)
                     .and_then(|kinds| kinds.get(like)?.get(version))
                     .map(|known| known.schema.clone()),
-                None => Some(json!({"type": "object", "properties": {"spec": object(&fields)}, OPEN: true})),
+                None => Some(
+                    json!({"type": "object", "properties": {"spec": object_schema(&fields)}, OPEN: true}),
+                ),
             };
             let Some(schema) = schema else { continue };
             let known = WellKnown { schema, namespaced: !rest.contains(&"cluster"), plural };
@@ -77,7 +79,7 @@ fn read(text: &'static str) -> Table {
 const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// The schema of fields that stand at one indentation; deeper ones belong to the field before them.
-fn object(fields: &[(usize, &str)]) -> Json {
+fn object_schema(fields: &[(usize, &str)]) -> Json {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     let mut at = 0;
     while let Some((indent, line)) = fields.get(at) {
@@ -100,8 +102,8 @@ fn object(fields: &[(usize, &str)]) -> Json {
 
 fn form_of(form: &str, below: &[(usize, &str)]) -> Json {
     match form {
-        "" => object(below),
-        "[]" => json!({"type": "array", "items": object(below)}),
+        "" => object_schema(below),
+        "[]" => json!({"type": "array", "items": object_schema(below)}),
         "[string]" => json!({"type": "array", "items": {"type": "string"}}),
         "map" => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         "any" => json!({OPEN: true}),
@@ -120,15 +122,15 @@ mod tests {
         let blocks = include_str!("well_known.txt").split("\n\n").count();
         assert_eq!(TABLE.values().map(HashMap::len).sum::<usize>(), blocks);
         assert!(TABLE.keys().all(|group| is_group(group)));
-        let certificate = schema("cert-manager.io/v1", "Certificate").unwrap();
+        let certificate = schema_of("cert-manager.io/v1", "Certificate").unwrap();
         let spec = &certificate["properties"]["spec"];
         assert_eq!(spec["required"], json!(["secretName", "issuerRef"]));
         assert_eq!(spec["properties"]["privateKey"]["properties"]["size"], json!({"type": "integer"}));
         assert_eq!(spec["properties"]["dnsNames"]["items"], json!({"type": "string"}));
-        let issuer = kind("cert-manager.io", "ClusterIssuer").unwrap();
+        let issuer = facts_of("cert-manager.io", "ClusterIssuer").unwrap();
         assert_eq!((issuer.namespaced, issuer.plural), (false, "clusterissuers"));
-        assert!(schema("external-secrets.io/v1beta1", "ClusterSecretStore").is_some());
-        assert!(schema("cert-manager.io/v1alpha2", "Certificate").is_none());
-        assert!(schema("v1", "Certificate").is_none());
+        assert!(schema_of("external-secrets.io/v1beta1", "ClusterSecretStore").is_some());
+        assert!(schema_of("cert-manager.io/v1alpha2", "Certificate").is_none());
+        assert!(schema_of("v1", "Certificate").is_none());
     }
 }

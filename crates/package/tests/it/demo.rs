@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use slipway_package::{Emit, Inputs, LoadOptions, Package, ValuesFile};
+use slipway_package::{BuildInputs, EmitOptions, LoadOptions, Package, ValuesFile};
 
 fn demo() -> Package {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/packages/demo.kurel");
     Package::load(&directory, &LoadOptions::default()).unwrap()
 }
 
-fn production() -> Inputs {
+fn production() -> BuildInputs {
     let text = "replicas: 3\nmonitoring: {enabled: true}\n".to_owned();
-    Inputs { values: vec![ValuesFile { name: "prod.yaml".to_owned(), text }], ..Inputs::default() }
+    BuildInputs { values: vec![ValuesFile { name: "prod.yaml".to_owned(), text }], ..BuildInputs::default() }
 }
 
 const GOLDEN: &str = include_str!("../../../../examples/packages/demo.kurel/tests/golden/prod.yaml");
@@ -19,7 +19,7 @@ const GOLDEN: &str = include_str!("../../../../examples/packages/demo.kurel/test
 #[test]
 fn the_stream_is_the_golden_one() {
     let build = demo().build(&production()).unwrap();
-    assert_eq!(build.stream(Emit::default()), GOLDEN);
+    assert_eq!(build.stream(EmitOptions::default()), GOLDEN);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a47_the_report_has_the_layout_of_the_design() {
 
 /// The example with one file changed, in memory.
 fn variant(path: &str, from: &str, to: &str) -> Package {
-    use slipway_package::Files;
+    use slipway_package::PackageFiles;
     let package = demo();
     let mut files: Vec<(String, String)> = ["parameters.yaml".to_owned()]
         .into_iter()
@@ -94,7 +94,7 @@ fn variant(path: &str, from: &str, to: &str) -> Package {
             *text = text.replace(from, to);
         }
     }
-    Package::from_files(Files::of(files), None, &LoadOptions::default())
+    Package::from_files(PackageFiles::of(files), None, &LoadOptions::default())
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn variants_of_the_example_behave_as_documented() {
     let mut inputs = production();
     inputs.values[0].text.push_str("port: \"8080\"\n");
     assert_eq!(
-        demo().build(&inputs).unwrap().stream(Emit::default()),
+        demo().build(&inputs).unwrap().stream(EmitOptions::default()),
         GOLDEN,
         "a number in quotes is the same"
     );
@@ -119,7 +119,7 @@ fn variants_of_the_example_behave_as_documented() {
 
     let always = variant("patches/features/05-metrics-port.yaml", "", "(gone)").build(&production()).unwrap();
     assert_eq!(always.decision.order.len(), 3);
-    assert_eq!(always.stream(Emit::default()), GOLDEN, "the order is the same");
+    assert_eq!(always.stream(EmitOptions::default()), GOLDEN, "the order is the same");
 
     let conflict =
         variant("patches/features/10-monitoring.yaml", "requires:", "conflicts: [00-base.kpatch]\nrequires:");

@@ -91,8 +91,8 @@ proptest! {
     fn applying_twice_is_applying_once(replicas in 0i64..9, key in "[a-z]{1,8}", value in "[ -~]{0,20}") {
         let text = serde_json::to_string(&value).unwrap().replace("${", "");
         let patch = format!("[deployment.web]\nspec.replicas: {replicas}\nmetadata.annotations.{key}: {text}\n");
-        let once = Kit::web("").patch("00", &patch).build().map(|build| build.stream(slipway_package::Emit::default()));
-        let twice = Kit::web("").patch("00", &patch).patch("10", &patch).build().map(|build| build.stream(slipway_package::Emit::default()));
+        let once = Kit::web("").patch("00", &patch).build().map(|build| build.stream(slipway_package::EmitOptions::default()));
+        let twice = Kit::web("").patch("00", &patch).patch("10", &patch).build().map(|build| build.stream(slipway_package::EmitOptions::default()));
         prop_assert_eq!(once.ok(), twice.ok());
     }
 }

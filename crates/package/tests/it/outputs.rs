@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
-use slipway_package::{ArgoApp, Emit, FluxOptions, ForeignFiles, Layout, OutFile, Phase, plan_directory};
+use slipway_package::{
+    ArgoApp, EmitOptions, FileLayout, FluxOptions, ForeignFiles, InstallPhase, OutFile, plan_directory,
+};
 
 use crate::support::{Kit, field, warnings};
 
@@ -23,7 +25,7 @@ fn paths(files: &[OutFile]) -> Vec<&str> {
 fn a09_an_annotation_moves_an_object_to_its_phase() {
     let build = phased().built();
     assert_eq!(
-        paths(&build.files(Layout::Phases, Emit::default())),
+        paths(&build.files(FileLayout::Phases, EmitOptions::default())),
         [
             "main/deployments.yaml",
             "main/kustomization.yaml",
@@ -33,14 +35,14 @@ fn a09_an_annotation_moves_an_object_to_its_phase() {
             "pre-install/namespaces.yaml",
         ]
     );
-    let text = &build.phases(Emit::default())[1].text;
+    let text = &build.phases(EmitOptions::default())[1].text;
     assert_eq!(
         text,
         "# comes after pre-install\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n- deployments.yaml\n"
     );
     let mut auto = Kit::web("");
     auto.inputs.auto_phase = true;
-    assert_eq!(auto.built().used_phases(), [Phase::PreInstall, Phase::Main]);
+    assert_eq!(auto.built().used_phases(), [InstallPhase::PreInstall, InstallPhase::Main]);
 }
 
 #[test]
@@ -55,12 +57,12 @@ fn layouts_hold_the_same_objects() {
         all.sort();
         all
     };
-    let stream = documents(&[OutFile { path: "x".to_owned(), text: build.stream(Emit::default()) }]);
-    for layout in [Layout::Flat, Layout::Phases, Layout::ByKind, Layout::ByResource] {
-        assert_eq!(documents(&build.files(layout, Emit::default())), stream, "{layout:?}");
+    let stream = documents(&[OutFile { path: "x".to_owned(), text: build.stream(EmitOptions::default()) }]);
+    for layout in [FileLayout::Flat, FileLayout::Phases, FileLayout::ByKind, FileLayout::ByResource] {
+        assert_eq!(documents(&build.files(layout, EmitOptions::default())), stream, "{layout:?}");
     }
     assert_eq!(
-        paths(&build.files(Layout::ByResource, Emit::default())),
+        paths(&build.files(FileLayout::ByResource, EmitOptions::default())),
         ["deployment-apps-web.yaml", "namespace-apps.yaml", "service-apps-web.yaml"]
     );
     let list: Json = serde_json::from_str(&build.json_list()).unwrap();
@@ -71,7 +73,7 @@ fn layouts_hold_the_same_objects() {
 fn a31_a_directory_is_rewritten_without_touching_what_is_not_ours() {
     let kit = phased();
     let build = kit.built();
-    let files = build.phases(Emit::default());
+    let files = build.phases(EmitOptions::default());
     let mut disk: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let first = plan_directory(&build, &files, &disk, ForeignFiles::Refused).unwrap();
     assert_eq!(first.write.len(), files.len() + 1);
@@ -83,7 +85,8 @@ fn a31_a_directory_is_rewritten_without_touching_what_is_not_ours() {
     assert_eq!((again.write.len(), again.delete.len()), (0, 0), "nothing to do");
     let smaller = kit.patch("10", "[service.web]\nenabled: false\n").built();
     let plan =
-        plan_directory(&smaller, &smaller.phases(Emit::default()), &disk, ForeignFiles::Refused).unwrap();
+        plan_directory(&smaller, &smaller.phases(EmitOptions::default()), &disk, ForeignFiles::Refused)
+            .unwrap();
     assert_eq!(plan.delete, ["post-install/kustomization.yaml", "post-install/services.yaml"]);
     let foreign = BTreeMap::from([("notes.txt".to_owned(), b"mine".to_vec())]);
     assert_eq!(
@@ -105,7 +108,7 @@ fn read(files: &[OutFile], path: &str) -> Json {
 fn a33_flux_waits_phase_by_phase() {
     let options =
         FluxOptions { source: Some("GitRepository/flux-system".to_owned()), ..FluxOptions::default() };
-    let files = phased().built().flux(&options, Emit::default()).unwrap();
+    let files = phased().built().flux(&options, EmitOptions::default()).unwrap();
     let pre = read(&files, "flux/p-pre-install.yaml");
     let main = read(&files, "flux/p-main.yaml");
     let post = read(&files, "flux/p-post-install.yaml");
@@ -121,7 +124,7 @@ fn a33_flux_waits_phase_by_phase() {
         "[deployment.web]\nmetadata.annotations: {kurel.gokure.dev/wait-for-ready: \"true\", kurel.gokure.dev/timeout: 5m}\n\
          [service.web]\nmetadata.annotations[\"kurel.gokure.dev/install-phase\"]: post-install\n",
     );
-    let files = waiting.built().flux(&options, Emit::default()).unwrap();
+    let files = waiting.built().flux(&options, EmitOptions::default()).unwrap();
     let main = read(&files, "flux/p-main.yaml");
     assert_eq!(
         main["spec"]["healthChecks"],
@@ -133,7 +136,7 @@ fn a33_flux_waits_phase_by_phase() {
         "p-main",
         "an empty phase is skipped"
     );
-    let none = phased().built().flux(&FluxOptions::default(), Emit::default()).unwrap_err();
+    let none = phased().built().flux(&FluxOptions::default(), EmitOptions::default()).unwrap_err();
     assert_eq!(none.iter().next().and_then(|problem| problem.code.as_deref()), Some("KO010"));
 }
 
@@ -155,7 +158,7 @@ fn a34_argo_gets_sync_waves() {
     let (build, problems) = fitting.built().with_waves();
     assert_eq!((field(&build, "Service", WAVE), problems.len()), (Json::from("25"), 0), "kept");
     let app = ArgoApp::parse("https://example.com/r.git, apps/p").unwrap();
-    let (files, _) = phased().built().argo(Some(&app), Emit::default());
+    let (files, _) = phased().built().argo(Some(&app), EmitOptions::default());
     assert_eq!(read(&files, "argocd/p.yaml")["spec"]["source"]["targetRevision"], "HEAD");
 }
 

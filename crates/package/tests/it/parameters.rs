@@ -158,7 +158,7 @@ fn metadata_is_required_and_checked() {
         assert!(errors(&problems).contains(&code), "{text}: {problems}");
     }
     let missing = slipway_package::Package::from_files(
-        slipway_package::Files::of([("resources/a.yaml", crate::support::SERVICE)]),
+        slipway_package::PackageFiles::of([("resources/a.yaml", crate::support::SERVICE)]),
         None,
         &slipway_package::LoadOptions::default(),
     );

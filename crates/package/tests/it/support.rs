@@ -1,6 +1,8 @@
 //! Packages made of text, and what building them gives.
 
-use slipway_package::{Build, Emit, Files, Inputs, LoadOptions, Package, SetValue, ValuesFile};
+use slipway_package::{
+    BuildInputs, EmitOptions, LoadOptions, Package, PackageBuild, PackageFiles, SetValue, ValuesFile,
+};
 use slipway_problem::{ProblemSeverity, Problems};
 
 pub(crate) const IDENTITY: &str = "kurel: {name: p, version: 1.0.0, appVersion: \"1\"}\n";
@@ -47,7 +49,7 @@ metadata: {name: apps}
 pub(crate) struct Kit {
     files: Vec<(String, String)>,
     local: Vec<(String, String)>,
-    pub(crate) inputs: Inputs,
+    pub(crate) inputs: BuildInputs,
 }
 
 impl Kit {
@@ -99,18 +101,18 @@ impl Kit {
     }
 
     pub(crate) fn package(&self) -> Package {
-        let local =
-            (!self.local.is_empty()).then(|| ("p.local.kurel".to_owned(), Files::of(self.local.clone())));
-        Package::from_files(Files::of(self.files.clone()), local, &LoadOptions::default())
+        let local = (!self.local.is_empty())
+            .then(|| ("p.local.kurel".to_owned(), PackageFiles::of(self.local.clone())));
+        Package::from_files(PackageFiles::of(self.files.clone()), local, &LoadOptions::default())
     }
 
-    pub(crate) fn build(&self) -> Result<Build, Problems> {
+    pub(crate) fn build(&self) -> Result<PackageBuild, Problems> {
         self.package().build(&self.inputs)
     }
 
     /// A build that must work.
     #[track_caller]
-    pub(crate) fn built(&self) -> Build {
+    pub(crate) fn built(&self) -> PackageBuild {
         match self.build() {
             Ok(build) => build,
             Err(problems) => panic!("{problems}"),
@@ -119,14 +121,14 @@ impl Kit {
 
     #[track_caller]
     pub(crate) fn stream(&self) -> String {
-        self.built().stream(Emit::default())
+        self.built().stream(EmitOptions::default())
     }
 
     /// A build that must fail.
     #[track_caller]
     pub(crate) fn fails(&self) -> Problems {
         match self.build() {
-            Ok(build) => panic!("built:\n{}", build.stream(Emit::default())),
+            Ok(build) => panic!("built:\n{}", build.stream(EmitOptions::default())),
             Err(problems) => problems,
         }
     }
@@ -139,7 +141,7 @@ impl Kit {
 }
 
 #[track_caller]
-pub(crate) fn field(build: &Build, kind: &str, pointer: &str) -> serde_json::Value {
+pub(crate) fn field(build: &PackageBuild, kind: &str, pointer: &str) -> serde_json::Value {
     let object = build.objects.iter().find(|object| object.id.kind == kind).expect("an object of the kind");
     object.value.pointer(pointer).cloned().unwrap_or_default()
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::json;
 use slipway_package::{
-    Emit, Files, Inputs, Layout, LoadOptions, Local, Package, import, scaffold, template::parse_path,
+    BuildInputs, EmitOptions, FileLayout, LoadOptions, LocalExtension, Package, PackageFiles, import,
+    scaffold, template::parse_path,
 };
 
 use crate::support::{Kit, errors};
@@ -112,7 +113,7 @@ fn the_example_package_passes_its_own_tests() {
 }
 
 fn loaded(files: Vec<slipway_package::OutFile>) -> Package {
-    let files = Files::of(files.into_iter().map(|file| (file.path, file.text)));
+    let files = PackageFiles::of(files.into_iter().map(|file| (file.path, file.text)));
     Package::from_files(files, None, &LoadOptions::default())
 }
 
@@ -121,7 +122,7 @@ fn a_scaffold_builds_cleanly() {
     let new = scaffold("shop").unwrap();
     assert_eq!(new.directory, "shop.kurel");
     let package = loaded(new.files);
-    let validation = package.validate(&Inputs::default());
+    let validation = package.validate(&BuildInputs::default());
     assert!(validation.problems.is_empty(), "{}", validation.problems);
     assert!(package.test().unwrap()[0].passed());
     assert!(scaffold("Not A Name").is_err());
@@ -141,7 +142,7 @@ fn a39_imported_manifests_build_to_themselves() {
     }
     bundle.push_str("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: apps}\n");
     let package = loaded(import("all", &[("bundle.yaml".to_owned(), bundle.clone())]).unwrap().files);
-    let build = package.build(&Inputs::default()).unwrap_or_else(|problems| panic!("{problems}"));
+    let build = package.build(&BuildInputs::default()).unwrap_or_else(|problems| panic!("{problems}"));
     assert!(build.problems.is_empty(), "{}", build.problems);
     assert!(build.writes.len() >= 150, "parameters were proposed");
     let mut before: Vec<String> = slipway_yaml::parse(&bundle, "b")
@@ -156,12 +157,12 @@ fn a39_imported_manifests_build_to_themselves() {
     after.sort();
     assert_eq!(before, after);
     let changed = package
-        .build(&Inputs {
+        .build(&BuildInputs {
             sets: vec![slipway_package::SetValue::yaml("app-7.replicas=70")],
-            ..Inputs::default()
+            ..BuildInputs::default()
         })
         .unwrap();
-    assert!(changed.stream(Emit::default()).contains("replicas: 70"));
+    assert!(changed.stream(EmitOptions::default()).contains("replicas: 70"));
 }
 
 fn sorted(value: serde_json::Value) -> String {
@@ -205,11 +206,11 @@ fn a48_directories_are_read_with_their_local_extension_and_nothing_outside() {
     write("p.local.kurel/parameters.yaml", "a: local\n");
     let package = root.path().join("p.kurel");
     let label = |options: &LoadOptions| {
-        let build = Package::load(&package, options).unwrap().build(&Inputs::default()).unwrap();
+        let build = Package::load(&package, options).unwrap().build(&BuildInputs::default()).unwrap();
         crate::support::field(&build, "Service", "/metadata/labels/a")
     };
     assert_eq!(label(&LoadOptions::default()), "local");
-    assert_eq!(label(&LoadOptions { local: Local::None, ..LoadOptions::default() }), "package");
+    assert_eq!(label(&LoadOptions { local: LocalExtension::None, ..LoadOptions::default() }), "package");
     let stream = |order: &[&str]| {
         let other = tempfile::tempdir().unwrap();
         for name in order {
@@ -218,7 +219,7 @@ fn a48_directories_are_read_with_their_local_extension_and_nothing_outside() {
             std::fs::copy(package.join(name), target).unwrap();
         }
         let package = Package::load(other.path(), &LoadOptions::default()).unwrap();
-        package.build(&Inputs::default()).unwrap().stream(Emit::default())
+        package.build(&BuildInputs::default()).unwrap().stream(EmitOptions::default())
     };
     let files = ["parameters.yaml", "resources/service.yaml", "patches/00.kpatch"];
     assert_eq!(stream(&files), stream(&[files[2], files[1], files[0]]), "file order does not matter");
@@ -230,7 +231,10 @@ fn a48_directories_are_read_with_their_local_extension_and_nothing_outside() {
         std::os::unix::fs::symlink(root.path().join("secret.yaml"), package.join("resources/link.yaml"))
             .unwrap();
         let problems = || {
-            Package::load(&package, &LoadOptions::default()).unwrap().build(&Inputs::default()).unwrap_err()
+            Package::load(&package, &LoadOptions::default())
+                .unwrap()
+                .build(&BuildInputs::default())
+                .unwrap_err()
         };
         assert_eq!(errors(&problems()), ["KR010"]);
         let said = crate::support::said(&problems(), "KR010");
@@ -265,9 +269,9 @@ fn a48_ids_and_output_have_forward_slashes_everywhere() {
         ids,
         ["00-base.kpatch", "30-production.kpatch", "features/deep/10-more.kpatch", "team/50-own.kpatch"]
     );
-    let mut all = build.report().join("\n") + &build.stream(Emit::default());
-    for layout in [Layout::Flat, Layout::Phases, Layout::ByKind, Layout::ByResource] {
-        for file in build.files(layout, Emit::default()) {
+    let mut all = build.report().join("\n") + &build.stream(EmitOptions::default());
+    for layout in [FileLayout::Flat, FileLayout::Phases, FileLayout::ByKind, FileLayout::ByResource] {
+        for file in build.files(layout, EmitOptions::default()) {
             all.push_str(&file.path);
             all.push_str(&file.text);
         }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures::future::join_all;
 use http_body_util::Either;
 use serde_json::{Value, json};
-use slipway_cluster::{Apply, Cluster, Delete, Patch, Retry, WriteOptions};
+use slipway_cluster::{ApplyOptions, Cluster, DeleteOptions, ObjectPatch, RetryPolicy, WriteOptions};
 use slipway_event::Events;
 use slipway_manifest::{Gvk, ObjectRef, object};
 use slipway_rehearsal::rehearse_release;
-use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, apply};
+use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, apply};
 use slipway_sandbox::Sandbox;
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 use tokio_util::sync::CancellationToken;
 use tower::{Service as _, service_fn};
 
@@ -285,14 +285,14 @@ fn scenarios() -> Vec<Scenario> {
 fn request(objects: &[Value]) -> ReleaseRequest {
     let document = |object: &Value| {
         let is_hook = object::annotation(object, "helm.sh/hook").is_some();
-        let stored = if is_hook { Stored::Hook } else { Stored::Regular };
-        Document { object: object.clone(), origin: Origin::new("demo/templates/all.yaml"), stored }
+        let stored = if is_hook { RecordPart::Hook } else { RecordPart::Regular };
+        Document { object: object.clone(), origin: DocumentOrigin::new("demo/templates/all.yaml"), stored }
     };
     let mut rendered =
         RenderedSource { documents: objects.iter().map(document).collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
     rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
-    let content = Content::Rendered(Box::new(rendered));
+    let content = ReleaseContent::Rendered(Box::new(rendered));
     ReleaseRequest { name: "demo".into(), namespace: "shop".into(), content, options: PlanOptions::default() }
 }
 
@@ -326,19 +326,19 @@ fn guarded(sandbox: &Sandbox, guard: Guard) -> Cluster {
             Ok(http::Response::builder().status(500).body(body).expect("an answer"))
         }
     });
-    let retry = Retry {
+    let retry = RetryPolicy {
         first: Duration::from_millis(1),
         longest: Duration::from_millis(20),
         webhooks: Duration::from_millis(500),
-        ..Retry::default()
+        ..RetryPolicy::default()
     };
     Cluster::new(kube::Client::new(service, "default")).with_retry(retry)
 }
 
 async fn put(cluster: &Cluster, object: &Value) {
-    let kind = cluster.kind(&object::gvk(object)).await.expect("can be asked").expect("is served");
+    let kind = cluster.find_kind(&object::gvk(object)).await.expect("can be asked").expect("is served");
     cluster
-        .apply(&kind.object_ref(object, "shop"), object, &Apply::new("others"))
+        .apply(&kind.object_ref(object, "shop"), object, &ApplyOptions::new("others"))
         .await
         .expect("can be written");
 }
@@ -361,10 +361,10 @@ async fn play(scenario: Scenario) -> Option<String> {
     }
     if let Between::Finalizer(finalizer) | Between::Deleted(finalizer) = scenario.between {
         let at = ObjectRef::new(Gvk::new("", "v1", "ConfigMap"), Some("shop"), "a");
-        let patch = Patch::Merge(json!({"metadata": {"finalizers": [finalizer]}}));
+        let patch = ObjectPatch::Merge(json!({"metadata": {"finalizers": [finalizer]}}));
         cluster.patch(&at, &patch, &WriteOptions::default(), None).await.expect("can be patched");
         if matches!(scenario.between, Between::Deleted(_)) {
-            cluster.delete(&at, &Delete::default()).await.expect("can be deleted");
+            cluster.delete(&at, &DeleteOptions::default()).await.expect("can be deleted");
         }
     }
     let wanted = request(&scenario.objects);

@@ -6,10 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::{HookRun, Release, Status, Storage, Time};
-use slipway_cluster::lock::Held;
+use slipway_cluster::helm::{HelmTime, HookRun, Release, ReleaseStorage, RevisionStatus};
+use slipway_cluster::lock::HeldLock;
 use slipway_cluster::track::TrackOptions;
-use slipway_cluster::{Apply, Cluster, Deadline, Delete, Deleted, ErrorClass, Patch, WriteOptions};
+use slipway_cluster::{
+    ApplyOptions, Cluster, Deadline, DeleteOptions, DeleteOutcome, ErrorClass, ObjectPatch, WriteOptions,
+};
 use slipway_event::{Event, Events, NodeId, ObjectState};
 use slipway_graph::{Classify, Context, Done, ErrorClass as Class, NodePolicy, NodeRef, Worker};
 
@@ -20,19 +22,19 @@ use crate::name::Revision;
 use crate::ops::{Operation, OperationCategory, OperationKind};
 use crate::owners::{self, MANAGER};
 use crate::plan::{Indexed, ObjectIndex, PlannedDeletion, PlannedObject, ReleasePlan, VisitIndex};
-use crate::resource::{DeployType, FailMode, Propagation, Stored};
+use crate::resource::{DeployType, FailMode, Propagation, RecordPart};
 use crate::wait::{ObjectWaiter, WrittenObject};
 
 /// The manager of values only a new object gets.
 const INITIAL_MANAGER: &str = "slipway-initial";
 /// Time limit for a definition to be served.
-const SERVED: Duration = Duration::from_secs(10);
+const SERVED_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for something outside to appear, unless said.
-const PRESENCE: Duration = Duration::from_secs(300);
+const PRESENCE_LIMIT: Duration = Duration::from_secs(300);
 /// Time limit for an object to become ready, unless said.
-const READINESS: Duration = Duration::from_secs(300);
-/// Time limit for an operation to say what it waited for when the time of the run is over.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const READINESS_LIMIT: Duration = Duration::from_secs(300);
+/// Time limit for an operation to report what it waited for after the deadline of the run.
+const LAST_REPORT_LIMIT: Duration = Duration::from_secs(1);
 /// Limit for the characters of a failure that the history keeps.
 const LONGEST_DESCRIPTION: usize = 1000;
 
@@ -82,14 +84,14 @@ impl From<crate::wait::NotReady> for OpError {
 /// Performs the operations of one plan.
 pub(super) struct OperationExecutor<'p> {
     cluster: Cluster,
-    storage: Storage,
+    storage: ReleaseStorage,
     /// Records a failure, of a run that lost its lock too: the entry is its own.
-    last_words: Storage,
+    last_words: ReleaseStorage,
     waiter: ObjectWaiter,
     events: Events,
     pub(super) plan: &'p ReleasePlan,
     pub(super) options: &'p ExecuteOptions,
-    held: &'p Held,
+    held: &'p HeldLock,
     /// The reason the revision failed, once it has.
     failure: Mutex<String>,
     /// Times at which hooks ran.
@@ -114,9 +116,9 @@ impl<'g> Worker<'g, Operation> for OperationExecutor<'_> {
         let (operation, id) = (cx.value(), cx.id().as_str());
         // Records are written to their end; everything else may be left where it is.
         if operation.category() == OperationCategory::Release {
-            return self.perform(operation, id).await;
+            return self.perform_operation(operation, id).await;
         }
-        let mut work = std::pin::pin!(self.perform(operation, id));
+        let mut work = std::pin::pin!(self.perform_operation(operation, id));
         tokio::select! {
             biased;
             result = &mut work => return result,
@@ -124,7 +126,7 @@ impl<'g> Worker<'g, Operation> for OperationExecutor<'_> {
         }
         // Where the time of the run is over, every wait ends by itself and says what it waited for.
         if self.cluster.deadline().is_some_and(Deadline::has_passed) {
-            return tokio::time::timeout(LAST_WORDS, work).await.unwrap_or(Err(stopped));
+            return tokio::time::timeout(LAST_REPORT_LIMIT, work).await.unwrap_or(Err(stopped));
         }
         Err(stopped)
     }
@@ -140,14 +142,14 @@ impl<'p> OperationExecutor<'p> {
         plan: &'p ReleasePlan,
         options: &'p ExecuteOptions,
         events: &Events,
-        held: &'p Held,
+        held: &'p HeldLock,
     ) -> Self {
         let track = TrackOptions { logs: options.logs, ..TrackOptions::default() };
-        let storage = |cluster| Storage::new(cluster, plan.options.driver, &*plan.namespace);
+        let storage = |cluster| ReleaseStorage::new(cluster, plan.options.driver, &*plan.namespace);
         Self {
             cluster: cluster.clone(),
             storage: storage(cluster.clone()),
-            last_words: storage(cluster.unguarded()),
+            last_words: storage(cluster.without_write_gate()),
             waiter: ObjectWaiter::with_options(cluster.clone(), events.clone(), track),
             events: events.clone(),
             plan,
@@ -161,7 +163,7 @@ impl<'p> OperationExecutor<'p> {
     }
 
     /// The same with a cluster of another deadline: to clean up after a run whose time is over.
-    pub(super) fn until(self, deadline: Deadline) -> Self {
+    pub(super) fn with_deadline(self, deadline: Deadline) -> Self {
         let cluster = self.cluster.without_deadline().with_deadline(deadline);
         let fresh = Self::new(&cluster, self.plan, self.options, &self.events, self.held);
         Self { failure: self.failure, hooks: self.hooks, gone: self.gone, ..fresh }
@@ -172,51 +174,51 @@ impl<'p> OperationExecutor<'p> {
         message.clone_into(&mut self.failure.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    async fn perform(&self, operation: &Operation, id: &str) -> Result<Done, OpError> {
+    async fn perform_operation(&self, operation: &Operation, id: &str) -> Result<Done, OpError> {
         match &operation.kind {
             OperationKind::Boundary => {}
-            OperationKind::Deploy(index) => self.deploy(*index, id).await?,
-            OperationKind::TrackReadiness(index) => self.ready(*index, id).await?,
+            OperationKind::Deploy(index) => self.deploy_object(*index, id).await?,
+            OperationKind::TrackReadiness(index) => self.wait_ready(*index, id).await?,
             OperationKind::CleanUp(index) => {
                 let PlannedObject { resource, at, .. } = self.plan.objects.at(index.object);
                 if !resource.is_crd() {
-                    self.delete(at, resource.settings.propagation, None).await?;
+                    self.delete_object(at, resource.settings.propagation, None).await?;
                 }
             }
             OperationKind::TrackCleanUp(index) => {
                 let PlannedObject { resource, at, .. } = self.plan.objects.at(index.object);
                 if !resource.is_crd() {
-                    self.absent(at, None).await?;
+                    self.wait_absent(at, None).await?;
                 }
             }
             OperationKind::Delete(index) => {
                 let PlannedDeletion { resource, at, live, .. } = self.plan.deletions.at(*index);
-                self.delete(at, resource.settings.propagation, uid(live)).await?;
+                self.delete_object(at, resource.settings.propagation, uid_of(live)).await?;
             }
             OperationKind::TrackAbsence(index) => {
                 let PlannedDeletion { at, live, .. } = self.plan.deletions.at(*index);
-                self.absent(at, uid(live)).await?;
+                self.wait_absent(at, uid_of(live)).await?;
             }
             OperationKind::TrackPresence(index) => {
                 let external = self.plan.externals.at(*index);
-                let kind = self.cluster.kind(&external.gvk).await?;
+                let kind = self.cluster.find_kind(&external.gvk).await?;
                 let own = match external.namespace.as_str() {
                     "" => self.plan.namespace.as_str(),
                     other => other,
                 };
                 let namespace = kind.is_none_or(|kind| kind.namespaced).then_some(own);
                 let at = ObjectRef::new(external.gvk.clone(), namespace, external.name.as_str());
-                let timeout = self.options.presence_timeout.unwrap_or(PRESENCE);
-                self.waiter.present(&at, timeout).await?;
+                let timeout = self.options.presence_timeout.unwrap_or(PRESENCE_LIMIT);
+                self.waiter.wait_present(&at, timeout).await?;
             }
             OperationKind::CreateRevision => {
-                self.fence().await?;
+                self.check_fence().await?;
                 self.storage.create(&self.plan.release).await?;
             }
             OperationKind::FinishRevision => {
-                self.fence().await?;
+                self.check_fence().await?;
                 let mut release = self.plan.release.clone();
-                release.info.status = Status::Deployed;
+                release.info.status = RevisionStatus::Deployed;
                 release.info.description =
                     self.plan.options.description.clone().unwrap_or_else(|| match self.plan.deploy_type {
                         DeployType::Install => "Install complete".to_owned(),
@@ -229,7 +231,7 @@ impl<'p> OperationExecutor<'p> {
             OperationKind::FailRevision => {
                 let why = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let mut release = self.plan.release.clone();
-                release.info.status = Status::Failed;
+                release.info.status = RevisionStatus::Failed;
                 let mut description: String = why.chars().take(LONGEST_DESCRIPTION).collect();
                 if self.plan.deploy_type == DeployType::Delete {
                     description = format!("Deletion failed: {description}");
@@ -239,14 +241,19 @@ impl<'p> OperationExecutor<'p> {
                 self.last_words.update(&release).await?;
             }
             OperationKind::SupersedeRevision(revision) => {
-                self.mark(*revision, Status::Superseded, None).await?;
+                self.mark_revision(*revision, RevisionStatus::Superseded, None).await?;
             }
             OperationKind::BeginDelete(revision) => {
-                self.mark(*revision, Status::Uninstalling, Some("Deletion in progress (or silently failed)"))
-                    .await?;
+                self.mark_revision(
+                    *revision,
+                    RevisionStatus::Uninstalling,
+                    Some("Deletion in progress (or silently failed)"),
+                )
+                .await?;
             }
             OperationKind::KeepHistory(revision) => {
-                self.mark(*revision, Status::Uninstalled, Some("Uninstallation complete")).await?;
+                self.mark_revision(*revision, RevisionStatus::Uninstalled, Some("Uninstallation complete"))
+                    .await?;
             }
             OperationKind::ForgetRevision(revision) => {
                 self.storage.delete(&self.plan.name, revision.get()).await?;
@@ -255,8 +262,8 @@ impl<'p> OperationExecutor<'p> {
         Ok(Done::OK)
     }
 
-    /// Whoever was asleep for so long that another run took over must not write the last word.
-    async fn fence(&self) -> Result<(), OpError> {
+    /// Checks that the lock is still held: a run that slept while another took over must not write the final record.
+    async fn check_fence(&self) -> Result<(), OpError> {
         if self.held.check_fence().await? {
             return Ok(());
         }
@@ -270,10 +277,10 @@ impl<'p> OperationExecutor<'p> {
         })
     }
 
-    async fn mark(
+    async fn mark_revision(
         &self,
         revision: Revision,
-        status: Status,
+        status: RevisionStatus,
         description: Option<&str>,
     ) -> Result<(), OpError> {
         let found = self.plan.history.releases.iter().find(|old| revision == old.version);
@@ -283,8 +290,8 @@ impl<'p> OperationExecutor<'p> {
         if let Some(description) = description {
             description.clone_into(&mut old.info.description);
         }
-        if status == Status::Uninstalled {
-            old.info.deleted = Time::from(jiff::Timestamp::now());
+        if status == RevisionStatus::Uninstalled {
+            old.info.deleted = HelmTime::from(jiff::Timestamp::now());
         }
         Ok(self.storage.update(&old).await?)
     }
@@ -303,44 +310,44 @@ impl<'p> OperationExecutor<'p> {
         }
     }
 
-    async fn delete(
+    async fn delete_object(
         &self,
         at: &ObjectRef,
         propagation: Option<Propagation>,
         uid: Option<&str>,
     ) -> Result<(), OpError> {
         let propagation = match propagation.unwrap_or(self.plan.options.propagation) {
-            Propagation::Foreground => slipway_cluster::Propagation::Foreground,
-            Propagation::Background => slipway_cluster::Propagation::Background,
-            Propagation::Orphan => slipway_cluster::Propagation::Orphan,
+            Propagation::Foreground => slipway_cluster::DeletePropagation::Foreground,
+            Propagation::Background => slipway_cluster::DeletePropagation::Background,
+            Propagation::Orphan => slipway_cluster::DeletePropagation::Orphan,
         };
-        let options = Delete { propagation, uid: uid.map(str::to_owned), ..Delete::default() };
-        if self.cluster.delete(at, &options).await? == Deleted::Gone {
+        let options = DeleteOptions { propagation, uid: uid.map(str::to_owned), ..DeleteOptions::default() };
+        if self.cluster.delete(at, &options).await? == DeleteOutcome::Gone {
             self.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(at.clone());
         }
-        self.tell(at, ObjectState::Deleted, None);
+        self.send_state(at, ObjectState::Deleted, None);
         Ok(())
     }
 
     /// Waits until what was deleted is gone.
-    async fn absent(&self, at: &ObjectRef, uid: Option<&str>) -> Result<(), OpError> {
+    async fn wait_absent(&self, at: &ObjectRef, uid: Option<&str>) -> Result<(), OpError> {
         if self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(at) {
             return Ok(());
         }
-        Ok(self.waiter.absent(at, uid, self.options.deletion_timeout).await?)
+        Ok(self.waiter.wait_absent(at, uid, self.options.deletion_timeout).await?)
     }
 
-    fn tell(&self, at: &ObjectRef, state: ObjectState, node: Option<&str>) {
+    fn send_state(&self, at: &ObjectRef, state: ObjectState, node: Option<&str>) {
         let node = node.map(NodeId::from);
         self.events.send(Event::Object { node, object: at.clone(), state, message: None });
     }
 
-    async fn deploy(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
+    async fn deploy_object(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
         let planned = self.plan.objects.at(index.object);
         let PlannedObject { resource, at, .. } = planned;
-        if resource.stored == Stored::Hook {
+        if resource.stored == RecordPart::Hook {
             let run = HookRun {
-                started_at: Time::from(jiff::Timestamp::now()),
+                started_at: HelmTime::from(jiff::Timestamp::now()),
                 phase: "Running".into(),
                 ..HookRun::default()
             };
@@ -352,16 +359,16 @@ impl<'p> OperationExecutor<'p> {
                 if let Some(replicas) = resource.settings.replicas_on_creation {
                     let mut initial = resource.object.clone();
                     initial["spec"]["replicas"] = replicas.into();
-                    self.cluster.apply(at, &initial, &Apply::new(INITIAL_MANAGER)).await?;
+                    self.cluster.apply(at, &initial, &ApplyOptions::new(INITIAL_MANAGER)).await?;
                 }
                 ObjectState::Created
             }
             ObjectChange::Recreate { .. } => {
                 let live = self.cluster.get(at).await?;
                 if let Some(live) = live {
-                    let old = uid(&live);
-                    self.delete(at, resource.settings.propagation, old).await?;
-                    self.absent(at, old).await?;
+                    let old = uid_of(&live);
+                    self.delete_object(at, resource.settings.propagation, old).await?;
+                    self.wait_absent(at, old).await?;
                 }
                 ObjectState::Recreated
             }
@@ -372,16 +379,16 @@ impl<'p> OperationExecutor<'p> {
         };
         let vigil = if goes_by_itself(&resource.object) {
             // Who may not watch can still apply.
-            self.waiter.attend(at).await.ok()
+            self.waiter.watch_early(at).await.ok()
         } else {
             None
         };
-        let written = self.cluster.apply(at, &resource.object, &Apply::new(MANAGER)).await?;
-        let written = WrittenObject { uid: uid(&written).map(str::to_owned), vigil };
+        let written = self.cluster.apply(at, &resource.object, &ApplyOptions::new(MANAGER)).await?;
+        let written = WrittenObject { uid: uid_of(&written).map(str::to_owned), vigil };
         self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(index.object, written);
-        self.tell(at, state, Some(node));
+        self.send_state(at, state, Some(node));
         if resource.is_crd() {
-            slipway_cluster::crd::wait_served(&self.cluster, &resource.object, SERVED).await?;
+            slipway_cluster::crd::wait_until_served(&self.cluster, &resource.object, SERVED_LIMIT).await?;
         }
         Ok(())
     }
@@ -394,13 +401,16 @@ impl<'p> OperationExecutor<'p> {
         for _ in 0..3 {
             let Some(current) = &live else { return Ok(()) };
             let keep = self.plan.options.keep_manual_changes;
-            let Some(repair) = owners::repair(current, &resource.object, Some(&planned.owned), keep) else {
+            let Some(repair) = owners::repair_owners(current, &resource.object, Some(&planned.owned), keep)
+            else {
                 return Ok(());
             };
             let version = current.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
             let body = json!({"metadata": {"managedFields": repair.managers.to_entries(), "resourceVersion": version}});
-            let sent =
-                self.cluster.patch(at, &Patch::Merge(body), &WriteOptions::manager(MANAGER), None).await;
+            let sent = self
+                .cluster
+                .patch(at, &ObjectPatch::Merge(body), &WriteOptions::for_manager(MANAGER), None)
+                .await;
             match sent {
                 Ok(_) => return Ok(()),
                 Err(error) if error.class == ErrorClass::Conflict => {
@@ -420,11 +430,11 @@ impl<'p> OperationExecutor<'p> {
     /// Time limit for one object to become ready: as it says itself, as the run says, or as Helm has it. A
     /// limit for the whole run takes the place of the last; zero is none.
     fn readiness_limit(&self, own: Option<Duration>) -> Option<Duration> {
-        let usual = self.options.timeout.is_none().then_some(READINESS);
+        let usual = self.options.timeout.is_none().then_some(READINESS_LIMIT);
         own.or(self.options.readiness_timeout).or(usual).filter(|limit| !limit.is_zero())
     }
 
-    async fn ready(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
+    async fn wait_ready(&self, index: VisitIndex, node: &str) -> Result<(), OpError> {
         let PlannedObject { resource, at, .. } = self.plan.objects.at(index.object);
         let mut tracking = resource.settings.tracking.clone();
         if self.plan.visit(index).must_be_ready {
@@ -433,20 +443,20 @@ impl<'p> OperationExecutor<'p> {
         if self.options.assume_ready.contains(&at.gvk.group) {
             return Ok(());
         }
-        let is_hook = resource.stored == Stored::Hook;
+        let is_hook = resource.stored == RecordPart::Hook;
         let timeout = self.readiness_limit(tracking.ready_timeout);
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(&index.object);
-        let result = self.waiter.ready_since(at, &tracking, is_hook, timeout, Some(node), written).await;
+        let result = self.waiter.wait_ready_since(at, &tracking, is_hook, timeout, Some(node), written).await;
         let mut runs = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(run) = runs.get_mut(&index.object) {
-            run.completed_at = Time::from(jiff::Timestamp::now());
+            run.completed_at = HelmTime::from(jiff::Timestamp::now());
             run.phase = if result.is_ok() { "Succeeded" } else { "Failed" }.to_owned();
         }
         Ok(result?)
     }
 }
 
-fn uid(live: &Value) -> Option<&str> {
+fn uid_of(live: &Value) -> Option<&str> {
     live.pointer("/metadata/uid").and_then(Value::as_str)
 }
 

@@ -1,16 +1,16 @@
 //! A run that holds the lock of its release: it verifies the plan, carries it out, and undoes it when it fails.
 
-use slipway_cluster::helm::Storage;
-use slipway_cluster::lock::Held;
-use slipway_cluster::{Calls, Cluster, Deadline};
+use slipway_cluster::helm::ReleaseStorage;
+use slipway_cluster::lock::HeldLock;
+use slipway_cluster::{CallCounts, Cluster, Deadline};
 use slipway_event::Events;
 use tokio_util::sync::CancellationToken;
 
-use super::report::{ReleaseStatus, Report};
+use super::report::{ReleaseReport, ReleaseStatus};
 use super::run::{RunFailure, run_graph};
-use super::settle::settle;
-use super::undo::{Undo, undo};
-use super::{CLOSING, ExecuteOptions, WhenStale, is_troubled};
+use super::settle::settle_history;
+use super::undo::{UndoAction, undo_run};
+use super::{CLOSING_LIMIT, ExecuteOptions, WhenStale, is_troubled};
 use crate::failure::{Failure, FailureCause};
 use crate::plan::{PlanPurpose, ReleasePlan, plan_for};
 use crate::resource::DeployType;
@@ -22,11 +22,11 @@ pub(super) struct LockedRun<'a> {
     pub(super) options: &'a ExecuteOptions,
     pub(super) events: &'a Events,
     pub(super) cancel: &'a CancellationToken,
-    pub(super) held: &'a Held,
+    pub(super) held: &'a HeldLock,
     /// The requests of the plan.
-    pub(super) earlier: Calls,
+    pub(super) earlier: CallCounts,
     /// The requests there had been when the run began.
-    pub(super) before: Calls,
+    pub(super) before: CallCounts,
 }
 
 impl LockedRun<'_> {
@@ -35,7 +35,7 @@ impl LockedRun<'_> {
         &self,
         plan: ReleasePlan,
         stale: WhenStale<'_>,
-    ) -> Result<Report, Failure> {
+    ) -> Result<ReleaseReport, Failure> {
         let plan = match (plan.verify(&self.cluster).await, stale) {
             (Ok(()), _) => plan,
             (Err(Failure::Stale(_)), WhenStale::PlanAnew(request)) => {
@@ -48,54 +48,61 @@ impl LockedRun<'_> {
     }
 
     /// Carries a plan out that was made or verified under the lock.
-    pub(super) async fn carry_out(&self, plan: &ReleasePlan) -> Result<Report, Failure> {
-        let storage = Storage::new(self.cluster.clone(), plan.options.driver, &*plan.namespace);
+    pub(super) async fn carry_out(&self, plan: &ReleasePlan) -> Result<ReleaseReport, Failure> {
+        let storage = ReleaseStorage::new(self.cluster.clone(), plan.options.driver, &*plan.namespace);
         if plan.deploy_type.makes_revision() {
-            settle(&storage, plan).await?;
+            settle_history(&storage, plan).await?;
         }
         if plan.is_empty() && plan.deploy_type != DeployType::Test {
-            return Ok(Report::skipped(plan, &self.requests()));
+            return Ok(ReleaseReport::of_idle_plan(plan, &self.request_counts()));
         }
         if plan.deploy_type.makes_revision() {
-            storage.prune(&plan.name, self.options.history_limit).await?;
+            storage.prune_history(&plan.name, self.options.history_limit).await?;
         }
-        let mut report = Report::new(plan, ReleaseStatus::Failed);
+        let mut report = ReleaseReport::new(plan, ReleaseStatus::Failed);
         if plan.deploy_type == DeployType::Delete {
             report.kept.clone_from(&plan.kept);
         }
         let ended = Box::pin(run_graph(self, plan, &mut report)).await;
-        report.requests = self.requests().to_string();
+        report.requests = self.request_counts().to_string();
         match ended {
             Ok(()) => Ok(report),
-            Err(failure) => Err(self.fail(plan, failure, report).await),
+            Err(failure) => Err(self.end_failed_run(plan, failure, report).await),
         }
     }
 
     /// The requests so far, those of the plan included.
-    fn requests(&self) -> Calls {
-        self.earlier + self.cluster.calls().since(&self.before)
+    fn request_counts(&self) -> CallCounts {
+        self.earlier + self.cluster.call_counts().since(&self.before)
     }
 
     /// Ends a run that failed; undoes it if that was asked for.
-    async fn fail(&self, plan: &ReleasePlan, failure: RunFailure, mut report: Report) -> Failure {
+    async fn end_failed_run(
+        &self,
+        plan: &ReleasePlan,
+        failure: RunFailure,
+        mut report: ReleaseReport,
+    ) -> Failure {
         let RunFailure { mut why, cause, part } = failure;
         // What the chart has to say is about a release that works.
         report.notes.clear();
-        if let Some(way) = Undo::of(plan, self.options).filter(|_| !self.held.lost().is_cancelled()) {
+        if let Some(way) =
+            UndoAction::choose_for(plan, self.options).filter(|_| !self.held.lost_token().is_cancelled())
+        {
             // Deleting objects one by one through the same trouble would outlast the run's own limit.
-            let is_first = matches!(way, Undo::Delete { .. });
-            if is_troubled(cause) && (is_first || !self.answers().await) {
+            let is_first = matches!(way, UndoAction::Delete { .. });
+            if is_troubled(cause) && (is_first || !self.cluster_answers().await) {
                 why.push_str("\nnot undone: the cluster does not answer as it should");
                 return Failure::Run { cause, part, why, report: Box::new(report) };
             }
-            match undo(self, plan, &way).await {
+            match undo_run(self, plan, &way).await {
                 Ok(undone) => {
-                    report.notes = way.done(&undone);
+                    report.notes = way.outcome_text(&undone);
                     why = format!("{why}\n{}", report.notes);
                     report.rollback = Some(Box::new(undone));
                 }
                 Err(failure) => {
-                    let why = format!("{why}; {} failed too: {failure}", way.doing());
+                    let why = format!("{why}; {} failed too: {failure}", way.progress_text());
                     return Failure::Run { cause, part, why, report: Box::new(report) };
                 }
             }
@@ -110,8 +117,8 @@ impl LockedRun<'_> {
     }
 
     /// Tells that a cluster that made a run fail answers again.
-    async fn answers(&self) -> bool {
-        let cluster = self.cluster.without_deadline().with_deadline(Deadline::after(CLOSING));
-        cluster.version().await.is_ok()
+    async fn cluster_answers(&self) -> bool {
+        let cluster = self.cluster.without_deadline().with_deadline(Deadline::after(CLOSING_LIMIT));
+        cluster.server_version().await.is_ok()
     }
 }

@@ -15,8 +15,8 @@ mod undo;
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::lock::{Held, Lock, LockError, LockOptions};
-use slipway_cluster::{Apply, Cluster, Delete};
+use slipway_cluster::lock::{ClusterLock, HeldLock, LockError, LockOptions};
+use slipway_cluster::{ApplyOptions, Cluster, DeleteOptions};
 use slipway_event::Events;
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_problem::Problem;
@@ -30,14 +30,14 @@ use crate::wait::ObjectWaiter;
 use locked::LockedRun;
 
 pub use options::ExecuteOptions;
-pub use report::{ReleaseStatus, Report};
+pub use report::{ReleaseReport, ReleaseStatus};
 pub use timeout::RunTimeout;
 
 /// Time limit for giving the lock back; a lease nobody renews ends by itself.
-const RELEASE: Duration = Duration::from_secs(5);
+const RELEASE_LIMIT: Duration = Duration::from_secs(5);
 /// Time limits for a run that a troubled cluster ended: to record that, and then to give the lock back.
-const CLOSING: Duration = Duration::from_millis(500);
-const HASTY_RELEASE: Duration = Duration::from_millis(250);
+const CLOSING_LIMIT: Duration = Duration::from_millis(500);
+const HASTY_RELEASE_LIMIT: Duration = Duration::from_millis(250);
 
 /// Attempts that whoever calls [`plan`](crate::plan()) and [`execute`] makes at a plan that is still true once the lock
 /// is taken.
@@ -55,9 +55,10 @@ pub async fn execute(
     options: &ExecuteOptions,
     events: &Events,
     cancel: CancellationToken,
-) -> Result<Report, Failure> {
+) -> Result<ReleaseReport, Failure> {
     // Boxed, as its large parts are: a caller's stack does not grow with what a release needs.
-    Box::pin(run(&options.limit(cluster), plan, WhenStale::Refuse, options, events, &cancel)).await
+    Box::pin(run_locked(&options.limit_cluster(cluster), plan, WhenStale::Refuse, options, events, &cancel))
+        .await
 }
 
 /// Plans and executes. A plan that is stale when the lock is taken is made anew, once: under the lock it stays true.
@@ -67,11 +68,11 @@ pub async fn apply(
     options: &ExecuteOptions,
     events: &Events,
     cancel: CancellationToken,
-) -> Result<Report, Failure> {
-    let cluster = &options.limit(cluster);
+) -> Result<ReleaseReport, Failure> {
+    let cluster = &options.limit_cluster(cluster);
     let planned = Box::pin(plan_for(cluster, request, PlanPurpose::Execute, events)).await;
-    let plan = planned.map_err(|failure| failure.within(options.timeout.as_ref(), "it was planned"))?;
-    Box::pin(run(cluster, plan, WhenStale::PlanAnew(request), options, events, &cancel)).await
+    let plan = planned.map_err(|failure| failure.with_timeout(options.timeout.as_ref(), "it was planned"))?;
+    Box::pin(run_locked(cluster, plan, WhenStale::PlanAnew(request), options, events, &cancel)).await
 }
 
 /// The way to go on with a plan that is no longer true.
@@ -82,26 +83,27 @@ enum WhenStale<'a> {
 }
 
 /// Carries a plan out under the lock of its release.
-async fn run(
+async fn run_locked(
     cluster: &Cluster,
     plan: ReleasePlan,
     stale: WhenStale<'_>,
     options: &ExecuteOptions,
     events: &Events,
     cancel: &CancellationToken,
-) -> Result<Report, Failure> {
-    let late = |doing: &'static str| move |failure: Failure| failure.within(options.timeout.as_ref(), doing);
+) -> Result<ReleaseReport, Failure> {
+    let late =
+        |doing: &'static str| move |failure: Failure| failure.with_timeout(options.timeout.as_ref(), doing);
     if plan.is_idle() {
-        return Ok(Report::skipped(&plan, &plan.requests));
+        return Ok(ReleaseReport::of_idle_plan(&plan, &plan.requests));
     }
-    let (earlier, before) = (plan.requests, cluster.calls());
+    let (earlier, before) = (plan.requests, cluster.call_counts());
     if plan.creates_namespace {
         create_namespace(cluster, &plan.namespace).await.map_err(late("its namespace was created"))?;
     }
     let (deploy_type, namespace) = (plan.deploy_type, plan.namespace.clone());
     let held = take_lock(cluster, &plan, options, events, cancel).await?;
     let run = LockedRun {
-        cluster: cluster.guarded(held.gate()),
+        cluster: cluster.with_write_gate(held.write_gate()),
         options,
         events,
         cancel,
@@ -112,8 +114,8 @@ async fn run(
     let result = Box::pin(run.carry_out_verified(plan, stale)).await.map_err(late("it was carried out"));
     // A lease nobody renews ends by itself.
     let patience = match &result {
-        Err(failure) if is_troubled(failure.cause()) => HASTY_RELEASE,
-        _ => RELEASE,
+        Err(failure) if is_troubled(failure.cause()) => HASTY_RELEASE_LIMIT,
+        _ => RELEASE_LIMIT,
     };
     let _ = tokio::time::timeout(patience, held.release()).await;
     if result.is_ok() && options.delete_namespace && deploy_type == DeployType::Delete {
@@ -129,20 +131,20 @@ async fn take_lock(
     options: &ExecuteOptions,
     events: &Events,
     cancel: &CancellationToken,
-) -> Result<Held, Failure> {
+) -> Result<HeldLock, Failure> {
     let name = format!("release/{}", plan.name);
     let lock = LockOptions::default();
     tokio::select! {
-        // Who runs out of time and is stopped at once says what took the time.
+        // A run that runs out of time and is stopped at once reports what took the time.
         biased;
-        held = Lock::acquire(cluster, &plan.namespace, &name, &lock, events) => {
+        held = ClusterLock::acquire(cluster, &plan.namespace, &name, &lock, events) => {
             held.map_err(|error| match (error, &options.timeout) {
                 (error @ LockError::Held { .. }, Some(timeout)) => {
                     Failure::Locked(format!("{error}; the timeout of {timeout} passed"))
                 }
                 (error @ LockError::Held { .. }, None) => Failure::Locked(error.to_string()),
                 (LockError::Cluster(error), timeout) => {
-                    Failure::from(error).within(timeout.as_ref(), "the lock of the release was taken")
+                    Failure::from(error).with_timeout(timeout.as_ref(), "the lock of the release was taken")
                 }
             })
         }
@@ -164,7 +166,7 @@ fn namespace_at(name: &str) -> ObjectRef {
 
 async fn create_namespace(cluster: &Cluster, name: &str) -> Result<(), Failure> {
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    cluster.apply(&namespace_at(name), &manifest, &Apply::new(MANAGER)).await?;
+    cluster.apply(&namespace_at(name), &manifest, &ApplyOptions::new(MANAGER)).await?;
     Ok(())
 }
 
@@ -176,9 +178,12 @@ async fn delete_namespace(
     events: &Events,
 ) -> Result<(), Failure> {
     let at = namespace_at(name);
-    let delete = Delete { propagation: slipway_cluster::Propagation::Foreground, ..Delete::default() };
+    let delete = DeleteOptions {
+        propagation: slipway_cluster::DeletePropagation::Foreground,
+        ..DeleteOptions::default()
+    };
     cluster.delete(&at, &delete).await?;
     let waiter = ObjectWaiter::new(cluster.clone(), events.clone());
-    let gone = waiter.absent(&at, None, options.deletion_timeout).await;
+    let gone = waiter.wait_absent(&at, None, options.deletion_timeout).await;
     Ok(gone.map_err(|error| Problem::error(error.message))?)
 }

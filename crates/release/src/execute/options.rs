@@ -52,7 +52,7 @@ impl Default for ExecuteOptions {
 
 impl ExecuteOptions {
     /// The cluster within the time limit of the run, which counts from now unless the cluster has one that is sooner.
-    pub(crate) fn limit(&self, cluster: &Cluster) -> Cluster {
+    pub(crate) fn limit_cluster(&self, cluster: &Cluster) -> Cluster {
         match &self.timeout {
             Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
             None => cluster.clone(),

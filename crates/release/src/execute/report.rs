@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use slipway_cluster::Calls;
+use slipway_cluster::CallCounts;
 
 use crate::name::{Namespace, ReleaseName, Revision};
 use crate::plan::{KeptObject, ReleasePlan};
@@ -51,7 +51,7 @@ impl fmt::Display for ReleaseStatus {
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct ReleaseReport {
     /// The version of this format.
     pub version: u32,
     pub release: ReleaseName,
@@ -65,7 +65,7 @@ pub struct Report {
     pub notes: String,
     /// The result of undoing it after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rollback: Option<Box<Report>>,
+    pub rollback: Option<Box<ReleaseReport>>,
     /// Objects a delete left, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptObject>,
@@ -73,7 +73,7 @@ pub struct Report {
     pub requests: String,
 }
 
-impl Report {
+impl ReleaseReport {
     /// The report of a run that has done nothing yet.
     pub(super) fn new(plan: &ReleasePlan, status: ReleaseStatus) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Report {
     }
 
     /// The report of a plan with nothing to do.
-    pub(super) fn skipped(plan: &ReleasePlan, requests: &Calls) -> Self {
+    pub(super) fn of_idle_plan(plan: &ReleasePlan, requests: &CallCounts) -> Self {
         Self {
             revision: plan.history.last_revision().into(),
             requests: requests.to_string(),

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::executor::{OpError, OperationExecutor};
 use super::locked::LockedRun;
-use super::report::{ReleaseStatus, Report};
-use super::{CLOSING, is_troubled};
+use super::report::{ReleaseReport, ReleaseStatus};
+use super::{CLOSING_LIMIT, is_troubled};
 use crate::failure::{FailedPart, FailureCause};
 use crate::ops::{self, GraphInput, Operation, OperationCategory, OperationKind};
 use crate::plan::{Indexed, ReleasePlan, VisitIndex};
-use crate::resource::Stored;
+use crate::resource::RecordPart;
 
 /// Time after which the graph stops by itself, beyond that of everything it runs.
 const BACKSTOP: Duration = Duration::from_millis(500);
@@ -33,10 +33,10 @@ pub(super) struct RunFailure {
 pub(super) async fn run_graph(
     run: &LockedRun<'_>,
     plan: &ReleasePlan,
-    report: &mut Report,
+    report: &mut ReleaseReport,
 ) -> Result<(), RunFailure> {
     let LockedRun { cluster, options, events, cancel, held, .. } = run;
-    let lost = held.lost();
+    let lost = held.lost_token();
     let stop = CancellationToken::new();
     let title = plan.title();
     let executor = OperationExecutor::new(cluster, plan, options, events, held);
@@ -45,14 +45,14 @@ pub(super) async fn run_graph(
         on_cancel: Running::Stop,
         grace: Duration::from_secs(5),
         // Everything that waits keeps the deadline of the cluster itself, and says what it waited for.
-        timeout: cluster.deadline().map(|deadline| deadline.left() + BACKSTOP),
+        timeout: cluster.deadline().map(|deadline| deadline.time_left() + BACKSTOP),
         node: NodePolicy { on_failure: OnFailure::FailFast(Running::Stop), ..NodePolicy::default() },
         ..Policy::default()
     };
     let run = Run::new(&plan.graph, &executor)
         .policy(policy)
         .cancel(stop.clone())
-        .observe(|event| observe(events, &title, &plan.graph, &event))
+        .observe(|event| forward_event(events, &title, &plan.graph, &event))
         .run();
     let ended = {
         tokio::pin!(run);
@@ -92,7 +92,8 @@ pub(super) async fn run_graph(
         report.status = ReleaseStatus::success_of(plan.deploy_type);
         return Ok(());
     }
-    let mut reasons: Vec<String> = ended.failures().map(|(id, failure)| reason(plan, id, failure)).collect();
+    let mut reasons: Vec<String> =
+        ended.failures().map(|(id, failure)| failure_reason(plan, id, failure)).collect();
     let failed_hook = ended.failures().any(|(id, _)| is_of_hook(plan, id));
     let part = if failed_hook { FailedPart::Hook } else { FailedPart::Release };
     let errors = || ended.failures().filter_map(|(_, failure)| failure.error());
@@ -108,7 +109,7 @@ pub(super) async fn run_graph(
         cause
     } else if let (true, Some(timeout)) = (is_over, &options.timeout) {
         let told = errors().map(|error| error.cause).find(|cause| is_troubled(*cause));
-        let trouble = cluster.deadline().and_then(Deadline::trouble).filter(|_| told.is_none());
+        let trouble = cluster.deadline().and_then(Deadline::last_error).filter(|_| told.is_none());
         if let Some(trouble) = &trouble
             && !reasons.iter().any(|reason| reason.contains(&trouble.message))
         {
@@ -126,8 +127,8 @@ pub(super) async fn run_graph(
     let why = reasons.join("; ");
     let message = format!("release {} failed: {why}", plan.name);
     // Whoever failed because the cluster does not answer does not wait long to tell it so.
-    let closing = if is_troubled(cause) { CLOSING } else { options.grace };
-    let executor = executor.until(Deadline::after(closing));
+    let closing = if is_troubled(cause) { CLOSING_LIMIT } else { options.grace };
+    let executor = executor.with_deadline(Deadline::after(closing));
     let repaired = after_failure(&executor, &ended, &message, closing, lost.is_cancelled(), events).await;
     let why = match repaired {
         Ok(()) => why,
@@ -143,10 +144,10 @@ fn is_passing(cause: FailureCause) -> bool {
 }
 
 /// Says why an operation failed. What did not become ready says enough itself, and its name is the release's.
-fn reason(plan: &ReleasePlan, id: &str, failure: &NodeFailure<OpError>) -> String {
+fn failure_reason(plan: &ReleasePlan, id: &str, failure: &NodeFailure<OpError>) -> String {
     let kind = plan.graph.get(id).map(|operation| &operation.kind);
     let unready = failure.error().and_then(|error| error.unready.as_ref());
-    match (kind.and_then(|kind| crate::show::subject(plan, kind)), unready) {
+    match (kind.and_then(|kind| crate::show::operation_subject(plan, kind)), unready) {
         (Some(object), Some(why)) => format!("{object} did not become ready: {why}"),
         _ => format!("{id}: {failure}"),
     }
@@ -160,12 +161,12 @@ fn is_of_hook(plan: &ReleasePlan, id: &str) -> bool {
             | OperationKind::TrackReadiness(index)
             | OperationKind::CleanUp(index)
             | OperationKind::TrackCleanUp(index),
-        ) => plan.objects.at(index.object).resource.stored == Stored::Hook,
+        ) => plan.objects.at(index.object).resource.stored == RecordPart::Hook,
         _ => false,
     }
 }
 
-fn observe<E: std::fmt::Display>(
+fn forward_event<E: std::fmt::Display>(
     events: &Events,
     title: &str,
     graph: &Graph<Operation>,
@@ -226,7 +227,7 @@ async fn after_failure(
     let title = format!("clean up after {}", plan.name);
     let run = Run::new(&graph, executor)
         .policy(policy)
-        .observe(|event| observe(events, &title, &graph, &event))
+        .observe(|event| forward_event(events, &title, &graph, &event))
         .run()
         .await;
     let ended = run.map_err(|error| error.to_string())?;

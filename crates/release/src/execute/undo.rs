@@ -1,67 +1,72 @@
 //! Undoes a run that failed and is to leave nothing behind.
 
 use slipway_cluster::Deadline;
-use slipway_cluster::helm::{Release, Status};
+use slipway_cluster::helm::{Release, RevisionStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::locked::LockedRun;
-use super::{ExecuteOptions, ReleaseStatus, Report};
+use super::{ExecuteOptions, ReleaseReport, ReleaseStatus};
 use crate::failure::Failure;
-use crate::plan::{Content, PlanOptions, PlanPurpose, ReleasePlan, ReleaseRequest, plan_for};
+use crate::plan::{PlanOptions, PlanPurpose, ReleaseContent, ReleasePlan, ReleaseRequest, plan_for};
 use crate::resource::DeployType;
 
 /// The way a failed run is undone.
-pub(super) enum Undo {
+pub(super) enum UndoAction {
     /// Back to the last revision that was good.
     Rollback(u32),
     /// There never was one: the release goes, as with Helm. What it was before it was deleted once stays known.
     Delete { keep_history: bool },
 }
 
-impl Undo {
+impl UndoAction {
     /// Chooses the way, if undoing was asked for.
-    pub(super) fn of(plan: &ReleasePlan, options: &ExecuteOptions) -> Option<Undo> {
+    pub(super) fn choose_for(plan: &ReleasePlan, options: &ExecuteOptions) -> Option<UndoAction> {
         if !options.auto_rollback || !matches!(plan.deploy_type, DeployType::Install | DeployType::Upgrade) {
             return None;
         }
-        let is_good =
-            |release: &&Release| matches!(release.info.status, Status::Deployed | Status::Superseded);
+        let is_good = |release: &&Release| {
+            matches!(release.info.status, RevisionStatus::Deployed | RevisionStatus::Superseded)
+        };
         let target = plan.history.releases.iter().rev().find(is_good).map(|release| release.version);
         let was_deleted =
-            || plan.history.releases.iter().any(|release| release.info.status == Status::Uninstalled);
+            || plan.history.releases.iter().any(|release| release.info.status == RevisionStatus::Uninstalled);
         Some(match target {
-            Some(target) if plan.deploy_type == DeployType::Upgrade => Undo::Rollback(target),
-            _ => Undo::Delete { keep_history: was_deleted() },
+            Some(target) if plan.deploy_type == DeployType::Upgrade => UndoAction::Rollback(target),
+            _ => UndoAction::Delete { keep_history: was_deleted() },
         })
     }
 
     /// The work under way, for people.
-    pub(super) fn doing(&self) -> &'static str {
+    pub(super) fn progress_text(&self) -> &'static str {
         match self {
-            Undo::Rollback(_) => "rolling back",
-            Undo::Delete { .. } => "deleting it again",
+            UndoAction::Rollback(_) => "rolling back",
+            UndoAction::Delete { .. } => "deleting it again",
         }
     }
 
     /// The work done, for people.
-    pub(super) fn done(&self, undone: &Report) -> String {
+    pub(super) fn outcome_text(&self, undone: &ReleaseReport) -> String {
         match self {
-            Undo::Rollback(target) if undone.status == ReleaseStatus::Skipped => {
+            UndoAction::Rollback(target) if undone.status == ReleaseStatus::Skipped => {
                 format!("revision {target} is what is deployed")
             }
-            Undo::Rollback(target) => {
+            UndoAction::Rollback(target) => {
                 format!("rolled back to revision {target}, as revision {}", undone.revision)
             }
-            Undo::Delete { .. } => "deleted again: there is no revision to roll back to".to_owned(),
+            UndoAction::Delete { .. } => "deleted again: there is no revision to roll back to".to_owned(),
         }
     }
 }
 
 /// Undoes a failed run, with time of its own: what cancelled the run must not stop the repair.
-pub(super) async fn undo(failed: &LockedRun<'_>, plan: &ReleasePlan, way: &Undo) -> Result<Report, Failure> {
+pub(super) async fn undo_run(
+    failed: &LockedRun<'_>,
+    plan: &ReleasePlan,
+    way: &UndoAction,
+) -> Result<ReleaseReport, Failure> {
     let (content, keep_history) = match way {
-        Undo::Rollback(target) => (Content::Revision(Some(*target)), plan.options.keep_history),
-        Undo::Delete { keep_history } => (Content::Nothing, *keep_history),
+        UndoAction::Rollback(target) => (ReleaseContent::Revision(Some(*target)), plan.options.keep_history),
+        UndoAction::Delete { keep_history } => (ReleaseContent::Nothing, *keep_history),
     };
     let request = ReleaseRequest {
         name: plan.name.clone(),
@@ -75,7 +80,7 @@ pub(super) async fn undo(failed: &LockedRun<'_>, plan: &ReleasePlan, way: &Undo)
         Some(timeout) => cluster.with_deadline(Deadline::after(timeout.duration())),
         None => cluster,
     };
-    let before = cluster.calls();
+    let before = cluster.call_counts();
     let run = LockedRun {
         options: &options,
         events: failed.events,

@@ -11,7 +11,7 @@ use crate::name::Revision;
 use crate::plan::{
     DeletionIndex, Indexed, ObjectIndex, PlannedDeletion, PlannedObject, PlannedVisit, VisitIndex, indexed,
 };
-use crate::resource::{ResourceSettings, Stored};
+use crate::resource::{RecordPart, ResourceSettings};
 use crate::stage::Stage;
 
 /// An object with the operations on each of its visits.
@@ -50,7 +50,7 @@ indexed!(DeletionNodes<'a>, DeletionIndex, 'a);
 
 /// The part of a stage an operation is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Slot {
+pub(super) enum StageSlot {
     /// Ordered by what it waits for alone.
     Free,
     /// Once everything of a lower weight is over.
@@ -59,51 +59,51 @@ pub(super) enum Slot {
     Last,
 }
 
-impl Slot {
-    pub(super) fn of(settings: &ResourceSettings) -> Slot {
+impl StageSlot {
+    pub(super) fn from_settings(settings: &ResourceSettings) -> StageSlot {
         match settings.weight {
-            _ if settings.comes_last => Slot::Last,
-            Some(weight) => Slot::Weight(weight),
-            None => Slot::Free,
+            _ if settings.comes_last => StageSlot::Last,
+            Some(weight) => StageSlot::Weight(weight),
+            None => StageSlot::Free,
         }
     }
 
-    fn boundary(self, stage: Stage, side: &str) -> Id {
+    fn boundary_id(self, stage: Stage, side: &str) -> Id {
         Id::from(match self {
-            Slot::Free => format!("stage/{stage}/{side}"),
-            Slot::Weight(weight) => format!("stage/{stage}/weight:{weight}/{side}"),
-            Slot::Last => format!("stage/{stage}/last/{side}"),
+            StageSlot::Free => format!("stage/{stage}/{side}"),
+            StageSlot::Weight(weight) => format!("stage/{stage}/weight:{weight}/{side}"),
+            StageSlot::Last => format!("stage/{stage}/last/{side}"),
         })
     }
 
-    fn start(self, stage: Stage) -> Id {
-        self.boundary(stage, "start")
+    fn start_id(self, stage: Stage) -> Id {
+        self.boundary_id(stage, "start")
     }
 
-    fn end(self, stage: Stage) -> Id {
-        self.boundary(stage, "end")
+    fn end_id(self, stage: Stage) -> Id {
+        self.boundary_id(stage, "end")
     }
 
-    fn operation(self, stage: Stage, kind: OperationKind) -> Operation {
+    fn new_operation(self, stage: Stage, kind: OperationKind) -> Operation {
         let weight = match self {
-            Slot::Weight(weight) => Some(weight),
-            Slot::Free | Slot::Last => None,
+            StageSlot::Weight(weight) => Some(weight),
+            StageSlot::Free | StageSlot::Last => None,
         };
         Operation { stage, weight, kind }
     }
 }
 
-pub(super) struct Builder<'a> {
+pub(super) struct OperationGraphBuilder<'a> {
     pub(super) graph: GraphBuilder<Operation>,
     pub(super) input: &'a GraphInput<'a>,
     taken: HashMap<String, usize>,
     /// Last nodes of each container: what its end waits for.
-    containers: BTreeMap<(Stage, Slot), Vec<Id>>,
+    containers: BTreeMap<(Stage, StageSlot), Vec<Id>>,
     /// Operations that wait, as annotations say, for something that comes last.
     pub(super) even_later: HashSet<Id>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> OperationGraphBuilder<'a> {
     fn new(input: &'a GraphInput<'a>) -> Self {
         Self {
             graph: Graph::builder(),
@@ -115,7 +115,7 @@ impl<'a> Builder<'a> {
     }
 
     /// A name of its own: objects of one kind's name in two groups get numbers.
-    pub(super) fn id(&mut self, verb: &str, what: &str, iteration: u32) -> Id {
+    pub(super) fn unique_id(&mut self, verb: &str, what: &str, iteration: u32) -> Id {
         let mut name = format!("{verb}: {what}");
         if iteration > 0 {
             name.push_str(&format!(" (iteration={iteration})"));
@@ -128,9 +128,16 @@ impl<'a> Builder<'a> {
         Id::from(name)
     }
 
-    pub(super) fn add(&mut self, id: &Id, stage: Stage, slot: Slot, kind: OperationKind, after: Option<&Id>) {
-        let first = after.cloned().unwrap_or_else(|| slot.start(stage));
-        self.graph.add(id.clone(), slot.operation(stage, kind), [first]);
+    pub(super) fn add_operation(
+        &mut self,
+        id: &Id,
+        stage: Stage,
+        slot: StageSlot,
+        kind: OperationKind,
+        after: Option<&Id>,
+    ) {
+        let first = after.cloned().unwrap_or_else(|| slot.start_id(stage));
+        self.graph.add(id.clone(), slot.new_operation(stage, kind), [first]);
         let ends = self.containers.entry((stage, slot)).or_default();
         // Only the last of a chain must be waited for.
         if let Some(position) = after.and_then(|after| ends.iter().rposition(|known| known == after)) {
@@ -140,50 +147,62 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn boundaries(&mut self) {
-        let mut stages: BTreeMap<Stage, Vec<Slot>> = BTreeMap::new();
+    fn add_boundaries(&mut self) {
+        let mut stages: BTreeMap<Stage, Vec<StageSlot>> = BTreeMap::new();
         for (stage, slot) in self.containers.keys() {
             stages.entry(*stage).or_default().push(*slot);
         }
         let mut previous: Option<Id> = None;
         for (stage, slots) in stages {
             self.graph.add(
-                Slot::Free.start(stage),
-                Slot::Free.operation(stage, OperationKind::Boundary),
+                StageSlot::Free.start_id(stage),
+                StageSlot::Free.new_operation(stage, OperationKind::Boundary),
                 previous,
             );
-            let mut ends = self.containers.remove(&(stage, Slot::Free)).unwrap_or_default();
-            let mut last = Slot::Free.start(stage);
-            for slot in slots.into_iter().filter(|slot| *slot != Slot::Free) {
+            let mut ends = self.containers.remove(&(stage, StageSlot::Free)).unwrap_or_default();
+            let mut last = StageSlot::Free.start_id(stage);
+            for slot in slots.into_iter().filter(|slot| *slot != StageSlot::Free) {
                 let mut before = vec![last];
-                if slot == Slot::Last {
+                if slot == StageSlot::Last {
                     before.extend(ends.iter().filter(|id| !self.even_later.contains(*id)).cloned());
                 }
-                self.graph.add(slot.start(stage), slot.operation(stage, OperationKind::Boundary), before);
+                self.graph.add(
+                    slot.start_id(stage),
+                    slot.new_operation(stage, OperationKind::Boundary),
+                    before,
+                );
                 let inside = self.containers.remove(&(stage, slot)).unwrap_or_default();
-                self.graph.add(slot.end(stage), slot.operation(stage, OperationKind::Boundary), inside);
-                last = slot.end(stage);
+                self.graph.add(
+                    slot.end_id(stage),
+                    slot.new_operation(stage, OperationKind::Boundary),
+                    inside,
+                );
+                last = slot.end_id(stage);
             }
             ends.push(last);
-            self.graph.add(Slot::Free.end(stage), Slot::Free.operation(stage, OperationKind::Boundary), ends);
-            previous = Some(Slot::Free.end(stage));
+            self.graph.add(
+                StageSlot::Free.end_id(stage),
+                StageSlot::Free.new_operation(stage, OperationKind::Boundary),
+                ends,
+            );
+            previous = Some(StageSlot::Free.end_id(stage));
         }
     }
 }
 
 /// Builds the graph. Only dependencies written by hand (and weights) can make it impossible; automatic ones
 /// that contradict them are left out with a warning.
-pub fn build(input: &GraphInput<'_>) -> Result<PlannedGraph, Problems> {
-    let mut builder = Builder::new(input);
-    builder.records();
-    let deletions = builder.deletions();
-    let externals = builder.externals();
+pub fn build_graph(input: &GraphInput<'_>) -> Result<PlannedGraph, Problems> {
+    let mut builder = OperationGraphBuilder::new(input);
+    builder.add_records();
+    let deletions = builder.add_deletions();
+    let externals = builder.add_externals();
     let in_objects =
         ResourceIndex::new(input.objects.indexed().map(|(index, object)| (index, &object.resource)));
     let in_deletions =
         ResourceIndex::new(input.deletions.indexed().map(|(index, deletion)| (index, &deletion.resource)));
-    let objects = builder.objects(&externals, &even_later(input, &in_objects));
-    builder.boundaries();
+    let objects = builder.add_objects(&externals, &even_later(input, &in_objects));
+    builder.add_boundaries();
 
     let mut warnings = Problems::new();
     let mut needs: Vec<(Id, Id)> = Vec::new();
@@ -194,20 +213,20 @@ pub fn build(input: &GraphInput<'_>) -> Result<PlannedGraph, Problems> {
         in_objects: &in_objects,
         in_deletions: &in_deletions,
     };
-    finder.by_hand(&mut needs, &mut warnings);
+    finder.explicit_needs(&mut needs, &mut warnings);
     finder.before_deletions(&mut needs);
     for (id, need) in needs {
         builder.graph.need(id, need);
     }
 
-    let automatic = finder.automatic();
+    let automatic = finder.automatic_dependencies();
     for refused in builder.graph.wish(automatic.wishes) {
         warnings.push(
             Problem::warning(format!("`{}` does not wait for `{}`", refused.id, refused.need))
                 .hint("weights or dependencies of the chart say otherwise"),
         );
     }
-    let graph = builder.graph.try_build().map_err(|defects| cycles(input, defects))?;
+    let graph = builder.graph.try_build().map_err(|defects| cycle_problems(input, defects))?;
     let graph = if input.no_final_tracking { without_final_tracking(graph, input) } else { graph };
     Ok(PlannedGraph { graph: graph.reduced(), warnings, references: automatic.references })
 }
@@ -219,21 +238,21 @@ pub fn after_failure(
     revision: Option<Revision>,
     unready: &[VisitIndex],
 ) -> Result<Graph<Operation>, Problems> {
-    let mut builder = Builder::new(input);
+    let mut builder = OperationGraphBuilder::new(input);
     if let Some(revision) = revision {
         let id = Id::from(format!("update release: v{revision} failed"));
-        builder.add(&id, Stage::Init, Slot::Free, OperationKind::FailRevision, None);
+        builder.add_operation(&id, Stage::Init, StageSlot::Free, OperationKind::FailRevision, None);
     }
     for &index in unready {
         let PlannedObject { resource, visits, .. } = input.objects.at(index.object);
-        builder.clean_up(&resource.id.to_string(), visits[index.visit].iteration, Stage::Uninstall, index);
+        builder.add_clean_up(&resource.id.to_string(), visits[index.visit].iteration, Stage::Uninstall, index);
     }
-    builder.boundaries();
-    Ok(builder.graph.try_build().map_err(|defects| cycles(input, defects))?.reduced())
+    builder.add_boundaries();
+    Ok(builder.graph.try_build().map_err(|defects| cycle_problems(input, defects))?.reduced())
 }
 
 /// Words cycles as what they are to the user, and points at the first object in them.
-fn cycles(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
+fn cycle_problems(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
     let blame = |path: &[Id], problem: Problem| {
         let named = |object: &&PlannedObject| {
             let what = format!(": {}", object.resource.id);
@@ -242,7 +261,7 @@ fn cycles(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
         match input.objects.iter().find(named) {
             Some(PlannedObject { resource, .. }) => {
                 let word = resource.settings.needs.first().map_or("", |need| need.annotation.as_str());
-                resource.origin.blame(&resource.object, word, problem)
+                resource.origin.place_problem(&resource.object, word, problem)
             }
             None => problem,
         }
@@ -267,7 +286,7 @@ fn cycles(input: &GraphInput<'_>, defects: Vec<Defect>) -> Problems {
 fn without_final_tracking(graph: Graph<Operation>, input: &GraphInput<'_>) -> Graph<Operation> {
     let is_hook = |operation: &Operation| match operation.kind {
         OperationKind::TrackReadiness(index) => {
-            input.objects.at(index.object).resource.stored == Stored::Hook
+            input.objects.at(index.object).resource.stored == RecordPart::Hook
         }
         _ => false,
     };

@@ -14,7 +14,7 @@ use crate::plan::{
 };
 use crate::stage::Stage;
 
-pub use build::{after_failure, build};
+pub use build::{after_failure, build_graph};
 pub use needs::force_readiness;
 
 /// Changes of the release's own records.

@@ -9,8 +9,10 @@ use slipway_problem::{Problem, Problems};
 use super::build::{DeletionNodes, ObjectNodes};
 use super::{GraphInput, ObjectReference};
 use crate::plan::{DeletionIndex, Indexed, ObjectIndex, PlannedObject};
-use crate::resource::depends::{self, Bindings, Users};
-use crate::resource::{NeedState, ObjectNeed, ObjectSelector, Resource, Stored, is_webhook_configuration};
+use crate::resource::depends::{self, AccountBindings, ObjectUsers};
+use crate::resource::{
+    NeedState, ObjectNeed, ObjectSelector, RecordPart, Resource, is_webhook_configuration,
+};
 use crate::stage::Stage;
 
 const WEIGHT: &str = "werf.io/weight";
@@ -31,7 +33,7 @@ impl<'a, I: Copy> ResourceIndex<'a, I> {
         Self { resources, by_name }
     }
 
-    pub(super) fn find(&self, selector: &ObjectSelector) -> Vec<I> {
+    pub(super) fn find_matching(&self, selector: &ObjectSelector) -> Vec<I> {
         let candidates = match &selector.name {
             Some(name) => self.by_name.get(name.as_str()).map_or(&[][..], Vec::as_slice),
             None => &self.resources,
@@ -61,13 +63,13 @@ pub(super) struct AutomaticDependencies {
 
 impl DependencyFinder<'_> {
     /// Dependencies annotations ask for; those without effect are told.
-    pub(super) fn by_hand(&self, needs: &mut Vec<(Id, Id)>, warnings: &mut Problems) {
+    pub(super) fn explicit_needs(&self, needs: &mut Vec<(Id, Id)>, warnings: &mut Problems) {
         for (index, nodes) in self.objects.indexed() {
             for need in &nodes.object.resource.settings.needs {
-                let found = self.in_objects.find(&need.selector).into_iter();
+                let found = self.in_objects.find_matching(&need.selector).into_iter();
                 let found: Vec<&ObjectNodes<'_>> =
                     found.filter(|other| *other != index).map(|other| self.objects.at(other)).collect();
-                warnings.extend(against_weight(nodes.object, need, &found));
+                warnings.extend(weight_conflict(nodes.object, need, &found));
                 self.wait_for(nodes, need, &found, needs, warnings);
             }
         }
@@ -108,7 +110,7 @@ impl DependencyFinder<'_> {
                 "{}: annotation `{}` ({}) has no effect: {why}",
                 resource.id, need.annotation, need.selector
             ));
-            warnings.push(resource.origin.blame(&resource.object, &need.annotation, problem));
+            warnings.push(resource.origin.place_problem(&resource.object, &need.annotation, problem));
         }
     }
 
@@ -116,15 +118,15 @@ impl DependencyFinder<'_> {
     pub(super) fn before_deletions(&self, needs: &mut Vec<(Id, Id)>) {
         for (index, own) in self.deletions.indexed() {
             for need in &own.deletion.resource.settings.delete_needs {
-                let others = self.in_deletions.find(&need.selector).into_iter();
+                let others = self.in_deletions.find_matching(&need.selector).into_iter();
                 for other in others.filter(|other| *other != index).map(|other| self.deletions.at(other)) {
                     if other.deletion.stage == own.deletion.stage {
                         needs.push((own.delete.clone(), other.gone.clone()));
                     }
                 }
-                for other in self.in_objects.find(&need.selector) {
+                for other in self.in_objects.find_matching(&need.selector) {
                     for nodes in &self.objects.at(other).visits {
-                        if nodes.visit.stage.cleanup() == own.deletion.stage {
+                        if nodes.visit.stage.cleanup_stage() == own.deletion.stage {
                             needs.extend(nodes.gone.clone().map(|gone| (own.delete.clone(), gone)));
                         }
                     }
@@ -134,26 +136,26 @@ impl DependencyFinder<'_> {
     }
 
     /// Dependencies the objects themselves name.
-    pub(super) fn automatic(&self) -> AutomaticDependencies {
+    pub(super) fn automatic_dependencies(&self) -> AutomaticDependencies {
         let mut found = AutomaticDependencies::default();
         let resources = self.objects.iter().map(|nodes| &nodes.object.resource);
-        let bindings = Bindings::of(resources, self.release_namespace);
+        let bindings = AccountBindings::find_in(resources, self.release_namespace);
         for (index, nodes) in self.objects.indexed().filter(|(_, nodes)| nodes.is_deployed()) {
             let resource = &nodes.object.resource;
-            for reference in depends::references(resource, &bindings, self.release_namespace) {
-                for other in self.in_objects.find(&reference.selector) {
+            for reference in depends::find_references(resource, &bindings, self.release_namespace) {
+                for other in self.in_objects.find_matching(&reference.selector) {
                     if other != index {
-                        found.between(nodes, self.objects.at(other), &reference.field);
+                        found.add_between(nodes, self.objects.at(other), &reference.field);
                     }
                 }
             }
         }
         hook_order(self.objects, &mut found.wishes);
         let resources = self.deletions.iter().map(|nodes| &nodes.deletion.resource);
-        let users = Users::of(resources, self.release_namespace);
+        let users = ObjectUsers::find_in(resources, self.release_namespace);
         for (index, own) in self.deletions.indexed() {
             for reference in depends::delete_references(&own.deletion.resource, &users) {
-                let others = self.in_deletions.find(&reference.selector).into_iter();
+                let others = self.in_deletions.find_matching(&reference.selector).into_iter();
                 for other in others.filter(|other| *other != index).map(|other| self.deletions.at(other)) {
                     if other.deletion.stage == own.deletion.stage {
                         found.wishes.push((own.delete.clone(), other.gone.clone()));
@@ -168,7 +170,7 @@ impl DependencyFinder<'_> {
 
 impl AutomaticDependencies {
     /// Lets one object wait for another in every stage both are deployed in.
-    fn between(&mut self, dependent: &ObjectNodes<'_>, dependency: &ObjectNodes<'_>, field: &str) {
+    fn add_between(&mut self, dependent: &ObjectNodes<'_>, dependency: &ObjectNodes<'_>, field: &str) {
         for own in &dependent.visits {
             for theirs in &dependency.visits {
                 if let (true, Some(id), Some(need)) =
@@ -187,7 +189,7 @@ impl AutomaticDependencies {
 }
 
 /// A dependency beats a weight; where the two say the opposite, whoever wrote them is told.
-fn against_weight(object: &PlannedObject, need: &ObjectNeed, found: &[&ObjectNodes<'_>]) -> Option<Problem> {
+fn weight_conflict(object: &PlannedObject, need: &ObjectNeed, found: &[&ObjectNodes<'_>]) -> Option<Problem> {
     let resource = &object.resource;
     let weight: i64 = object::annotation(&resource.object, WEIGHT)?.trim().parse().ok()?;
     let later = found.iter().map(|other| &other.object.resource);
@@ -201,7 +203,7 @@ fn against_weight(object: &PlannedObject, need: &ObjectNeed, found: &[&ObjectNod
         later.id,
         later.settings.weight.unwrap_or_default()
     ));
-    Some(resource.origin.blame(&resource.object, WEIGHT, problem))
+    Some(resource.origin.place_problem(&resource.object, WEIGHT, problem))
 }
 
 /// Pairs of hooks beyond which Helm's kind order is not kept within one weight.
@@ -212,7 +214,8 @@ fn hook_order(objects: &[ObjectNodes<'_>], wishes: &mut Vec<(Id, Id)>) {
     type Ranked<'a> = BTreeMap<(usize, &'a str), Vec<&'a Id>>;
     let mut groups: BTreeMap<(Stage, i64), Ranked<'_>> = BTreeMap::new();
     for ObjectNodes { object, visits } in objects {
-        let (Stored::Hook, Some(weight)) = (object.resource.stored, object.resource.settings.weight) else {
+        let (RecordPart::Hook, Some(weight)) = (object.resource.stored, object.resource.settings.weight)
+        else {
             continue;
         };
         for nodes in visits {
@@ -256,7 +259,7 @@ pub(super) fn even_later(
     let mut pending: Vec<ObjectIndex> = Vec::new();
     for (index, object) in input.objects.indexed() {
         let settings = &object.resource.settings;
-        for other in settings.needs.iter().flat_map(|need| in_objects.find(&need.selector)) {
+        for other in settings.needs.iter().flat_map(|need| in_objects.find_matching(&need.selector)) {
             waiting.entry(other).or_default().push(index);
         }
         if settings.comes_last {
@@ -278,7 +281,8 @@ pub fn force_readiness(objects: &mut [PlannedObject]) {
     for (index, object) in objects.indexed() {
         let needs = object.resource.settings.needs.iter();
         for need in needs.filter(|need| need.state == NeedState::Ready) {
-            for other in in_objects.find(&need.selector).into_iter().filter(|other| *other != index) {
+            for other in in_objects.find_matching(&need.selector).into_iter().filter(|other| *other != index)
+            {
                 let changing = object.visits.iter().filter(|visit| !visit.change.is_none());
                 forced.extend(changing.map(|visit| (other, visit.stage)));
             }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
-use slipway_cluster::helm::Storage;
-use slipway_cluster::{Calls, Cluster};
+use slipway_cluster::helm::ReleaseStorage;
+use slipway_cluster::{CallCounts, Cluster};
 use slipway_manifest::{ObjectId, object};
 use slipway_problem::{Problem, ProblemSeverity, Problems};
 
 use super::deletions::ObsoleteObjects;
-use super::intent::Intent;
-use super::observe::{ClusterObserver, ObservedObjects, uid};
+use super::intent::ReleaseIntent;
+use super::observe::{ClusterObserver, ObservedObjects, uid_of};
 use super::planned::{ExternalDependency, ExternalIndex, PlannedObject, PlannedVisit};
-use super::scopes::{Namespaces, Scopes};
+use super::scopes::{KindScopes, MissingNamespaces};
 use super::{MissingNamespace, PlanPurpose, ReleasePlan, ReleaseRequest, ReleaseSituation};
 use crate::decide::ObjectChange;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ use crate::ops::{self, GraphInput};
 use crate::record;
 use crate::resource::annotations::ReadMode;
 use crate::resource::transform::ExtraMetadata;
-use crate::resource::{DeployType, ExternalTarget, KindScope, Ownership, Resource, Stored};
+use crate::resource::{DeployType, ExternalTarget, KindScope, Ownership, RecordPart, Resource};
 use crate::stage::Stage;
 
 /// An object of the release and the stages it is deployed in now.
@@ -30,26 +30,27 @@ pub(super) struct WantedResource {
 }
 
 /// Holds an intent against the cluster; every problem of every object is told at once.
-pub(super) async fn compile(
+pub(super) async fn compile_plan(
     cluster: &Cluster,
     request: &ReleaseRequest,
     purpose: PlanPurpose,
     situation: ReleaseSituation,
-    intent: Intent,
+    intent: ReleaseIntent,
 ) -> Result<ReleasePlan, Failure> {
     let ReleaseRequest { name, namespace, options, .. } = request;
-    let Intent { deploy_type, release, documents, reading, previous, prune, records, .. } = intent;
+    let ReleaseIntent { deploy_type, release, documents, reading, previous, prune, records, .. } = intent;
     let (mut warnings, mut problems) = (intent.warnings, intent.problems);
-    let aside = documents.iter().filter(|document| document.stored == Stored::Aside).cloned().collect();
+    let aside = documents.iter().filter(|document| document.stored == RecordPart::Aside).cloned().collect();
     if records.create.is_some() {
         // What the run would begin with, and be refused.
-        let storage = Storage::new(cluster.clone(), options.driver, namespace.as_str());
-        if let Err(error) = storage.check(&release) {
+        let storage = ReleaseStorage::new(cluster.clone(), options.driver, namespace.as_str());
+        if let Err(error) = storage.check_size(&release) {
             problems.push(Problem::error(format!("the release cannot be recorded: {}", error.message)));
         }
     }
-    let scopes = Scopes::learn(cluster, &documents, &previous).await?;
-    let (mut resources, found) = record::resources(documents, namespace, |gvk| scopes.of(gvk), reading);
+    let scopes = KindScopes::discover_kinds(cluster, &documents, &previous).await?;
+    let (mut resources, found) =
+        record::read_resources(documents, namespace, |gvk| scopes.scope_of(gvk), reading);
     if reading == ReadMode::Strict {
         for problem in found.into_iter().chain(record::check_together(&resources, namespace)) {
             match problem.severity {
@@ -57,10 +58,10 @@ pub(super) async fn compile(
                 _ => warnings.push(problem),
             }
         }
-        problems.extend(scopes.unknown(&resources));
+        problems.extend(scopes.unknown_kinds(&resources));
     } else {
         // Of what was stored long ago nobody can mend the kind any more.
-        resources.retain(|resource| scopes.of(&resource.gvk) != KindScope::Unknown);
+        resources.retain(|resource| scopes.scope_of(&resource.gvk) != KindScope::Unknown);
     }
     for resource in &mut resources {
         add_metadata(resource, name, namespace, &options.runtime);
@@ -72,7 +73,7 @@ pub(super) async fn compile(
         .map(|resource| WantedResource { stages: resource.stages(deploy_type), resource })
         .filter(|wanted| !wanted.stages.is_empty())
         .collect();
-    let namespaces = Namespaces::learn(cluster, namespace, &wanted).await?;
+    let namespaces = MissingNamespaces::discover_missing(cluster, namespace, &wanted).await?;
     let creates_namespace = deploy_type.makes_revision() && namespaces.is_missing(namespace);
     if creates_namespace
         && purpose == PlanPurpose::Execute
@@ -91,13 +92,17 @@ pub(super) async fn compile(
         request,
         deploy_type,
     };
-    let observed = observer.objects(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings);
+    let observed =
+        observer.observe_objects(wanted, &scaled, intent.previous_failed, &mut problems, &mut warnings);
     let ObservedObjects { mut objects, refusals } = observed.await?;
-    let live_uids: HashSet<String> = objects.iter().filter_map(|object| uid(object.live.as_ref()?)).collect();
+    let live_uids: HashSet<String> =
+        objects.iter().filter_map(|object| uid_of(object.live.as_ref()?)).collect();
     let deployed: HashSet<ObjectId> = objects.iter().map(|object| object.resource.id.clone()).collect();
     let in_release = if deploy_type == DeployType::Delete { HashSet::new() } else { in_release };
     let ObsoleteObjects { deletions, kept } = match prune {
-        Some(stage) => observer.deletions(&deployed, &in_release, &live_uids, stage, &mut problems).await?,
+        Some(stage) => {
+            observer.plan_deletions(&deployed, &in_release, &live_uids, stage, &mut problems).await?
+        }
         None => ObsoleteObjects::default(),
     };
     if deploy_type.makes_revision()
@@ -106,11 +111,11 @@ pub(super) async fn compile(
         && objects.iter().all(is_settled)
     {
         // Hooks go with a deploy, and this is none.
-        objects.retain(|object| object.resource.stored != Stored::Hook);
+        objects.retain(|object| object.resource.stored != RecordPart::Hook);
     }
     ops::force_readiness(&mut objects);
     let externals = external_dependencies(cluster, &mut objects, &mut problems).await?;
-    let built = ops::build(&GraphInput {
+    let built = ops::build_graph(&GraphInput {
         objects: &objects,
         deletions: &deletions,
         externals: &externals,
@@ -120,7 +125,7 @@ pub(super) async fn compile(
         track_hooks: options.track_hooks,
     });
     let Some(built) = problems.take(built).filter(|_| problems.is_empty()) else {
-        return Err(refusals.failure(problems));
+        return Err(refusals.into_failure(problems));
     };
     warnings.extend(built.warnings);
     Ok(ReleasePlan {
@@ -140,7 +145,7 @@ pub(super) async fn compile(
         reason: intent.reason,
         options: options.clone(),
         aside,
-        requests: Calls::default(),
+        requests: CallCounts::default(),
     })
 }
 
@@ -151,7 +156,7 @@ fn is_settled(object: &PlannedObject) -> bool {
             && !visit.follow.track
             && !visit.follow.delete_on_success
     };
-    object.resource.stored == Stored::Hook || object.visits.iter().all(is_at_rest)
+    object.resource.stored == RecordPart::Hook || object.visits.iter().all(is_at_rest)
 }
 
 /// Marks an object as the release's.
@@ -199,7 +204,7 @@ async fn external_dependencies(
             let gvk = match &external.target {
                 ExternalTarget::Kind(gvk) => Some(gvk.clone()),
                 ExternalTarget::Word(word) => {
-                    cluster.kinds().await?.by_name(word).map(|kind| kind.gvk.clone())
+                    cluster.served_kinds().await?.by_name(word).map(|kind| kind.gvk.clone())
                 }
             };
             let Some(gvk) = gvk else {
@@ -208,7 +213,7 @@ async fn external_dependencies(
                     planned.resource.id, external.annotation
                 ));
                 let Resource { origin, object, .. } = &planned.resource;
-                problems.push(origin.blame(object, &external.annotation, problem));
+                problems.push(origin.place_problem(object, &external.annotation, problem));
                 continue;
             };
             let namespace =

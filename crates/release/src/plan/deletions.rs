@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use slipway_cluster::{Delete, ErrorClass};
+use slipway_cluster::{DeleteOptions, ErrorClass};
 use slipway_manifest::{ObjectId, ObjectRef, object};
 use slipway_problem::Problems;
 
-use super::observe::{ClusterObserver, denied, uid};
+use super::observe::{ClusterObserver, denial_problem, uid_of};
 use super::planned::{KeptObject, PlannedDeletion};
 use crate::decide::{self, KeptReason};
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(super) struct ObsoleteObjects {
 
 impl ClusterObserver<'_> {
     /// Finds what of earlier revisions has to go.
-    pub(super) async fn deletions(
+    pub(super) async fn plan_deletions(
         &self,
         deployed: &HashSet<ObjectId>,
         in_release: &HashSet<ObjectId>,
@@ -37,10 +37,11 @@ impl ClusterObserver<'_> {
         // Of thousands most are still there: only what is not is looked at closely.
         let is_deployed = |document: &Document| {
             let gvk = object::gvk(&document.object);
-            deployed.contains(&crate::resource::identify(&document.object, namespace, scopes.of(&gvk)))
+            deployed.contains(&crate::resource::identify(&document.object, namespace, scopes.scope_of(&gvk)))
         };
         let documents = self.previous.iter().filter(|document| !is_deployed(document)).cloned().collect();
-        let (resources, _) = record::resources(documents, namespace, |gvk| scopes.of(gvk), ReadMode::Lenient);
+        let (resources, _) =
+            record::read_resources(documents, namespace, |gvk| scopes.scope_of(gvk), ReadMode::Lenient);
         let mut candidates: Vec<Resource> = Vec::new();
         let mut kept = Vec::new();
         for resource in resources {
@@ -68,11 +69,11 @@ impl ClusterObserver<'_> {
                 Ok(Some(live)) => live,
                 Ok(None) => continue,
                 Err(error) => {
-                    problems.push(denied(&resource, "be looked at", error)?);
+                    problems.push(denial_problem(&resource, "be looked at", error)?);
                     continue;
                 }
             };
-            if uid(&live).is_some_and(|uid| live_uids.contains(&uid)) {
+            if uid_of(&live).is_some_and(|uid| live_uids.contains(&uid)) {
                 continue;
             }
             if let Err(why) = decide::may_delete(&live, name, namespace) {
@@ -105,10 +106,11 @@ impl ClusterObserver<'_> {
             if !tried.insert((deletion.at.gvk.clone(), deletion.at.namespace.clone())) {
                 continue;
             }
-            let delete = Delete { uid: uid(&deletion.live), dry_run: true, ..Delete::default() };
+            let delete =
+                DeleteOptions { uid: uid_of(&deletion.live), dry_run: true, ..DeleteOptions::default() };
             match self.cluster.delete(&deletion.at, &delete).await {
                 Err(error) if error.class == ErrorClass::Forbidden => {
-                    problems.push(denied(&deletion.resource, "be deleted", error)?);
+                    problems.push(denial_problem(&deletion.resource, "be deleted", error)?);
                 }
                 // Whatever else there is may be over by the time it counts.
                 _ => {}

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use slipway_chart::{Capabilities, KubeVersion};
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::{Release, Status};
+use slipway_cluster::helm::{Release, RevisionStatus};
 use slipway_problem::{Problem, ProblemSeverity, Problems};
-use slipway_source::{Document, RenderedSource, Stored};
+use slipway_source::{Document, RecordPart, RenderedSource};
 
-use super::request::{Content, PruneOrder, ReleaseRequest};
+use super::request::{PruneOrder, ReleaseContent, ReleaseRequest};
 use super::situation::{ReleaseSituation, previous_documents, rollback_target};
 use crate::failure::Failure;
 use crate::lookup::RenderRequest;
@@ -18,11 +18,11 @@ use crate::ops::RecordChanges;
 use crate::record::{self, RevisionHeading};
 use crate::resource::DeployType;
 use crate::resource::annotations::ReadMode;
-use crate::resource::transform::transform;
+use crate::resource::transform::transform_documents;
 use crate::stage::Stage;
 
 /// The state of a release that is to come about.
-pub(super) struct Intent {
+pub(super) struct ReleaseIntent {
     pub(super) deploy_type: DeployType,
     /// The revision to be written, pending; of a delete or a test, the one it is about.
     pub(super) release: Release,
@@ -43,15 +43,15 @@ pub(super) struct Intent {
 }
 
 /// A new revision: from a source, from what was rendered, or from a stored revision.
-pub(super) async fn deploy(
+pub(super) async fn deploy_intent(
     cluster: &Cluster,
     request: &ReleaseRequest,
     situation: &ReleaseSituation,
-) -> Result<Intent, Failure> {
+) -> Result<ReleaseIntent, Failure> {
     let RenderedRelease { release, documents, warnings, problems, deploy_type } =
         render_release(cluster, request, situation).await?;
     let history = &situation.history;
-    let supersede = history.releases.iter().filter(|old| old.info.status == Status::Deployed);
+    let supersede = history.releases.iter().filter(|old| old.info.status == RevisionStatus::Deployed);
     let records = RecordChanges {
         create: Some(release.version.into()),
         supersede: supersede.map(|old| old.version.into()).collect(),
@@ -61,9 +61,9 @@ pub(super) async fn deploy(
         PruneOrder::Before => Stage::PrePreUninstall,
         PruneOrder::After => Stage::Uninstall,
     };
-    Ok(Intent {
+    Ok(ReleaseIntent {
         deploy_type,
-        reason: record::reason(history.last(), &release)
+        reason: record::revision_reason(history.last_release(), &release)
             .or(request.options.new_revision.then_some("a new revision was asked for"))
             .map(str::to_owned),
         release,
@@ -79,10 +79,13 @@ pub(super) async fn deploy(
 }
 
 /// The end of a release.
-pub(super) fn delete(request: &ReleaseRequest, situation: &ReleaseSituation) -> Result<Intent, Failure> {
+pub(super) fn delete_intent(
+    request: &ReleaseRequest,
+    situation: &ReleaseSituation,
+) -> Result<ReleaseIntent, Failure> {
     let ReleaseRequest { name, options, .. } = request;
     let history = &situation.history;
-    let Some(last) = history.last() else {
+    let Some(last) = history.last_release() else {
         return Err(Failure::NotFound(format!("release `{name}` not found")));
     };
     let revision = Revision::from(last.version);
@@ -95,7 +98,7 @@ pub(super) fn delete(request: &ReleaseRequest, situation: &ReleaseSituation) -> 
     };
     let previous = previous_documents(history);
     let documents = if options.no_hooks { Vec::new() } else { previous.clone() };
-    Ok(Intent {
+    Ok(ReleaseIntent {
         deploy_type: DeployType::Delete,
         release: last.clone(),
         documents,
@@ -111,13 +114,16 @@ pub(super) fn delete(request: &ReleaseRequest, situation: &ReleaseSituation) -> 
 }
 
 /// The tests of a release.
-pub(super) fn test(request: &ReleaseRequest, situation: &ReleaseSituation) -> Result<Intent, Failure> {
+pub(super) fn test_intent(
+    request: &ReleaseRequest,
+    situation: &ReleaseSituation,
+) -> Result<ReleaseIntent, Failure> {
     let history = &situation.history;
-    let Some(last) = history.deployed().or(history.last()) else {
+    let Some(last) = history.last_deployed().or(history.last_release()) else {
         return Err(Failure::NotFound(format!("release `{}` not found", request.name)));
     };
-    let (documents, warnings) = record::documents(last);
-    Ok(Intent {
+    let (documents, warnings) = record::read_documents(last);
+    Ok(ReleaseIntent {
         deploy_type: DeployType::Test,
         release: last.clone(),
         documents,
@@ -157,22 +163,22 @@ async fn render_release(
         first_deployed: first_deployed.filter(|time| !time.is_zero()),
     };
     let rendered = match &request.content {
-        Content::Source(source) => {
+        ReleaseContent::Source(source) => {
             let request = RenderRequest {
                 name: name.to_string(),
                 namespace: namespace.to_string(),
                 revision: situation.revision.get().into(),
                 is_upgrade: situation.deploy_type == DeployType::Upgrade,
-                capabilities: capabilities(cluster).await?,
+                capabilities: read_capabilities(cluster).await?,
                 skip_crds: options.no_install_crds,
                 skip_schema_validation: options.skip_schema_validation,
                 subchart_notes: options.subchart_notes,
             };
-            crate::lookup::render(cluster, Arc::clone(source), request).await?
+            crate::lookup::render_source(cluster, Arc::clone(source), request).await?
         }
-        Content::Rendered(rendered) => (**rendered).clone(),
-        Content::Record(release, deploy_type, aside) => {
-            let (mut documents, warnings) = record::documents(release);
+        ReleaseContent::Rendered(rendered) => (**rendered).clone(),
+        ReleaseContent::Record(release, deploy_type, aside) => {
+            let (mut documents, warnings) = record::read_documents(release);
             documents.extend(aside.iter().cloned());
             let mut release = (**release).clone();
             release.version = situation.revision.get();
@@ -184,11 +190,11 @@ async fn render_release(
                 deploy_type: *deploy_type,
             });
         }
-        Content::Revision(wanted) => {
+        ReleaseContent::Revision(wanted) => {
             let target = rollback_target(&situation.history, *wanted, name)?;
-            let (mut documents, warnings) = record::documents(target);
+            let (mut documents, warnings) = record::read_documents(target);
             if options.no_hooks {
-                documents.retain(|document| document.stored != Stored::Hook);
+                documents.retain(|document| document.stored != RecordPart::Hook);
             }
             heading.deploy_type = DeployType::Rollback;
             let rendered = RenderedSource {
@@ -196,42 +202,43 @@ async fn render_release(
                 values: target.config.clone(),
                 ..RenderedSource::default()
             };
-            let mut release = record::build(&rendered, &mut documents, &heading);
+            let mut release = record::build_record(&rendered, &mut documents, &heading);
             release.chart = target.chart.clone();
             release.info.rollback_revision = target.version;
             release.labels = target.labels.clone();
             release.labels.extend(options.release_labels.clone());
             release.info.annotations = target.info.annotations.clone();
-            annotate(&mut release, &options.info_annotations);
+            add_annotations(&mut release, &options.info_annotations);
             let (deploy_type, problems) = (DeployType::Rollback, Problems::new());
             return Ok(RenderedRelease { release, documents, warnings, problems, deploy_type });
         }
-        Content::Nothing | Content::Tests => RenderedSource::default(),
+        ReleaseContent::Nothing | ReleaseContent::Tests => RenderedSource::default(),
     };
-    let (mut documents, found) = transform(rendered.documents.clone(), &options.extra, options.normalise);
+    let (mut documents, found) =
+        transform_documents(rendered.documents.clone(), &options.extra, options.normalise);
     let mut warnings = rendered.warnings.clone();
     let (errors, soft): (Vec<Problem>, Vec<Problem>) =
         found.into_iter().partition(|problem| problem.severity == ProblemSeverity::Error);
     warnings.extend(soft);
     if options.no_hooks {
-        documents.retain(|document| document.stored != Stored::Hook);
+        documents.retain(|document| document.stored != RecordPart::Hook);
     }
-    let mut release = record::build(&rendered, &mut documents, &heading);
+    let mut release = record::build_record(&rendered, &mut documents, &heading);
     release.labels.clone_from(&options.release_labels);
-    annotate(&mut release, &options.info_annotations);
+    add_annotations(&mut release, &options.info_annotations);
     // What is deployed is exactly what is stored.
     let problems = errors.into_iter().collect();
     Ok(RenderedRelease { release, documents, warnings, problems, deploy_type: situation.deploy_type })
 }
 
-fn annotate(release: &mut Release, annotations: &BTreeMap<String, String>) {
+fn add_annotations(release: &mut Release, annotations: &BTreeMap<String, String>) {
     let pairs = annotations.iter().map(|(key, value)| (key.clone(), value.as_str().into()));
     release.info.annotations.extend(pairs);
 }
 
 /// Asks the cluster what templates may ask of it.
-pub async fn capabilities(cluster: &Cluster) -> Result<Capabilities, Failure> {
-    let (version, kinds) = futures::try_join!(cluster.version(), cluster.kinds())?;
+pub async fn read_capabilities(cluster: &Cluster) -> Result<Capabilities, Failure> {
+    let (version, kinds) = futures::try_join!(cluster.server_version(), cluster.served_kinds())?;
     let kube_version = KubeVersion::parse(&version.git_version).map_err(|e| Problem::error(e.to_string()))?;
     Ok(Capabilities { kube_version, api_versions: kinds.api_versions().into() })
 }

@@ -21,8 +21,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use slipway_chart::check_release_name;
-use slipway_cluster::helm::{History, Release};
-use slipway_cluster::{Calls, Cluster};
+use slipway_cluster::helm::{Release, ReleaseHistory};
+use slipway_cluster::{CallCounts, Cluster};
 use slipway_event::{Event, Events};
 use slipway_graph::Graph;
 use slipway_manifest::object;
@@ -34,14 +34,14 @@ use crate::ops::{ObjectReference, Operation, OperationCategory, OperationKind};
 use crate::resource::DeployType;
 use slipway_source::Document;
 
-pub use intent::capabilities;
+pub use intent::read_capabilities;
 pub(crate) use planned::indexed;
 pub use planned::{
     DeletionIndex, ExternalDependency, ExternalIndex, Indexed, KeptObject, ObjectIndex, PlannedDeletion,
     PlannedObject, PlannedVisit, VisitIndex,
 };
-pub use request::{Content, MissingNamespace, PlanOptions, PlanPurpose, PruneOrder, ReleaseRequest};
-pub use situation::{ReleaseSituation, rollback_target, situation};
+pub use request::{MissingNamespace, PlanOptions, PlanPurpose, PruneOrder, ReleaseContent, ReleaseRequest};
+pub use situation::{ReleaseSituation, read_situation, rollback_target};
 
 /// Everything that will be done to a release, and why.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct ReleasePlan {
     pub deploy_type: DeployType,
     /// The revision to be written, pending; of a delete, the last one.
     pub release: Release,
-    pub history: Arc<History>,
+    pub history: Arc<ReleaseHistory>,
     pub objects: Vec<PlannedObject>,
     pub deletions: Vec<PlannedDeletion>,
     pub externals: Vec<ExternalDependency>,
@@ -69,7 +69,7 @@ pub struct ReleasePlan {
     /// Definitions of `crds/`, which the record does not keep.
     pub aside: Vec<Document>,
     /// The requests it took to make the plan.
-    pub requests: Calls,
+    pub requests: CallCounts,
 }
 
 impl ReleasePlan {
@@ -96,11 +96,11 @@ impl ReleasePlan {
 
     /// Tells that there is nothing to do at all.
     pub fn is_empty(&self) -> bool {
-        self.reason.is_none() && !self.touches()
+        self.reason.is_none() && !self.touches_objects()
     }
 
     /// Tells that some object is changed or waited for.
-    fn touches(&self) -> bool {
+    fn touches_objects(&self) -> bool {
         let mut categories = self.graph.nodes().map(|node| node.value().category());
         categories.any(|category| matches!(category, OperationCategory::Resource | OperationCategory::Track))
     }
@@ -138,13 +138,13 @@ pub(crate) async fn plan_for(
     purpose: PlanPurpose,
     events: &Events,
 ) -> Result<ReleasePlan, Failure> {
-    let before = cluster.calls();
+    let before = cluster.call_counts();
     let planned = Box::pin(make_plan(cluster, request, purpose, events)).await;
     let planned = match purpose {
         PlanPurpose::Preview => planned,
-        PlanPurpose::Execute => rights::check(cluster, request, planned).await,
+        PlanPurpose::Execute => rights::check_rights(cluster, request, planned).await,
     };
-    let plan = ReleasePlan { requests: cluster.calls().since(&before), ..planned? };
+    let plan = ReleasePlan { requests: cluster.call_counts().since(&before), ..planned? };
     if purpose == PlanPurpose::Execute {
         let nodes = plan.graph.nodes().filter(|node| node.value().kind != OperationKind::Boundary).count();
         events.send(Event::PlanMade { title: plan.title(), nodes });
@@ -159,19 +159,23 @@ async fn make_plan(
     events: &Events,
 ) -> Result<ReleasePlan, Failure> {
     check_release_name(&request.name).map_err(|error| Problem::error(error.to_string()))?;
-    let situation = situation(cluster, &request.name, &request.namespace, request.options.driver).await?;
-    let needs_release = matches!(request.content, Content::Nothing | Content::Tests | Content::Revision(_));
+    let situation =
+        read_situation(cluster, &request.name, &request.namespace, request.options.driver).await?;
+    let needs_release = matches!(
+        request.content,
+        ReleaseContent::Nothing | ReleaseContent::Tests | ReleaseContent::Revision(_)
+    );
     if needs_release && situation.history.releases.is_empty() {
         let ReleaseRequest { name, namespace, options, .. } = request;
         return Err(crate::inspect::not_found(cluster, options.driver, namespace, name).await);
     }
     let intent = match &request.content {
-        Content::Nothing => intent::delete(request, &situation)?,
-        Content::Tests => intent::test(request, &situation)?,
-        _ => Box::pin(intent::deploy(cluster, request, &situation)).await?,
+        ReleaseContent::Nothing => intent::delete_intent(request, &situation)?,
+        ReleaseContent::Tests => intent::test_intent(request, &situation)?,
+        _ => Box::pin(intent::deploy_intent(cluster, request, &situation)).await?,
     };
     keep_secret(&intent.documents, events);
-    let plan = Box::pin(compile::compile(cluster, request, purpose, situation, intent)).await?;
+    let plan = Box::pin(compile::compile_plan(cluster, request, purpose, situation, intent)).await?;
     for problem in &plan.warnings {
         events.send(Event::Warning { problem: problem.clone() });
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
-use slipway_cluster::{Apply, Cluster, Error, ErrorClass};
+use slipway_cluster::{ApplyOptions, Cluster, Error, ErrorClass};
 use slipway_manifest::fields::FieldSet;
 use slipway_manifest::{ObjectId, ObjectRef, object};
 use slipway_problem::{Problem, Problems};
@@ -12,7 +12,7 @@ use slipway_problem::{Problem, Problems};
 use super::ReleaseRequest;
 use super::compile::{ScaledWorkload, WantedResource};
 use super::planned::{PlannedObject, PlannedVisit};
-use super::scopes::{Namespaces, Scopes};
+use super::scopes::{KindScopes, MissingNamespaces};
 use crate::decide::{self, DryRun, ObjectRefusal, ObservedObject};
 use crate::failure::Failure;
 use crate::owners::{self, MANAGER, OwnerRepair};
@@ -26,14 +26,14 @@ const CONCURRENCY: usize = 64;
 /// Reads the cluster for one plan.
 pub(super) struct ClusterObserver<'a> {
     pub(super) cluster: &'a Cluster,
-    pub(super) scopes: &'a Scopes,
-    pub(super) namespaces: &'a Namespaces,
+    pub(super) scopes: &'a KindScopes,
+    pub(super) namespaces: &'a MissingNamespaces,
     pub(super) previous: &'a [Document],
     pub(super) request: &'a ReleaseRequest,
     pub(super) deploy_type: DeployType,
 }
 
-pub(super) fn uid(live: &Value) -> Option<String> {
+pub(super) fn uid_of(live: &Value) -> Option<String> {
     live.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned)
 }
 
@@ -67,7 +67,7 @@ pub(super) struct RefusalKinds {
 
 impl RefusalKinds {
     /// The failure of a plan with these problems.
-    pub(super) fn failure(self, problems: Problems) -> Failure {
+    pub(super) fn into_failure(self, problems: Problems) -> Failure {
         if self.foreign {
             Failure::Ownership(problems)
         } else if self.immutable {
@@ -87,7 +87,7 @@ pub(super) struct ObservedObjects {
 
 impl ClusterObserver<'_> {
     /// Observes every object and decides what becomes of it; all refusals are told at once.
-    pub(super) async fn objects(
+    pub(super) async fn observe_objects(
         &self,
         wanted: Vec<WantedResource>,
         scaled: &BTreeSet<ScaledWorkload>,
@@ -96,12 +96,12 @@ impl ClusterObserver<'_> {
         warnings: &mut Problems,
     ) -> Result<ObservedObjects, Failure> {
         let namespace = &self.request.namespace;
-        let observed = self.observe(wanted, scaled, problems).await?;
+        let observed = self.read_live_objects(wanted, scaled, problems).await?;
         let previous: BTreeMap<ObjectId, &Value> = self
             .previous
             .iter()
             .map(|document| {
-                let scope = self.scopes.of(&object::gvk(&document.object));
+                let scope = self.scopes.scope_of(&object::gvk(&document.object));
                 (crate::resource::identify(&document.object, namespace, scope), &document.object)
             })
             .collect();
@@ -110,7 +110,7 @@ impl ClusterObserver<'_> {
         let mut asks = Vec::with_capacity(observed.len());
         for observed in &observed {
             let before = previous.get(&observed.resource.id).copied();
-            asks.push(self.ask(observed, before).boxed());
+            asks.push(self.dry_run(observed, before).boxed());
         }
         let answers: Vec<DryRunAnswer> = futures::stream::iter(asks).buffered(CONCURRENCY).collect().await;
 
@@ -122,7 +122,7 @@ impl ClusterObserver<'_> {
             if let Some(why) = &unreachable_webhook {
                 let problem = Problem::warning(format!("{} could not be tried: {why}", resource.id))
                     .hint("applying it waits up to four minutes for the webhook, then fails");
-                warnings.push(resource.origin.blame(&resource.object, "", problem));
+                warnings.push(resource.origin.place_problem(&resource.object, "", problem));
             }
             let live = fresher.or(live);
             if let Some(live) = &live {
@@ -137,15 +137,15 @@ impl ClusterObserver<'_> {
             }
             let seen =
                 ObservedObject { live: live.as_ref(), dry_run: &dry_run, repairs_owners: repair.is_some() };
-            let change = match decide::decide(&resource.settings, &seen) {
+            let change = match decide::decide_change(&resource.settings, &seen) {
                 Ok(change) => change,
                 Err(refusal) => {
                     refusals.immutable |= matches!(refusal, ObjectRefusal::Immutable(_));
-                    problems.push(refused(&resource, &refusal));
+                    problems.push(refusal_problem(&resource, &refusal));
                     continue;
                 }
             };
-            let follow = decide::follow(
+            let follow = decide::plan_follow_up(
                 &resource.settings,
                 &change,
                 live.as_ref(),
@@ -167,7 +167,7 @@ impl ClusterObserver<'_> {
     }
 
     /// Reads objects; kinds nobody serves and namespaces that are not there have none.
-    async fn observe(
+    async fn read_live_objects(
         &self,
         wanted: Vec<WantedResource>,
         scaled: &BTreeSet<ScaledWorkload>,
@@ -180,27 +180,27 @@ impl ClusterObserver<'_> {
                 ObservedResource { resource, stages, at, live: None, left_alone: Vec::new() }
             })
             .collect();
-        let is_there = |at: &ObjectRef| self.scopes.is_served(&at.gvk) && self.namespaces.has(at);
+        let is_there = |at: &ObjectRef| self.scopes.is_served(&at.gvk) && self.namespaces.has_namespace_of(at);
         let mut askable: Vec<&mut ObservedResource> =
             observed.iter_mut().filter(|observed| is_there(&observed.at)).collect();
         let places: Vec<ObjectRef> = askable.iter().map(|observed| observed.at.clone()).collect();
         for (observed, found) in askable.iter_mut().zip(self.cluster.get_many(&places).await) {
             match found {
                 Ok(live) => observed.live = live,
-                Err(error) => problems.push(denied(&observed.resource, "be looked at", error)?),
+                Err(error) => problems.push(denial_problem(&observed.resource, "be looked at", error)?),
             }
         }
         for observed in &mut observed {
-            observed.left_alone = leave_alone(&mut observed.resource, observed.live.as_ref(), scaled);
+            observed.left_alone = keep_live_fields(&mut observed.resource, observed.live.as_ref(), scaled);
         }
         Ok(observed)
     }
 
     /// Asks the server what applying an object would make of it. If somebody wrote it since it was looked at, a
     /// controller its status say, the answer is about another object: it is looked at and asked about once more.
-    async fn ask(&self, observed: &ObservedResource, before: Option<&Value>) -> DryRunAnswer {
+    async fn dry_run(&self, observed: &ObservedResource, before: Option<&Value>) -> DryRunAnswer {
         let ObservedResource { resource, at, live, .. } = observed;
-        let answer = self.ask_once(resource, live.as_ref(), at, before).await;
+        let answer = self.dry_run_once(resource, live.as_ref(), at, before).await;
         let version = |object: &Value| {
             object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned)
         };
@@ -209,13 +209,13 @@ impl ClusterObserver<'_> {
             _ => false,
         };
         if is_stale && let Ok(Some(now)) = self.cluster.get(at).await {
-            let answer = self.ask_once(resource, Some(&now), at, before).await;
+            let answer = self.dry_run_once(resource, Some(&now), at, before).await;
             return DryRunAnswer { fresher: Some(now), ..answer };
         }
         answer
     }
 
-    async fn ask_once(
+    async fn dry_run_once(
         &self,
         resource: &Resource,
         live: Option<&Value>,
@@ -233,13 +233,13 @@ impl ClusterObserver<'_> {
         if !self.scopes.is_served(&at.gvk) {
             return nothing(DryRun::Skipped);
         }
-        if !self.namespaces.has(at) {
-            return nothing(self.ask_elsewhere(resource, at).await);
+        if !self.namespaces.has_namespace_of(at) {
+            return nothing(self.dry_run_elsewhere(resource, at).await);
         }
-        if live.is_some() && resource.settings.has(DeletePolicy::BeforeCreation) {
+        if live.is_some() && resource.settings.has_delete_policy(DeletePolicy::BeforeCreation) {
             return nothing(DryRun::Skipped);
         }
-        let dry = Apply::new(MANAGER).dry_run(true);
+        let dry = ApplyOptions::new(MANAGER).dry_run(true);
         let mut repair = None;
         if let Some(live) = live {
             let mut set: Option<FieldSet> = None;
@@ -249,7 +249,7 @@ impl ClusterObserver<'_> {
             {
                 set = Some(owners::owned_by_helm(&answer));
             }
-            repair = owners::repair(
+            repair = owners::repair_owners(
                 live,
                 &resource.object,
                 set.as_ref(),
@@ -259,14 +259,14 @@ impl ClusterObserver<'_> {
         match self.cluster.apply(at, &resource.object, &dry).await {
             Ok(applied) => {
                 let after = match &repair {
-                    Some(repair) => owners::predict(&applied, repair),
+                    Some(repair) => owners::predict_object(&applied, repair),
                     None => applied,
                 };
                 let dry_run = DryRun::Accepted(Box::new(after.clone()));
                 answer(dry_run, Some(after), repair)
             }
             Err(error) => {
-                let message = complaint(at, &error);
+                let message = server_complaint(at, &error);
                 let dry_run = match error.class {
                     ErrorClass::Immutable => DryRun::Immutable(message),
                     ErrorClass::Invalid | ErrorClass::TypedPatch | ErrorClass::Forbidden => {
@@ -284,13 +284,13 @@ impl ClusterObserver<'_> {
 
     /// Asks what the server thinks of an object whose namespace is still to come, in one that is always there:
     /// what is wrong with the object itself is wrong everywhere.
-    async fn ask_elsewhere(&self, resource: &Resource, at: &ObjectRef) -> DryRun {
+    async fn dry_run_elsewhere(&self, resource: &Resource, at: &ObjectRef) -> DryRun {
         let at = ObjectRef::new(at.gvk.clone(), Some("default"), at.name.as_str());
         let mut object = resource.object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.shift_remove("namespace");
         }
-        let tried = self.cluster.apply(&at, &object, &Apply::new(MANAGER).dry_run(true)).await;
+        let tried = self.cluster.apply(&at, &object, &ApplyOptions::new(MANAGER).dry_run(true)).await;
         let Err(error) = tried else { return DryRun::Skipped };
         let is_wrong = match error.class {
             ErrorClass::TypedPatch => true,
@@ -300,7 +300,7 @@ impl ClusterObserver<'_> {
         };
         // One of that name that is there already may be what it does not go with.
         let is_free = is_wrong && matches!(self.cluster.get(&at).await, Ok(None));
-        if is_free { DryRun::Rejected(complaint(&at, &error)) } else { DryRun::Skipped }
+        if is_free { DryRun::Rejected(server_complaint(&at, &error)) } else { DryRun::Skipped }
     }
 
     /// The problem with an object that is there and may not become the release's.
@@ -327,7 +327,7 @@ impl ClusterObserver<'_> {
                 "{}: someone removed the annotations of the release; they come back",
                 resource.id
             ));
-            warnings.push(resource.origin.blame(&resource.object, "", problem));
+            warnings.push(resource.origin.place_problem(&resource.object, "", problem));
             return None;
         }
         let owner = match (name, place) {
@@ -336,24 +336,24 @@ impl ClusterObserver<'_> {
         };
         let problem = Problem::error(format!("{} exists already and {owner}", resource.id))
             .hint("delete or rename it, or take it over with --force-adoption");
-        Some(resource.origin.blame(&resource.object, "", problem))
+        Some(resource.origin.place_problem(&resource.object, "", problem))
     }
 }
 
-/// The server's complaint about an object, as far as it may be told: it quotes values in its refusals.
-fn complaint(at: &ObjectRef, error: &Error) -> String {
+/// The server's complaint about an object, as far as it may be shown: refusals quote values.
+fn server_complaint(at: &ObjectRef, error: &Error) -> String {
     let is_secret = at.gvk.group.is_empty() && at.gvk.kind == "Secret";
     if is_secret && error.class != ErrorClass::Forbidden {
         return "the server refuses a value of it".to_owned();
     }
-    // What it was trying to do is of no use to anybody.
+    // The action of the error is of no use to the user.
     let told = error.message.strip_prefix("failed to create typed patch object (");
     let told = told.and_then(|rest| rest.split_once("): ")).map(|(_, told)| told.to_owned());
     told.unwrap_or_else(|| error.message.clone())
 }
 
 /// Puts the live value of fields others look after into the manifest; tells which.
-fn leave_alone(
+fn keep_live_fields(
     resource: &mut Resource,
     live: Option<&Value>,
     scaled: &BTreeSet<ScaledWorkload>,
@@ -385,7 +385,7 @@ fn leave_alone(
     left
 }
 
-fn refused(resource: &Resource, refusal: &ObjectRefusal) -> Problem {
+fn refusal_problem(resource: &Resource, refusal: &ObjectRefusal) -> Problem {
     let problem = match refusal {
         ObjectRefusal::Immutable(why) => {
             Problem::error(format!("{} cannot be changed in place: {why}", resource.id)).hint(
@@ -396,7 +396,7 @@ fn refused(resource: &Resource, refusal: &ObjectRefusal) -> Problem {
     };
     let (ObjectRefusal::Immutable(why) | ObjectRefusal::Rejected(why)) = refusal;
     let word = field_of(why).map(|field| format!("{field}:")).unwrap_or_default();
-    resource.origin.blame(&resource.object, &word, problem)
+    resource.origin.place_problem(&resource.object, &word, problem)
 }
 
 /// The last name of the first field a server complains about: `.spec.nonsense: field not declared in schema`,
@@ -413,12 +413,12 @@ fn field_of(message: &str) -> Option<&str> {
 }
 
 /// Tells what may not be done to an object as a problem of the object; all other trouble ends the plan.
-pub(super) fn denied(resource: &Resource, what: &str, error: Error) -> Result<Problem, Failure> {
+pub(super) fn denial_problem(resource: &Resource, what: &str, error: Error) -> Result<Problem, Failure> {
     if error.class != ErrorClass::Forbidden {
         return Err(error.into());
     }
     let problem = Problem::error(format!("{} cannot {what}: {}", resource.id, error.message));
-    Ok(resource.origin.blame(&resource.object, "", problem))
+    Ok(resource.origin.place_problem(&resource.object, "", problem))
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl PlannedVisit {
         follow: FollowUp,
     ) -> Vec<PlannedVisit> {
         let mut visits: Vec<PlannedVisit> = Vec::with_capacity(stages.len());
-        let recreates = resource.settings.has(DeletePolicy::BeforeCreation);
+        let recreates = resource.settings.has_delete_policy(DeletePolicy::BeforeCreation);
         for (iteration, stage) in stages.iter().enumerate() {
             let change = match visits.last() {
                 Some(before) if !change.is_none() && before.follow.delete_on_success => ObjectChange::Create,

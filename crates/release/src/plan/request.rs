@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use slipway_cluster::helm::{Driver, Release};
+use slipway_cluster::helm::{Release, StorageDriver};
 use slipway_source::{Document, LoadedSource, RenderedSource};
 
 use crate::name::{Namespace, ReleaseName};
@@ -39,7 +39,7 @@ pub struct PlanOptions {
     /// Added to all objects when they are applied.
     pub runtime: ExtraMetadata,
     pub prune_order: PruneOrder,
-    pub driver: Driver,
+    pub driver: StorageDriver,
     pub release_labels: BTreeMap<String, String>,
     /// Notes on the revision itself, kept in its record.
     pub info_annotations: BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub struct PlanOptions {
     pub purpose: PlanPurpose,
 }
 
-/// The fate of a deploy whose namespace does not exist.
+/// The treatment of a deploy whose namespace does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingNamespace {
     /// The plan creates it.
@@ -85,7 +85,7 @@ pub enum PlanPurpose {
 
 /// The origin of a release's objects.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub enum ReleaseContent {
     /// A source, rendered for the revision it becomes.
     Source(Arc<LoadedSource>),
     Rendered(Box<RenderedSource>),
@@ -104,6 +104,6 @@ pub enum Content {
 pub struct ReleaseRequest {
     pub name: ReleaseName,
     pub namespace: Namespace,
-    pub content: Content,
+    pub content: ReleaseContent,
     pub options: PlanOptions,
 }

@@ -1,15 +1,15 @@
-//! The rights a run needs besides those on its objects: to record revisions and to take the lock. Asked for before it
-//! begins, for a run that cannot write its last word must not begin.
+//! The rights a run needs besides those on its objects: to record revisions and to take the lock. Checked before it
+//! begins, because a run that cannot write its final record must not begin.
 
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::Driver;
+use slipway_cluster::helm::StorageDriver;
 use slipway_problem::{Problem, Problems};
 
-use super::{Content, ReleasePlan, ReleaseRequest};
+use super::{ReleaseContent, ReleasePlan, ReleaseRequest};
 use crate::failure::Failure;
 
 /// Adds the rights that are missing to the problems of a plan, unless there is nothing to do.
-pub(super) async fn check(
+pub(super) async fn check_rights(
     cluster: &Cluster,
     request: &ReleaseRequest,
     planned: Result<ReleasePlan, Failure>,
@@ -22,7 +22,7 @@ pub(super) async fn check(
         }
         Err(_) => return planned,
     };
-    let missing = missing(cluster, request).await;
+    let missing = missing_rights(cluster, request).await;
     if missing.is_empty() {
         return planned;
     }
@@ -35,16 +35,16 @@ pub(super) async fn check(
 }
 
 /// Rights a request needs and certainly does not have; none where nobody can say.
-async fn missing(cluster: &Cluster, request: &ReleaseRequest) -> Problems {
-    let Ok(rights) = cluster.rights(&request.namespace).await else { return Problems::new() };
+async fn missing_rights(cluster: &Cluster, request: &ReleaseRequest) -> Problems {
+    let Ok(rights) = cluster.access_rules(&request.namespace).await else { return Problems::new() };
     let storage = match request.options.driver {
-        Driver::Secret => "secrets",
-        Driver::ConfigMap => "configmaps",
+        StorageDriver::Secret => "secrets",
+        StorageDriver::ConfigMap => "configmaps",
     };
     let records: &[&str] = match request.content {
-        Content::Tests => &[],
-        Content::Nothing if request.options.keep_history => &["update"],
-        Content::Nothing => &["update", "delete"],
+        ReleaseContent::Tests => &[],
+        ReleaseContent::Nothing if request.options.keep_history => &["update"],
+        ReleaseContent::Nothing => &["update", "delete"],
         _ => &["create", "update"],
     };
     let needs = [
@@ -54,7 +54,7 @@ async fn missing(cluster: &Cluster, request: &ReleaseRequest) -> Problems {
     let mut problems = Problems::new();
     for (resource, verbs, what) in needs {
         let denied: Vec<&str> =
-            verbs.iter().filter(|verb| rights.forbid("", resource, verb)).copied().collect();
+            verbs.iter().filter(|verb| rights.certainly_forbid("", resource, verb)).copied().collect();
         if !denied.is_empty() {
             let problem = Problem::error(format!(
                 "{what}: {} of {resource} is forbidden in namespace {}",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_cluster::{Cluster, ErrorClass, Kinds};
+use slipway_cluster::{Cluster, ErrorClass, ServedKinds};
 use slipway_manifest::{Gvk, ObjectRef, object};
 use slipway_problem::{Problem, Problems, nearest};
 
@@ -14,21 +14,21 @@ use crate::resource::{KindScope, Resource, is_crd, is_namespace};
 use slipway_source::Document;
 
 /// The scopes of kinds: the cluster knows them, or definitions of the release do.
-pub(super) struct Scopes {
+pub(super) struct KindScopes {
     known: BTreeMap<Gvk, KindScope>,
     /// Kinds the release defines itself, by group and kind.
     own: BTreeMap<(String, String), KindScope>,
     /// All the cluster serves, asked for where something is missing.
-    served: Option<Arc<Kinds>>,
+    served: Option<Arc<ServedKinds>>,
 }
 
-impl Scopes {
+impl KindScopes {
     /// Asks for the kinds of `documents`, whose own definitions count, and of `previous` ones.
-    pub(super) async fn learn(
+    pub(super) async fn discover_kinds(
         cluster: &Cluster,
         documents: &[Document],
         previous: &[Document],
-    ) -> Result<Scopes, Failure> {
+    ) -> Result<KindScopes, Failure> {
         let mut own = BTreeMap::new();
         let mut wanted: BTreeSet<Gvk> =
             previous.iter().map(|document| object::gvk(&document.object)).collect();
@@ -46,7 +46,7 @@ impl Scopes {
         }
         let mut known = BTreeMap::new();
         for gvk in wanted {
-            let scope = match cluster.kind(&gvk).await? {
+            let scope = match cluster.find_kind(&gvk).await? {
                 Some(kind) if kind.namespaced => KindScope::Namespaced,
                 Some(_) => KindScope::Cluster,
                 None => continue,
@@ -56,26 +56,26 @@ impl Scopes {
         let is_missing =
             |gvk: &Gvk| !known.contains_key(gvk) && !own.contains_key(&(gvk.group.clone(), gvk.kind.clone()));
         let served = if documents.iter().any(|document| is_missing(&object::gvk(&document.object))) {
-            Some(cluster.kinds().await?)
+            Some(cluster.served_kinds().await?)
         } else {
             None
         };
-        Ok(Scopes { known, own, served })
+        Ok(KindScopes { known, own, served })
     }
 
     pub(super) fn is_served(&self, gvk: &Gvk) -> bool {
         self.known.contains_key(gvk)
     }
 
-    pub(super) fn of(&self, gvk: &Gvk) -> KindScope {
+    pub(super) fn scope_of(&self, gvk: &Gvk) -> KindScope {
         self.known.get(gvk).copied().unwrap_or_else(|| {
             self.own.get(&(gvk.group.clone(), gvk.kind.clone())).copied().unwrap_or(KindScope::Unknown)
         })
     }
 
     /// Kinds neither the cluster nor the release knows.
-    pub(super) fn unknown(&self, resources: &[Resource]) -> Problems {
-        let missing = resources.iter().filter(|resource| self.of(&resource.gvk) == KindScope::Unknown);
+    pub(super) fn unknown_kinds(&self, resources: &[Resource]) -> Problems {
+        let missing = resources.iter().filter(|resource| self.scope_of(&resource.gvk) == KindScope::Unknown);
         missing
             .map(|resource| {
                 let gvk = &resource.gvk;
@@ -85,14 +85,14 @@ impl Scopes {
                     gvk.kind,
                     gvk.api_version()
                 ))
-                .hint(self.way_out(gvk));
-                resource.origin.blame(&resource.object, "apiVersion", problem)
+                .hint(self.advice_for(gvk));
+                resource.origin.place_problem(&resource.object, "apiVersion", problem)
             })
             .collect()
     }
 
-    /// Advice about a kind that is not served.
-    fn way_out(&self, gvk: &Gvk) -> String {
+    /// The hint for a kind that is not served.
+    fn advice_for(&self, gvk: &Gvk) -> String {
         let all = || self.served.iter().flat_map(|served| served.iter()).map(|kind| &kind.gvk);
         let mut places: Vec<String> =
             all().filter(|served| served.kind == gvk.kind).map(Gvk::api_version).collect();
@@ -109,7 +109,7 @@ impl Scopes {
     }
 
     pub(super) fn at(&self, resource: &Resource, release_namespace: &str) -> ObjectRef {
-        let namespace = match self.of(&resource.gvk) {
+        let namespace = match self.scope_of(&resource.gvk) {
             KindScope::Cluster => None,
             _ if resource.id.namespace.is_empty() => Some(release_namespace),
             _ => Some(resource.id.namespace.as_str()),
@@ -119,18 +119,18 @@ impl Scopes {
 }
 
 /// The namespaces that are missing.
-pub(super) struct Namespaces {
+pub(super) struct MissingNamespaces {
     missing: BTreeSet<String>,
     /// Missing ones that come about before anything is put into them.
     coming: BTreeSet<String>,
 }
 
-impl Namespaces {
-    pub(super) async fn learn(
+impl MissingNamespaces {
+    pub(super) async fn discover_missing(
         cluster: &Cluster,
         own: &str,
         wanted: &[WantedResource],
-    ) -> Result<Namespaces, Failure> {
+    ) -> Result<MissingNamespaces, Failure> {
         let mut names: BTreeSet<String> =
             wanted.iter().map(|wanted| wanted.resource.id.namespace.clone()).collect();
         names.remove("");
@@ -157,7 +157,7 @@ impl Namespaces {
         let mut coming: BTreeSet<String> = made.map(|resource| resource.id.name.clone()).collect();
         // The plan makes the release's own.
         coming.insert(own.to_owned());
-        Ok(Namespaces { missing, coming })
+        Ok(MissingNamespaces { missing, coming })
     }
 
     /// Objects in namespaces that neither exist nor will.
@@ -176,7 +176,7 @@ impl Namespaces {
                 "keep the release there too with `-n {namespace}`, add a Namespace to it, create it first, or \
                  correct `metadata.namespace`"
             ));
-            resource.origin.blame(&resource.object, "namespace:", problem)
+            resource.origin.place_problem(&resource.object, "namespace:", problem)
         })
         .collect()
     }
@@ -185,7 +185,7 @@ impl Namespaces {
         self.missing.contains(namespace)
     }
 
-    pub(super) fn has(&self, at: &ObjectRef) -> bool {
+    pub(super) fn has_namespace_of(&self, at: &ObjectRef) -> bool {
         at.namespace.as_ref().is_none_or(|namespace| !self.missing.contains(namespace))
     }
 }

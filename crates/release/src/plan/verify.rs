@@ -1,7 +1,7 @@
 //! Compares a plan with the release as it is now.
 
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::{Release, Status, Storage, Stored};
+use slipway_cluster::helm::{Release, ReleaseStorage, RevisionStatus, StoredRevision};
 use slipway_problem::Problem;
 
 use super::ReleasePlan;
@@ -13,11 +13,12 @@ impl ReleasePlan {
     /// Otherwise the plan is [stale](Failure::Stale). Under the release's lock the answer holds until the lock is
     /// given back.
     pub async fn verify(&self, cluster: &Cluster) -> Result<(), Failure> {
-        let storage = Storage::new(cluster.clone(), self.options.driver, &*self.namespace);
-        let now = storage.revisions(&self.name).await?;
+        let storage = ReleaseStorage::new(cluster.clone(), self.options.driver, &*self.namespace);
+        let now = storage.list_revisions(&self.name).await?;
         let then = &self.history.releases;
-        let same =
-            |(now, then): (&Stored, &Release)| now.revision == then.version && now.status == then.info.status;
+        let same = |(now, then): (&StoredRevision, &Release)| {
+            now.revision == then.version && now.status == then.info.status
+        };
         if now.len() == then.len() && now.iter().zip(then).all(same) {
             return Ok(());
         }
@@ -27,15 +28,15 @@ impl ReleasePlan {
 
     /// Tells that a plan leaves everything as it is, the history too.
     pub(crate) fn is_idle(&self) -> bool {
-        self.deploy_type != DeployType::Test && self.is_empty() && self.unsettled().next().is_none()
+        self.deploy_type != DeployType::Test && self.is_empty() && self.unsettled_revisions().next().is_none()
     }
 
     /// Revisions an interrupted run left in a state that is not true.
-    pub(crate) fn unsettled(&self) -> impl Iterator<Item = &Release> {
-        let newest = self.history.deployed().map(|release| release.version);
+    pub(crate) fn unsettled_revisions(&self) -> impl Iterator<Item = &Release> {
+        let newest = self.history.last_deployed().map(|release| release.version);
         self.history.releases.iter().filter(move |old| {
             let status = old.info.status;
-            status.is_pending() || status == Status::Deployed && Some(old.version) != newest
+            status.is_pending() || status == RevisionStatus::Deployed && Some(old.version) != newest
         })
     }
 }

@@ -1,8 +1,8 @@
-//! What a release is made of: objects with what their annotations ask for.
+//! The parts of a release: objects with what their annotations ask for.
 
 pub mod annotations;
 pub mod depends;
-mod doubles;
+mod duplicates;
 pub mod settings;
 pub mod text;
 pub mod transform;
@@ -14,11 +14,11 @@ pub use settings::{
     DeletePolicy, DeployType, ExternalNeed, ExternalTarget, FailMode, NeedState, ObjectNeed, ObjectSelector,
     Ownership, Propagation, ResourceSettings, TrackingSettings,
 };
-pub use slipway_source::{Document, Origin, Stored};
+pub use slipway_source::{Document, DocumentOrigin, RecordPart};
 
 use crate::stage::Stage;
 
-/// Whether objects of a kind live in namespaces.
+/// The scope of a kind: objects in namespaces, or of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindScope {
     Namespaced,
@@ -35,13 +35,13 @@ pub struct Resource {
     pub gvk: Gvk,
     /// With an empty namespace for the release's own and for the whole cluster's.
     pub id: ObjectId,
-    pub stored: Stored,
-    pub origin: Origin,
+    pub stored: RecordPart,
+    pub origin: DocumentOrigin,
     pub settings: ResourceSettings,
 }
 
 impl Resource {
-    /// Whether it defines a kind.
+    /// Returns true if it defines a kind.
     pub fn is_crd(&self) -> bool {
         is_crd(&self.gvk)
     }
@@ -76,7 +76,7 @@ pub fn is_webhook_configuration(gvk: &Gvk) -> bool {
 
 /// Settles where an object lives: takes out a namespace that is the release's own or means nothing, and
 /// gives the identity.
-pub fn normalise(object: &mut Value, release_namespace: &str, scope: KindScope) -> ObjectId {
+pub fn normalise_namespace(object: &mut Value, release_namespace: &str, scope: KindScope) -> ObjectId {
     let id = identify(object, release_namespace, scope);
     if id.namespace.is_empty()
         && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
@@ -86,7 +86,7 @@ pub fn normalise(object: &mut Value, release_namespace: &str, scope: KindScope) 
     id
 }
 
-/// What an object is called in a release: without a namespace in the release's own, or if its kind has none.
+/// The identity of an object in a release: without a namespace in the release's own, or if its kind has none.
 pub fn identify(object: &Value, release_namespace: &str, scope: KindScope) -> ObjectId {
     let mut id = ObjectId::of(object);
     if scope == KindScope::Cluster || id.namespace == release_namespace {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use regex::Regex;
-use slipway_cluster::track::Condition;
+use slipway_cluster::track::FieldCondition;
 use slipway_manifest::{Gvk, ObjectId};
 
 use crate::stage::Stage;
@@ -43,7 +43,7 @@ pub enum DeletePolicy {
     Failed,
 }
 
-/// The fate of an object's dependents when it is deleted.
+/// The treatment of an object's dependents when it is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Propagation {
     #[default]
@@ -169,8 +169,8 @@ pub struct TrackingSettings {
     pub logs_only_for: Vec<String>,
     pub logs_replicas: Option<u64>,
     pub service_messages: bool,
-    pub ready_when: Option<Condition>,
-    pub failed_when: Option<Condition>,
+    pub ready_when: Option<FieldCondition>,
+    pub failed_when: Option<FieldCondition>,
 }
 
 /// Everything annotations say about one object.
@@ -201,7 +201,7 @@ pub struct ResourceSettings {
 }
 
 impl ResourceSettings {
-    pub fn has(&self, policy: DeletePolicy) -> bool {
+    pub fn has_delete_policy(&self, policy: DeletePolicy) -> bool {
         self.delete_policies.contains(&policy)
     }
 }

@@ -1,7 +1,7 @@
 //! The small languages annotations are written in: Go's booleans, property lists.
 
 /// Reads a boolean as Go does.
-pub fn boolean(text: &str) -> Option<bool> {
+pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use slipway_manifest::{depth, object};
 use slipway_problem::{Problem, Problems};
 
-use super::{Document, Origin, Stored};
+use super::{Document, DocumentOrigin, RecordPart};
 
 /// Metadata added to every object and kept in the release.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -32,7 +32,7 @@ impl ExtraMetadata {
 
 /// Expands lists, drops metadata that cannot be, removes nulls, encodes `stringData`, adds metadata. Gives
 /// the objects and what the user should know or mend.
-pub fn transform(
+pub fn transform_documents(
     documents: Vec<Document>,
     extra: &ExtraMetadata,
     normalise: bool,
@@ -42,7 +42,11 @@ pub fn transform(
     for document in documents {
         let Document { object, origin, stored } = document;
         if depth::check_depth(&object).is_err() {
-            problems.push(origin.blame(&object, "", Problem::error("the object is nested too deeply")));
+            problems.push(origin.place_problem(
+                &object,
+                "",
+                Problem::error("the object is nested too deeply"),
+            ));
             continue;
         }
         let is_list = object::is_list(&object);
@@ -56,7 +60,7 @@ pub fn transform(
                     } else {
                         problem
                     };
-                    problems.push(origin.blame(&object, "", problem));
+                    problems.push(origin.place_problem(&object, "", problem));
                 }
                 continue;
             }
@@ -64,23 +68,23 @@ pub fn transform(
                 let kind = object::kind(&object).unwrap_or_default();
                 let problem = Problem::error(format!("this {kind} has no name"))
                     .hint("`generateName` cannot be applied; give the object a name");
-                problems.push(origin.blame(&object, "", problem));
+                problems.push(origin.place_problem(&object, "", problem));
                 continue;
             }
             let stored = match stored {
-                Stored::Aside => Stored::Aside,
+                RecordPart::Aside => RecordPart::Aside,
                 // An item of a list is a hook if it says so itself.
-                _ if is_list || stored == Stored::Regular => kind_of(&object),
+                _ if is_list || stored == RecordPart::Regular => kind_of(&object),
                 other => other,
             };
             remove_nulls(&mut object);
             encode_string_data(&mut object);
             if normalise {
-                for field in super::doubles::keep_last(&mut object) {
+                for field in super::duplicates::keep_last(&mut object) {
                     let what = slipway_manifest::ObjectId::of(&object);
                     let problem =
                         Problem::warning(format!("{what}: {field} is there twice; the last counts"));
-                    problems.push(origin.blame(&object, "", problem));
+                    problems.push(origin.place_problem(&object, "", problem));
                 }
             }
             extra.add_to(&mut object);
@@ -90,12 +94,12 @@ pub fn transform(
     (done, problems)
 }
 
-fn kind_of(object: &Value) -> Stored {
-    if object::annotation(object, "helm.sh/hook").is_some() { Stored::Hook } else { Stored::Regular }
+fn kind_of(object: &Value) -> RecordPart {
+    if object::annotation(object, "helm.sh/hook").is_some() { RecordPart::Hook } else { RecordPart::Regular }
 }
 
 /// Annotations and labels that are not text cannot be sent.
-fn clean_metadata(object: &mut Value, origin: &Origin, problems: &mut Problems) {
+fn clean_metadata(object: &mut Value, origin: &DocumentOrigin, problems: &mut Problems) {
     for field in ["annotations", "labels"] {
         let Some(pairs) = object.pointer(&format!("/metadata/{field}")).and_then(Value::as_object) else {
             continue;
@@ -109,7 +113,7 @@ fn clean_metadata(object: &mut Value, origin: &Origin, problems: &mut Problems) 
                 let problem =
                     Problem::warning(format!("{what}: {field} `{key}` is not text and is left out"))
                         .hint(format!("write `{key}: \"{value}\"`"));
-                problems.push(origin.blame(object, &key, problem));
+                problems.push(origin.place_problem(object, &key, problem));
             }
             if let Some(pairs) = object["metadata"][field].as_object_mut() {
                 pairs.shift_remove(&key);
@@ -164,7 +168,7 @@ mod tests {
     use super::*;
 
     fn document(object: Value) -> Document {
-        Document { object, origin: Origin::new("c/templates/x.yaml"), stored: Stored::Regular }
+        Document { object, origin: DocumentOrigin::new("c/templates/x.yaml"), stored: RecordPart::Regular }
     }
 
     #[test]
@@ -175,20 +179,20 @@ mod tests {
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b",
              "annotations": {"helm.sh/hook": "pre-install"}}}]});
         let extra = ExtraMetadata { annotations: vec![("team".into(), "x".into())], labels: vec![] };
-        let (done, problems) = transform(vec![document(list)], &extra, false);
+        let (done, problems) = transform_documents(vec![document(list)], &extra, false);
         assert_eq!(problems.len(), 1);
         assert!(problems.iter().any(|p| p.to_string().contains("labels `bad` is not text")), "{problems}");
         assert_eq!(done[0].object["data"], json!({"k": "dg==", "other": "bw=="}));
         assert_eq!(done[0].object["metadata"]["labels"], json!({"ok": "x"}));
         assert!(done[0].object.get("immutable").is_none() && done[0].object.get("stringData").is_none());
-        assert_eq!(done[0].stored, Stored::Regular);
-        assert_eq!(done[1].stored, Stored::Hook);
+        assert_eq!(done[0].stored, RecordPart::Regular);
+        assert_eq!(done[1].stored, RecordPart::Hook);
         assert_eq!(done[1].object["metadata"]["annotations"]["team"], "x");
     }
 
     #[test]
     fn every_object_without_a_name_is_a_problem() {
-        let (_, problems) = transform(
+        let (_, problems) = transform_documents(
             vec![
                 document(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x-"}})),
                 document(json!({"kind": "Pod"})),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use slipway_cluster::{Cluster, ErrorClass, Retry};
-use slipway_release::plan::{Content, ReleaseRequest};
+use slipway_cluster::{Cluster, ErrorClass, RetryPolicy};
+use slipway_release::plan::{ReleaseContent, ReleaseRequest};
 use slipway_release::{Failure, FailureCause};
 use slipway_sandbox::{Sandbox, User};
 
@@ -259,7 +259,11 @@ async fn what_a_run_needs_for_itself_is_asked_for_first() {
                 "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jo"}]}),
         ] {
             let at = slipway_manifest::ObjectRef::new(slipway_manifest::object::gvk(&object), None, "r");
-            admin.cluster.apply(&at, &object, &slipway_cluster::Apply::new("kubectl")).await.expect("grants");
+            admin
+                .cluster
+                .apply(&at, &object, &slipway_cluster::ApplyOptions::new("kubectl"))
+                .await
+                .expect("grants");
         }
         let tap = Tap::on(sandbox.service_as(User::new("jo", &["system:authenticated"])));
         let world = World { cluster: Cluster::new(tap.client()), ..admin };
@@ -278,7 +282,7 @@ async fn what_a_run_needs_for_itself_is_asked_for_first() {
 async fn a_release_of_another_namespace_is_pointed_at() {
     let world = World::bare();
     world.deployed(&[config_map("a", "1")]).await;
-    let mut request = world.with(Content::Revision(None));
+    let mut request = world.with(ReleaseContent::Revision(None));
     request.namespace = "t9".into();
     let told = world.run(&request).await.expect_err("is not there").to_string();
     assert_eq!(told, "release `demo` not found in namespace `t9`; there is one in t1 (`-n t1`)");
@@ -326,7 +330,11 @@ async fn forbidden_verbs_are_told_before_anything_is_written() {
     ] {
         let gvk = slipway_manifest::object::gvk(&object);
         let at = slipway_manifest::ObjectRef::new(gvk, None, "r");
-        admin.cluster.apply(&at, &object, &slipway_cluster::Apply::new("kubectl")).await.expect("grants");
+        admin
+            .cluster
+            .apply(&at, &object, &slipway_cluster::ApplyOptions::new("kubectl"))
+            .await
+            .expect("grants");
     }
     let jo = User::new("jo", &["system:authenticated"]);
     let tap = Tap::on(sandbox.service_as(jo));
@@ -361,7 +369,7 @@ async fn a_cluster_that_is_not_there_is_told() {
         }),
         |error: std::io::Error| -> slipway_sandbox::BoxError { error.into() },
     );
-    let cluster = Cluster::new(kube::Client::new(refusing, "default")).with_retry(Retry::never());
+    let cluster = Cluster::new(kube::Client::new(refusing, "default")).with_retry(RetryPolicy::never());
     let world = World { cluster, ..world };
     let failure = world.failed(&[config_map("a", "1")]).await;
     assert_eq!(failure.cause(), FailureCause::Cluster(ErrorClass::Transport));

@@ -15,18 +15,18 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::{Status, codec};
+use slipway_cluster::helm::{RevisionStatus, codec};
 use slipway_event::Events;
-use slipway_release::{Content, PlanOptions, ReleasePlan, ReleaseRequest, plan};
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_release::{PlanOptions, ReleaseContent, ReleasePlan, ReleaseRequest, plan};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 
 /// A release of so many objects that refer to each other.
 pub(crate) fn wish(count: usize) -> ReleaseRequest {
     let text: Arc<str> = "# nothing\n".into();
     let document = |object: Value| Document {
         object,
-        origin: Origin::with_text("demo/templates/all.yaml", Arc::clone(&text)),
-        stored: Stored::Regular,
+        origin: DocumentOrigin::with_text("demo/templates/all.yaml", Arc::clone(&text)),
+        stored: RecordPart::Regular,
     };
     let documents = (0..count).map(|number| {
         let name = format!("part-{number:05}");
@@ -44,7 +44,7 @@ pub(crate) fn wish(count: usize) -> ReleaseRequest {
     let mut rendered = RenderedSource { documents: documents.collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
     rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
-    let content = Content::Rendered(Box::new(rendered));
+    let content = ReleaseContent::Rendered(Box::new(rendered));
     ReleaseRequest { name: "demo".into(), namespace: "t1".into(), content, options: PlanOptions::default() }
 }
 
@@ -82,8 +82,8 @@ impl Echo {
             collection.insert(planned.at.name.clone(), object.to_string().into());
         }
         let mut release = plan.release.clone();
-        release.info.status = Status::Deployed;
-        let packed = codec::encode(&release).expect("encodes");
+        release.info.status = RevisionStatus::Deployed;
+        let packed = codec::encode_release(&release).expect("encodes");
         let record = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
             "metadata": {"name": "sh.helm.release.v1.demo.v1", "namespace": "t1", "labels": {"name": "demo", "owner": "helm", "status": "deployed", "version": "1"}},
             "data": {"release": STANDARD.encode(packed)}});

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use slipway_cluster::{Cluster, Retry};
+use slipway_cluster::{Cluster, RetryPolicy};
 use slipway_event::{Events, Memory, Redactor, RunId, SystemClock};
 use slipway_release::ReleaseStatus;
-use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, apply};
+use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, apply};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Sandbox};
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
@@ -43,11 +43,12 @@ pub(crate) async fn install(
     }
     faults.add(Rule::new(Fault::DropWatch { after: 1 }).verb("watch").probability(0.5));
     let client = kube::Client::new(faults.layer(sandbox.service()), "default");
-    let cluster = Cluster::new(client).with_retry(Retry { first: first_pause, ..Retry::default() });
+    let cluster =
+        Cluster::new(client).with_retry(RetryPolicy { first: first_pause, ..RetryPolicy::default() });
     let document = |object: Value| Document {
-        stored: if object["kind"] == "Job" { Stored::Hook } else { Stored::Regular },
+        stored: if object["kind"] == "Job" { RecordPart::Hook } else { RecordPart::Regular },
         object,
-        origin: Origin::new("demo/templates/all.yaml"),
+        origin: DocumentOrigin::new("demo/templates/all.yaml"),
     };
     let mut rendered = RenderedSource {
         documents: objects().into_iter().map(document).collect(),
@@ -58,7 +59,7 @@ pub(crate) async fn install(
     let request = ReleaseRequest {
         name: "demo".into(),
         namespace: format!("foul-{seed}").into(),
-        content: Content::Rendered(Box::new(rendered)),
+        content: ReleaseContent::Rendered(Box::new(rendered)),
         options: PlanOptions::default(),
     };
     let clock = Arc::new(SystemClock);

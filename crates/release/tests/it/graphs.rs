@@ -9,25 +9,26 @@ use slipway_manifest::{Gvk, ObjectRef};
 use slipway_release::decide::{FollowUp, ObjectChange};
 use slipway_release::ops::{self, GraphInput, Operation, RecordChanges};
 use slipway_release::plan::{PlannedDeletion, PlannedObject, PlannedVisit};
-use slipway_release::resource::annotations::{ReadMode, read};
-use slipway_release::resource::{KindScope, Origin, Resource, Stored, normalise};
+use slipway_release::resource::annotations::{ReadMode, read_annotations};
+use slipway_release::resource::{DocumentOrigin, KindScope, RecordPart, Resource, normalise_namespace};
 use slipway_release::stage::Stage;
 
 pub(crate) fn resource(mut object: Value) -> Resource {
     let stored = if object["metadata"]["annotations"].get("helm.sh/hook").is_some() {
-        Stored::Hook
+        RecordPart::Hook
     } else {
-        Stored::Regular
+        RecordPart::Regular
     };
-    let id = normalise(&mut object, "ns", KindScope::Namespaced);
-    let (settings, problems) = read(&object, stored, &Origin::default(), "ns", ReadMode::Strict);
+    let id = normalise_namespace(&mut object, "ns", KindScope::Namespaced);
+    let (settings, problems) =
+        read_annotations(&object, stored, &DocumentOrigin::default(), "ns", ReadMode::Strict);
     assert!(problems.is_empty(), "{problems}");
     Resource {
         gvk: slipway_manifest::object::gvk(&object),
         id,
         object,
         stored,
-        origin: Origin::default(),
+        origin: DocumentOrigin::default(),
         settings,
     }
 }
@@ -75,7 +76,7 @@ fn edges(graph: &Graph<Operation>) -> BTreeSet<String> {
 }
 
 fn expect(parts: &GraphInput<'_>, expected: &str) {
-    let built = ops::build(parts).expect("has no cycle");
+    let built = ops::build_graph(parts).expect("has no cycle");
     let mut wanted = BTreeSet::new();
     for chain in expected.split(';').map(str::trim).filter(|chain| !chain.is_empty()) {
         let nodes: Vec<&str> = chain.split('→').map(str::trim).collect();
@@ -187,7 +188,7 @@ fn automatic_dependencies_never_make_a_plan_impossible() {
         created(config_map("a", json!({"werf.io/weight": "10"})), &[Stage::Install], UNTRACKED),
         created(pod, &[Stage::Install], UNTRACKED),
     ];
-    let built = ops::build(&parts(&items)).expect("has no cycle");
+    let built = ops::build_graph(&parts(&items)).expect("has no cycle");
     assert_eq!(built.warnings.len(), 1, "{}", built.warnings);
 
     let on = |name: &str| json!({"werf.io/deploy-dependency-x": format!("state=present,name={name}")});
@@ -195,7 +196,7 @@ fn automatic_dependencies_never_make_a_plan_impossible() {
         created(config_map("a", on("b")), &[Stage::Install], UNTRACKED),
         created(config_map("b", on("a")), &[Stage::Install], UNTRACKED),
     ];
-    let problems = ops::build(&parts(&items)).expect_err("a cycle by hand").to_string();
+    let problems = ops::build_graph(&parts(&items)).expect_err("a cycle by hand").to_string();
     assert!(
         problems.contains("create: ConfigMap/a") && problems.contains("create: ConfigMap/b"),
         "{problems}"
@@ -211,6 +212,6 @@ fn five_thousand_resources_are_ordered_in_no_time() {
             "spec": {"containers": [{"envFrom": [{"configMapRef": {"name": format!("c{number}")}}]}]}});
         items.push(created(pod, &[Stage::Install], TRACKED));
     }
-    let built = ops::build(&parts(&items)).expect("has no cycle");
+    let built = ops::build_graph(&parts(&items)).expect("has no cycle");
     assert_eq!(built.graph.len(), 4 + 10_000);
 }

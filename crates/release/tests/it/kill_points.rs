@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::{Driver, Status, Storage};
-use slipway_cluster::{Cluster, ListOptions, Retry};
+use slipway_cluster::helm::{ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::{Cluster, ListOptions, RetryPolicy};
 use slipway_event::{Events, ManualClock, Memory, Redactor, RunId};
 use slipway_manifest::{Gvk, object};
-use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, apply};
+use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, apply};
 use slipway_sandbox::Sandbox;
-use slipway_source::{Document, Origin, RenderedSource, Stored};
+use slipway_source::{Document, DocumentOrigin, RecordPart, RenderedSource};
 use tokio_util::sync::CancellationToken;
 
 use crate::tap::{Cut, Tap};
@@ -58,18 +58,18 @@ pub(crate) fn chart(version: u32) -> Vec<Value> {
 fn request(namespace: &str, objects: &[Value]) -> ReleaseRequest {
     let document = |object: &Value| Document {
         object: object.clone(),
-        origin: Origin::new("demo/templates/all.yaml"),
+        origin: DocumentOrigin::new("demo/templates/all.yaml"),
         stored: if object::annotation(object, "helm.sh/hook").is_some() {
-            Stored::Hook
+            RecordPart::Hook
         } else {
-            Stored::Regular
+            RecordPart::Regular
         },
     };
     let mut rendered =
         RenderedSource { documents: objects.iter().map(document).collect(), ..RenderedSource::default() };
     let metadata = json!({"apiVersion": "v2", "name": "demo", "version": "1.0.0"});
     rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
-    let content = Content::Rendered(Box::new(rendered));
+    let content = ReleaseContent::Rendered(Box::new(rendered));
     ReleaseRequest {
         name: "demo".into(),
         namespace: namespace.into(),
@@ -98,7 +98,7 @@ fn run(
     };
     let (runtime, request) = (runtime(), request(namespace, objects));
     let ended = runtime.block_on(async {
-        let retry = Retry { first: Duration::from_millis(1), longest: Duration::from_millis(5), ..Retry::default() };
+        let retry = RetryPolicy { first: Duration::from_millis(1), longest: Duration::from_millis(5), ..RetryPolicy::default() };
         let cluster = Cluster::new(tap.client()).with_retry(retry).with_lease(LEASE);
         let now = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
         let clock = Arc::new(ManualClock::at(now));
@@ -132,7 +132,7 @@ fn state(sandbox: &Sandbox, namespace: &str) -> Result<BTreeMap<String, Value>, 
         let mut all = BTreeMap::new();
         for (group, kind) in kinds {
             let gvk = Gvk::new(group, "v1", kind);
-            let kind = cluster.kind(&gvk).await.map_err(|e| e.to_string())?.ok_or("no such kind")?;
+            let kind = cluster.find_kind(&gvk).await.map_err(|e| e.to_string())?.ok_or("no such kind")?;
             let listed = cluster.list(&kind, Some(namespace), &ListOptions::default()).await.map_err(|e| e.to_string())?;
             for item in listed.items {
                 let name = object::name(&item).unwrap_or_default().to_owned();
@@ -163,18 +163,20 @@ fn state(sandbox: &Sandbox, namespace: &str) -> Result<BTreeMap<String, Value>, 
 /// What is wrong with the history after a run that succeeded.
 fn records(sandbox: &Sandbox, namespace: &str, manifest: &str) -> Result<(), String> {
     let history = runtime().block_on(async {
-        Storage::new(Cluster::new(sandbox.client()), Driver::Secret, namespace).history("demo").await
+        ReleaseStorage::new(Cluster::new(sandbox.client()), StorageDriver::Secret, namespace)
+            .read_history("demo")
+            .await
     });
     let history = history.map_err(|error| error.to_string())?;
-    let statuses: Vec<Status> = history.releases.iter().map(|release| release.info.status).collect();
-    let deployed = statuses.iter().filter(|status| **status == Status::Deployed).count();
+    let statuses: Vec<RevisionStatus> = history.releases.iter().map(|release| release.info.status).collect();
+    let deployed = statuses.iter().filter(|status| **status == RevisionStatus::Deployed).count();
     if deployed != 1
-        || statuses.last() != Some(&Status::Deployed)
+        || statuses.last() != Some(&RevisionStatus::Deployed)
         || statuses.iter().any(|status| status.is_pending())
     {
         return Err(format!("the history ends up as {statuses:?}"));
     }
-    match history.last() {
+    match history.last_release() {
         Some(last) if manifest.is_empty() || last.manifest == manifest => Ok(()),
         _ => Err("the last revision holds something else".to_owned()),
     }
@@ -220,9 +222,11 @@ impl Undisturbed {
         }
         records(sandbox, namespace, "")?;
         let history = runtime().block_on(async {
-            Storage::new(Cluster::new(sandbox.client()), Driver::Secret, namespace).history("demo").await
+            ReleaseStorage::new(Cluster::new(sandbox.client()), StorageDriver::Secret, namespace)
+                .read_history("demo")
+                .await
         });
-        let manifest = history.map_err(|e| e.to_string())?.last().map(|last| last.manifest.clone());
+        let manifest = history.map_err(|e| e.to_string())?.last_release().map(|last| last.manifest.clone());
         let state = state(sandbox, namespace)?;
         Ok(Self { work, state: rename(state, namespace), manifest: manifest.unwrap_or_default(), writes })
     }

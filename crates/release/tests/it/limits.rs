@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use slipway_cluster::{Cluster, ErrorClass, Retry};
+use slipway_cluster::{Cluster, ErrorClass, RetryPolicy};
 use slipway_release::ReleaseStatus;
-use slipway_release::{Content, Failure, FailureCause, RunTimeout};
+use slipway_release::{Failure, FailureCause, ReleaseContent, RunTimeout};
 use slipway_sandbox::{Fault, FaultLayer, Rule, Status as Answer};
 use tokio::time::Instant;
 use tower::Layer;
@@ -83,7 +83,7 @@ async fn the_timeout_holds_for_deletes_too() {
         faults.add(Rule::new(fault.clone()));
         let world = limited(world, &faults);
         let started = Instant::now();
-        let failure = world.run(&world.with(Content::Nothing)).await.expect_err("fails");
+        let failure = world.run(&world.with(ReleaseContent::Nothing)).await.expect_err("fails");
         assert!(started.elapsed() <= LIMIT + SLACK, "{fault:?}: {:?}", started.elapsed());
         assert_eq!(class_of(&failure), Some(class), "{fault:?}: {failure}");
         assert!(failure.to_string().contains(says), "{fault:?}: {failure}");
@@ -102,7 +102,7 @@ async fn sustained_refusals_end_a_run_without_a_timeout() {
         let world = World { cluster: Cluster::new(client), ..world };
         let started = Instant::now();
         let failure = world.failed(&[config_map("a", "1")]).await;
-        let most = Retry::default().patience * 2;
+        let most = RetryPolicy::default().patience * 2;
         assert!(started.elapsed() <= most, "{fault:?}: {:?}", started.elapsed());
         assert_eq!(class_of(&failure), Some(class), "{fault:?}: {failure}");
         assert!(failure.to_string().contains(says), "{fault:?}: {failure}");

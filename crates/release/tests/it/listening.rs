@@ -37,7 +37,7 @@ async fn all_pods_of_a_release_are_heard() {
     let mut said = Vec::new();
     let request = LogRequest::new("demo", "t1");
     let none = CancellationToken::new();
-    logs::logs(&world.cluster, &request, &LogOptions::default(), none.clone(), &mut |line| {
+    logs::stream_logs(&world.cluster, &request, &LogOptions::default(), none.clone(), &mut |line| {
         said.push(line);
     })
     .await
@@ -56,18 +56,20 @@ async fn all_pods_of_a_release_are_heard() {
         (LogOptions { grep: Some("^h".into()), ..LogOptions::default() }, vec!["Deployment/web c: hello"]),
     ] {
         let mut said = Vec::new();
-        logs::logs(&world.cluster, &request, &options, none.clone(), &mut |line| said.push(line))
+        logs::stream_logs(&world.cluster, &request, &options, none.clone(), &mut |line| said.push(line))
             .await
             .expect("reads");
         assert_eq!(lines(&said), expected, "{options:?}");
     }
     let unknown = LogOptions { objects: vec!["deploy/nobody".into()], ..LogOptions::default() };
-    let failure = logs::logs(&world.cluster, &request, &unknown, none.clone(), &mut |_| {})
+    let failure = logs::stream_logs(&world.cluster, &request, &unknown, none.clone(), &mut |_| {})
         .await
         .expect_err("is nowhere");
     assert!(failure.to_string().contains("deploy/nobody"), "{failure}");
     let missing = LogRequest::new("nobody", "t1");
-    assert!(logs::logs(&world.cluster, &missing, &LogOptions::default(), none, &mut |_| {}).await.is_err());
+    assert!(
+        logs::stream_logs(&world.cluster, &missing, &LogOptions::default(), none, &mut |_| {}).await.is_err()
+    );
 }
 
 #[tokio::test]
@@ -84,10 +86,10 @@ async fn pods_that_come_later_are_heard_too() {
             stop.cancel();
         }
     };
-    let follow = logs::logs(&world.cluster, &request, &options, cancel, &mut take);
+    let follow = logs::stream_logs(&world.cluster, &request, &options, cancel, &mut take);
     let scale = async {
-        let patch = slipway_cluster::Patch::Merge(json!({"spec": {"replicas": 2}}));
-        let options = slipway_cluster::WriteOptions::manager("kubectl");
+        let patch = slipway_cluster::ObjectPatch::Merge(json!({"spec": {"replicas": 2}}));
+        let options = slipway_cluster::WriteOptions::for_manager("kubectl");
         let scaled: Value = world
             .cluster
             .patch(&crate::world::place("Deployment", "web"), &patch, &options, None)

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use slipway_chart::UserValues;
-use slipway_cluster::{Patch, WriteOptions};
+use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_release::ReleaseStatus;
 use slipway_release::inspect;
-use slipway_release::plan::{Content, ReleaseRequest};
+use slipway_release::plan::{ReleaseContent, ReleaseRequest};
 
 use crate::world::World;
 
@@ -132,19 +132,23 @@ async fn every_source_is_installed_upgraded_compared_and_rolled_back() {
         let second = request(&world, folder.path(), &case, case.set);
         assert_eq!(run(&second).await.revision, 2, "{name}");
         assert_eq!(level().await, "high", "{name}");
-        let read =
-            |revision| inspect::revision(&world.cluster, world.options.driver, "t1", "demo", Some(revision));
+        let read = |revision| {
+            inspect::read_revision(&world.cluster, world.options.driver, "t1", "demo", Some(revision))
+        };
         let (old, new) = (read(1).await.expect("reads"), read(2).await.expect("reads"));
-        let mut actions: Vec<String> =
-            inspect::diff(&old, &new, &Default::default()).into_iter().map(|found| found.action).collect();
+        let mut actions: Vec<String> = inspect::diff_revisions(&old, &new, &Default::default())
+            .into_iter()
+            .map(|found| found.action)
+            .collect();
         actions.sort();
         assert_eq!(actions, ["create", "update"], "{name}");
 
-        let patch = Patch::Merge(serde_json::json!({"data": {"level": "edited"}}));
-        let options = WriteOptions::manager("kubectl-edit");
+        let patch = ObjectPatch::Merge(serde_json::json!({"data": {"level": "edited"}}));
+        let options = WriteOptions::for_manager("kubectl-edit");
         world.cluster.patch(&at(case.map), &patch, &options, None).await.expect("writes");
-        let back = world.with(Content::Revision(None));
-        let drift = inspect::drift(&world.cluster, &back, None, &Default::default()).await.expect("compares");
+        let back = world.with(ReleaseContent::Revision(None));
+        let drift =
+            inspect::find_drift(&world.cluster, &back, None, &Default::default()).await.expect("compares");
         assert_eq!(drift.len(), 1, "{name}: {drift:?}");
         assert_eq!(run(&back).await.revision, 3, "{name}");
         assert_eq!(level().await, "low", "{name}");

@@ -6,16 +6,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_chart::UserValues;
-use slipway_cluster::helm::{Driver, History, Status, Storage};
-use slipway_cluster::{Cluster, Retry, WriteOptions};
+use slipway_cluster::helm::{ReleaseHistory, ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::{Cluster, RetryPolicy, WriteOptions};
 use slipway_event::{Clock, Events, Memory, Redactor, RunId, SystemClock};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_release::{
-    Content, ExecuteOptions, Failure, PlanOptions, ReleasePlan, ReleaseRequest, Report, apply, plan,
+    ExecuteOptions, Failure, PlanOptions, ReleaseContent, ReleasePlan, ReleaseReport, ReleaseRequest, apply,
+    plan,
 };
 use slipway_sandbox::{FaultLayer, Sandbox};
 use slipway_source::{
-    Document, LoadContext, LoadedSource, Origin, RenderedSource, SourcePath, SourceRequest, Stored,
+    Document, DocumentOrigin, LoadContext, LoadedSource, RecordPart, RenderedSource, SourcePath,
+    SourceRequest,
 };
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
@@ -106,20 +108,20 @@ impl World {
     pub(crate) fn request(&self, objects: &[Value]) -> ReleaseRequest {
         let document = |object: &Value, stored| Document {
             object: object.clone(),
-            origin: Origin::new("demo/templates/all.yaml"),
+            origin: DocumentOrigin::new("demo/templates/all.yaml"),
             stored,
         };
         let stored = |object: &Value| {
             let is_hook = object["metadata"]["annotations"].get("helm.sh/hook").is_some();
-            if is_hook { Stored::Hook } else { Stored::Regular }
+            if is_hook { RecordPart::Hook } else { RecordPart::Regular }
         };
         let mut rendered = RenderedSource { notes: self.notes.clone(), ..RenderedSource::default() };
         rendered.documents = objects.iter().map(|object| document(object, stored(object))).collect();
-        rendered.documents.extend(self.aside.iter().map(|object| document(object, Stored::Aside)));
+        rendered.documents.extend(self.aside.iter().map(|object| document(object, RecordPart::Aside)));
         rendered.values = self.values.as_object().cloned().unwrap_or_default();
         let metadata = json!({"apiVersion": "v2", "name": "demo", "version": self.version});
         rendered.metadata = metadata.as_object().cloned().unwrap_or_default();
-        self.with(Content::Rendered(Box::new(rendered)))
+        self.with(ReleaseContent::Rendered(Box::new(rendered)))
     }
 
     /// A request for the source at a path, as it is now.
@@ -127,10 +129,10 @@ impl World {
         let found = SourcePath::detect(path).unwrap_or_else(|problem| panic!("{problem}"));
         let request = SourceRequest { values, ..SourceRequest::default() };
         let loaded = LoadedSource::load(&found, request, &LoadContext::default(), &mut Vec::new());
-        self.with(Content::Source(Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")))))
+        self.with(ReleaseContent::Source(Arc::new(loaded.unwrap_or_else(|error| panic!("{error}")))))
     }
 
-    pub(crate) fn with(&self, content: Content) -> ReleaseRequest {
+    pub(crate) fn with(&self, content: ReleaseContent) -> ReleaseRequest {
         ReleaseRequest { name: "demo".into(), namespace: "t1".into(), content, options: self.options.clone() }
     }
 
@@ -138,11 +140,11 @@ impl World {
         plan(&self.cluster, &self.request(objects), &self.events).await
     }
 
-    pub(crate) async fn apply(&self, objects: &[Value]) -> Result<Report, Failure> {
+    pub(crate) async fn apply(&self, objects: &[Value]) -> Result<ReleaseReport, Failure> {
         self.run(&self.request(objects)).await
     }
 
-    pub(crate) async fn run(&self, request: &ReleaseRequest) -> Result<Report, Failure> {
+    pub(crate) async fn run(&self, request: &ReleaseRequest) -> Result<ReleaseReport, Failure> {
         self.run_until(request, CancellationToken::new()).await
     }
 
@@ -150,11 +152,11 @@ impl World {
         &self,
         request: &ReleaseRequest,
         cancel: CancellationToken,
-    ) -> Result<Report, Failure> {
+    ) -> Result<ReleaseReport, Failure> {
         apply(&self.cluster, request, &self.apply, &self.events, cancel).await
     }
 
-    pub(crate) async fn deployed(&self, objects: &[Value]) -> Report {
+    pub(crate) async fn deployed(&self, objects: &[Value]) -> ReleaseReport {
         self.apply(objects).await.unwrap_or_else(|failure| panic!("{failure}"))
     }
 
@@ -165,8 +167,8 @@ impl World {
         }
     }
 
-    pub(crate) async fn delete(&self) -> Report {
-        self.run(&self.with(Content::Nothing)).await.unwrap_or_else(|failure| panic!("{failure}"))
+    pub(crate) async fn delete(&self) -> ReleaseReport {
+        self.run(&self.with(ReleaseContent::Nothing)).await.unwrap_or_else(|failure| panic!("{failure}"))
     }
 
     pub(crate) async fn get(&self, kind: &str, name: &str) -> Option<Value> {
@@ -179,7 +181,7 @@ impl World {
             object["kind"].as_str().expect("has a kind"),
             object["metadata"]["name"].as_str().expect("has a name"),
         );
-        let options = WriteOptions::manager(manager);
+        let options = WriteOptions::for_manager(manager);
         self.cluster.create(&at, object, &options).await.unwrap_or_else(|error| panic!("{error}"));
     }
 
@@ -189,16 +191,16 @@ impl World {
         self.create("kubectl", &namespace).await;
     }
 
-    pub(crate) fn storage(&self) -> Storage {
-        Storage::new(self.cluster.clone(), self.options.driver, "t1")
+    pub(crate) fn storage(&self) -> ReleaseStorage {
+        ReleaseStorage::new(self.cluster.clone(), self.options.driver, "t1")
     }
 
-    pub(crate) async fn history(&self) -> History {
-        self.storage().history("demo").await.expect("can be read")
+    pub(crate) async fn history(&self) -> ReleaseHistory {
+        self.storage().read_history("demo").await.expect("can be read")
     }
 
     /// The status of every revision.
-    pub(crate) async fn statuses(&self) -> Vec<(u32, Status)> {
+    pub(crate) async fn statuses(&self) -> Vec<(u32, RevisionStatus)> {
         let history = self.history().await;
         history.releases.iter().map(|release| (release.version, release.info.status)).collect()
     }
@@ -210,8 +212,12 @@ impl World {
 }
 
 /// Retries that do not take long.
-pub(crate) fn hasty() -> Retry {
-    Retry { first: Duration::from_millis(1), longest: Duration::from_millis(20), ..Retry::default() }
+pub(crate) fn hasty() -> RetryPolicy {
+    RetryPolicy {
+        first: Duration::from_millis(1),
+        longest: Duration::from_millis(20),
+        ..RetryPolicy::default()
+    }
 }
 
 /// Where an object of the release's namespace lives.
@@ -275,4 +281,4 @@ pub(crate) fn text<'a>(value: &'a Option<Value>, pointer: &str) -> &'a str {
 }
 
 /// A history record in the other storage.
-pub(crate) const CONFIG_MAPS: Driver = Driver::ConfigMap;
+pub(crate) const CONFIG_MAPS: StorageDriver = StorageDriver::ConfigMap;

@@ -48,8 +48,8 @@ pub(crate) fn shown(at: &ObjectRef) -> String {
 
 /// The place of an object without a kind of its own, as far as its manifest says.
 pub(crate) async fn pods(cluster: &Cluster, namespace: &str, selector: &str) -> Vec<Value> {
-    let Ok(Some(kind)) = cluster.kind(&Gvk::new("", "v1", "Pod")).await else { return Vec::new() };
-    let listed = cluster.list(&kind, Some(namespace), &ListOptions::labels(selector)).await;
+    let Ok(Some(kind)) = cluster.find_kind(&Gvk::new("", "v1", "Pod")).await else { return Vec::new() };
+    let listed = cluster.list(&kind, Some(namespace), &ListOptions::with_labels(selector)).await;
     listed.map(|listed| listed.items).unwrap_or_default()
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn last_warning(
     fields: &str,
     is_meant: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let kind = cluster.kind(&Gvk::new("", "v1", "Event")).await.ok()??;
+    let kind = cluster.find_kind(&Gvk::new("", "v1", "Event")).await.ok()??;
     let fields = format!("{fields},type=Warning");
     let options = ListOptions { fields, ..ListOptions::default() };
     let listed = cluster.list(&kind, Some(namespace), &options).await.ok()?;

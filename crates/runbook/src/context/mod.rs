@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use slipway_cluster::{Cluster, Error, Kind, Trouble};
+use slipway_cluster::{Cluster, Error, LastRequestError, ServedKind};
 use slipway_event::{Event, Events};
 use slipway_manifest::Gvk;
 use slipway_problem::Problem;
@@ -84,25 +84,25 @@ impl<'a> SharedContext<'a> {
     }
 
     /// Finds how the cluster serves a kind now; what an earlier step brought is seen.
-    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Option<Arc<Kind>>, Error> {
-        if let Some(kind) = self.cluster().kind(gvk).await? {
+    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Option<Arc<ServedKind>>, Error> {
+        if let Some(kind) = self.cluster().find_kind(gvk).await? {
             return Ok(Some(kind));
         }
         self.cluster().invalidate_kinds().await;
-        self.cluster().kind(gvk).await
+        self.cluster().find_kind(gvk).await
     }
 
     /// Finds the kind a person calls `deploy`, `pods` or `certificates.cert-manager.io`.
-    pub(crate) async fn named(&self, name: &str) -> Result<Option<Arc<Kind>>, Error> {
+    pub(crate) async fn named(&self, name: &str) -> Result<Option<Arc<ServedKind>>, Error> {
         let lower = name.to_ascii_lowercase();
-        let find = |kinds: &slipway_cluster::Kinds| {
+        let find = |kinds: &slipway_cluster::ServedKinds| {
             kinds.by_name(name).or_else(|| kinds.by_name(&lower)).map(Arc::clone)
         };
-        if let Some(kind) = find(&*self.cluster().kinds().await?) {
+        if let Some(kind) = find(&*self.cluster().served_kinds().await?) {
             return Ok(Some(kind));
         }
         self.cluster().invalidate_kinds().await;
-        Ok(find(&*self.cluster().kinds().await?))
+        Ok(find(&*self.cluster().served_kinds().await?))
     }
 
     pub(crate) fn warn(&self, step: &str, message: impl std::fmt::Display) {
@@ -122,7 +122,7 @@ pub(crate) struct StepContext<'a> {
     /// Objects that are still awaited, as last seen.
     unmet: Mutex<Unmet>,
     /// The trouble requests are up against.
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: LastRequestError,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -141,7 +141,7 @@ impl<'a> StepContext<'a> {
         interrupted_since: Option<jiff::Timestamp>,
     ) -> Self {
         let deadline = Instant::now() + step.timeout;
-        let (unmet, trouble) = (Mutex::default(), Trouble::default());
+        let (unmet, trouble) = (Mutex::default(), LastRequestError::default());
         Self { world, step, cancel, deadline, interrupted_since, unmet, trouble }
     }
 
@@ -203,7 +203,7 @@ impl<'a> StepContext<'a> {
             return StepError::canceled();
         }
         let unmet = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let trouble = self.trouble.last();
+        let trouble = self.trouble.last_error();
         let mut message = match (&trouble, unmet.what) {
             (Some(error), what) if what.is_empty() => error.to_string(),
             (Some(error), what) => format!("{what}; {error}"),

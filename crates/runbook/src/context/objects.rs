@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipway_cluster::{
-    Delete, Deleted, Error, ErrorClass, Kind, ListOptions, Patch, Propagation, WriteOptions,
+    DeleteOptions, DeleteOutcome, DeletePropagation, Error, ErrorClass, ListOptions, ObjectPatch,
+    ServedKind, WriteOptions,
 };
 use slipway_manifest::{Gvk, ObjectRef};
 use tokio::time::Instant;
@@ -21,10 +22,10 @@ const REFRESH: Duration = Duration::from_secs(10);
 
 impl StepContext<'_> {
     /// Patches an object; whoever writes it at the same moment is waited out.
-    pub(crate) async fn patch(&self, at: &ObjectRef, patch: &Patch) -> Result<Value, Error> {
+    pub(crate) async fn patch(&self, at: &ObjectRef, patch: &ObjectPatch) -> Result<Value, Error> {
         let mut turn = 0;
         loop {
-            match self.cluster().patch(at, patch, &WriteOptions::manager(MANAGER), None).await {
+            match self.cluster().patch(at, patch, &WriteOptions::for_manager(MANAGER), None).await {
                 Err(error) if error.class == ErrorClass::Conflict && turn < CONFLICTS => {
                     self.pause(&mut turn).await;
                 }
@@ -51,7 +52,7 @@ impl StepContext<'_> {
             }
         }
         let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        match self.cluster().create(&at, &manifest, &WriteOptions::manager(MANAGER)).await {
+        match self.cluster().create(&at, &manifest, &WriteOptions::for_manager(MANAGER)).await {
             Ok(_) => Ok(()),
             Err(error) if error.class == ErrorClass::AlreadyExists => Ok(()),
             Err(error) => Err(error.into()),
@@ -59,7 +60,7 @@ impl StepContext<'_> {
     }
 
     /// The kind of an object to write: waits for one that a definition of this run brings.
-    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Arc<Kind>, StepError> {
+    pub(crate) async fn kind(&self, gvk: &Gvk) -> Result<Arc<ServedKind>, StepError> {
         let mut turn = 0;
         loop {
             if let Some(kind) = self.world.kind(gvk).await? {
@@ -80,7 +81,7 @@ impl StepContext<'_> {
         &self,
         at: &ObjectRef,
         live: &Value,
-        propagation: Propagation,
+        propagation: DeletePropagation,
     ) -> Result<(), StepError> {
         self.begin_delete(at, propagation).await?;
         self.gone(at, live["metadata"]["uid"].as_str()).await
@@ -89,10 +90,10 @@ impl StepContext<'_> {
     pub(crate) async fn begin_delete(
         &self,
         at: &ObjectRef,
-        propagation: Propagation,
-    ) -> Result<Deleted, StepError> {
-        let propagation = if at.gvk.kind == "Job" { Propagation::Foreground } else { propagation };
-        Ok(self.cluster().delete(at, &Delete { propagation, ..Delete::default() }).await?)
+        propagation: DeletePropagation,
+    ) -> Result<DeleteOutcome, StepError> {
+        let propagation = if at.gvk.kind == "Job" { DeletePropagation::Foreground } else { propagation };
+        Ok(self.cluster().delete(at, &DeleteOptions { propagation, ..DeleteOptions::default() }).await?)
     }
 
     pub(crate) async fn gone(&self, at: &ObjectRef, uid: Option<&str>) -> Result<(), StepError> {
@@ -119,7 +120,7 @@ impl StepContext<'_> {
         last: &mut Option<Instant>,
     ) -> Result<Found, Error> {
         let fresh = last.is_none_or(|last| last.elapsed() >= REFRESH.min(self.world.place.poll * 5));
-        let kinds = self.cluster().kinds().await?;
+        let kinds = self.cluster().served_kinds().await?;
         let kind = match kinds.by_name(&selection.kind) {
             Some(kind) => Some(Arc::clone(kind)),
             None if fresh => {
@@ -160,5 +161,5 @@ pub(crate) fn passes(error: &Error) -> bool {
 /// The objects a selection found.
 pub(crate) enum Found {
     NoKind,
-    Objects(Arc<Kind>, Vec<Value>),
+    Objects(Arc<ServedKind>, Vec<Value>),
 }

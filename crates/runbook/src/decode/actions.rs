@@ -206,7 +206,7 @@ pub(crate) fn selected(
 
 /// Checks the grammar of `for` and `waitFor`.
 pub(crate) fn until(block: &Block<'_, '_>, node: &YamlNode, key: &'static str, code: &str, text: &str) {
-    if let Err(error) = slipway_cluster::wait::Condition::parse(text) {
+    if let Err(error) = slipway_cluster::wait::WaitCondition::parse(text) {
         let mut problem = Problem::error(error.message);
         problem.hint = error.hint;
         block.report(node, key, code, problem);

@@ -358,7 +358,7 @@ pub async fn plan(
     show: Show,
     context: Option<&str>,
 ) -> Result<RunbookPlan, RunError> {
-    let version: ServerVersion = place.cluster.version().await?;
+    let version: ServerVersion = place.cluster.server_version().await?;
     let mut plan = plan_run(document, place, Command::Apply, &RunOptions::default()).await?;
     plan.cluster = Some(ClusterSeen { version: version.to_string(), context: context.map(str::to_owned) });
     let world = SharedContext::new(place, &document.name);

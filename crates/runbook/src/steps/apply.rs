@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::wait::Condition;
-use slipway_cluster::{ErrorClass, Patch, Propagation, WriteOptions};
+use slipway_cluster::wait::WaitCondition;
+use slipway_cluster::{DeletePropagation, ErrorClass, ObjectPatch, WriteOptions};
 use slipway_manifest::{ObjectRef, object};
 use tokio::time::Instant;
 
@@ -123,9 +123,9 @@ async fn send(
 ) -> Result<(), slipway_cluster::Error> {
     let cluster = attempt.cluster();
     if apply.server_side {
-        return cluster.apply(at, object, &slipway_cluster::Apply::new(MANAGER)).await.map(drop);
+        return cluster.apply(at, object, &slipway_cluster::ApplyOptions::new(MANAGER)).await.map(drop);
     }
-    let options = WriteOptions::manager(MANAGER);
+    let options = WriteOptions::for_manager(MANAGER);
     let Err(refused) = cluster.create(at, object, &options).await else { return Ok(()) };
     let exists = match refused.class {
         ErrorClass::AlreadyExists => !refused.is_being_deleted(),
@@ -137,7 +137,7 @@ async fn send(
     if !exists {
         return Err(refused);
     }
-    match attempt.patch(at, &Patch::Merge(object.clone())).await {
+    match attempt.patch(at, &ObjectPatch::Merge(object.clone())).await {
         // It went in between: the next turn creates it.
         Err(gone) if gone.class == ErrorClass::NotFound => {
             cluster.create(at, object, &options).await.map(drop)
@@ -167,7 +167,7 @@ async fn wait(attempt: &StepContext<'_>, text: &str, places: &[ObjectRef]) -> Re
             return Ok(());
         }
         let silent = unmet.iter().find(|object| object.get("status").is_none());
-        if let (false, Some(silent), Condition::Condition { .. }) = (told, silent, &condition)
+        if let (false, Some(silent), WaitCondition::Condition { .. }) = (told, silent, &condition)
             && began.elapsed() >= NO_STATUS.min(attempt.step.timeout / 2)
         {
             told = true;
@@ -207,7 +207,7 @@ async fn undo(attempt: &StepContext<'_>, apply: &Apply) -> Result<StepOutcome, S
             Err(error) => return Err(error.into()),
         };
         if let Some(live) = live {
-            attempt.delete(&at, &live, Propagation::Background).await?;
+            attempt.delete(&at, &live, DeletePropagation::Background).await?;
             deleted += 1;
         }
         if gvk.kind == "CustomResourceDefinition" {
@@ -298,7 +298,7 @@ async fn plan(
     let mut missing = None;
     for object in &objects {
         let gvk = object::gvk(object);
-        let Some(kind) = attempt.cluster().kind(&gvk).await? else {
+        let Some(kind) = attempt.cluster().find_kind(&gvk).await? else {
             let comes = request.earlier.kinds.contains(&gvk) || request.earlier.charts;
             let note = if comes { "may arrive in an earlier step" } else { "no step brings it" };
             missing.get_or_insert(format!("kind {} not served yet ({note})", gvk.kind));

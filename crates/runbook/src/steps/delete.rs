@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::Propagation;
-use slipway_cluster::helm::{Driver, Status, Storage};
+use slipway_cluster::helm::{ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::{DeletePropagation};
 use slipway_manifest::{ObjectRef, object};
 use slipway_release::decide::KeptReason;
 use slipway_release::plan::KeptObject;
-use slipway_release::{Content, ExecuteOptions, Failure, PlanOptions, ReleaseRequest};
+use slipway_release::{ExecuteOptions, Failure, PlanOptions, ReleaseContent, ReleaseRequest};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType, helm};
 use crate::context::{Found, StepContext, describe, shown};
@@ -66,7 +66,7 @@ async fn by_manifests(
         let at = kind.object_ref(object, namespace.unwrap_or("default"));
         match attempt.cluster().get(&at).await? {
             Some(live) => {
-                attempt.delete(&at, &live, Propagation::Background).await?;
+                attempt.delete(&at, &live, DeletePropagation::Background).await?;
                 deleted += 1;
             }
             None => {
@@ -101,7 +101,7 @@ async fn by_selection(
         })
         .collect();
     for (at, _) in &places {
-        attempt.begin_delete(at, Propagation::Background).await?;
+        attempt.begin_delete(at, DeletePropagation::Background).await?;
     }
     for (at, uid) in &places {
         attempt.gone(at, uid.as_deref()).await?;
@@ -131,10 +131,12 @@ pub(super) async fn release(
     namespace: &str,
     absence: AbsentObject,
 ) -> Result<StepOutcome, StepError> {
-    let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace);
-    let history = storage.history(name).await?;
-    let Some(last) = history.last() else { return absent(&format!("release {name}@{namespace}"), absence) };
-    if last.info.status == Status::Uninstalled {
+    let storage = ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, namespace);
+    let history = storage.read_history(name).await?;
+    let Some(last) = history.last_release() else {
+        return absent(&format!("release {name}@{namespace}"), absence);
+    };
+    if last.info.status == RevisionStatus::Uninstalled {
         forget(&storage, name).await?;
         return Ok(StepOutcome::noted("only its history was left"));
     }
@@ -153,7 +155,7 @@ pub(super) async fn remove(
     let request = ReleaseRequest {
         name: name.into(),
         namespace: namespace.into(),
-        content: Content::Nothing,
+        content: ReleaseContent::Nothing,
         options: PlanOptions::default(),
     };
     let options = ExecuteOptions {
@@ -180,8 +182,8 @@ fn warn_of_kept(attempt: &StepContext<'_>, kept: &[KeptObject]) {
     }
 }
 
-async fn forget(storage: &Storage, name: &str) -> Result<(), StepError> {
-    for revision in storage.revisions(name).await? {
+async fn forget(storage: &ReleaseStorage, name: &str) -> Result<(), StepError> {
+    for revision in storage.list_revisions(name).await? {
         storage.delete(name, revision.revision).await?;
     }
     Ok(())
@@ -250,7 +252,7 @@ async fn plan(
             let place = attempt.world.place;
             let mut found = Vec::new();
             for object in manifests::load(sources, place.base, &*place.sources.fetcher).await? {
-                let Some(kind) = attempt.cluster().kind(&object::gvk(&object)).await? else { continue };
+                let Some(kind) = attempt.cluster().find_kind(&object::gvk(&object)).await? else { continue };
                 let at = kind.object_ref(&object, namespace.as_deref().unwrap_or("default"));
                 if attempt.cluster().get(&at).await?.is_some() {
                     found.push(shown(&at));
@@ -268,8 +270,9 @@ async fn plan(
             Found::Objects(_, objects) => objects.iter().map(describe).collect(),
         },
         Delete::Release { release, namespace, .. } => {
-            let storage = Storage::new(attempt.cluster().clone(), Driver::Secret, namespace.as_str());
-            let known = !storage.revisions(release).await?.is_empty();
+            let storage =
+                ReleaseStorage::new(attempt.cluster().clone(), StorageDriver::Secret, namespace.as_str());
+            let known = !storage.list_revisions(release).await?.is_empty();
             known.then(|| format!("release {release}@{namespace}")).into_iter().collect()
         }
     };

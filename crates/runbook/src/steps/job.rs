@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use slipway_cluster::{Cluster, Propagation, WriteOptions, logs};
+use slipway_cluster::{Cluster, DeletePropagation, WriteOptions, logs};
 use slipway_manifest::{Gvk, ObjectRef, object};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType, StepWarning};
@@ -63,10 +63,10 @@ async fn run(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepEr
         if job.skip_if_succeeded && is_complete(&live) {
             return Ok(StepOutcome::noted("it has succeeded before (skipIf: succeeded)"));
         }
-        attempt.delete(&at, &live, Propagation::Foreground).await?;
+        attempt.delete(&at, &live, DeletePropagation::Foreground).await?;
     }
     let manifest = manifest(job, name, attempt.world.document, attempt.left().as_secs().max(1));
-    let made = attempt.cluster().create(&at, &manifest, &WriteOptions::manager(MANAGER)).await?;
+    let made = attempt.cluster().create(&at, &manifest, &WriteOptions::for_manager(MANAGER)).await?;
     attempt.awaits_job(&job.namespace, name);
     let uid = made["metadata"]["uid"].as_str().map(str::to_owned);
     let mut turn = 0;
@@ -117,16 +117,20 @@ pub(crate) async fn last_words(cluster: &Cluster, namespace: &str, name: &str) -
     let Some(pod) = newest else { return of_the_gone(cluster, namespace, name).await };
     let phase = pod["status"]["phase"].as_str().unwrap_or("Unknown");
     let mut lines = vec![format!("{} {phase} {}", describe(&pod), state_of(&pod)).trim_end().to_owned()];
-    let source = logs::Source {
+    let source = logs::LogSource {
         namespace: namespace.to_owned(),
         pod: object::name(&pod).unwrap_or_default().to_owned(),
         container: name.to_owned(),
     };
-    let mut options = logs::Options { tail: Some(TAIL), bytes: Some(TAIL_BYTES), ..logs::Options::default() };
-    let mut written = logs::read(cluster, &source, &options).await.unwrap_or_default();
+    let mut options = logs::ContainerLogOptions {
+        tail: Some(TAIL),
+        bytes: Some(TAIL_BYTES),
+        ..logs::ContainerLogOptions::default()
+    };
+    let mut written = logs::read_logs(cluster, &source, &options).await.unwrap_or_default();
     if written.is_empty() {
         options.previous = true;
-        written = logs::read(cluster, &source, &options).await.unwrap_or_default();
+        written = logs::read_logs(cluster, &source, &options).await.unwrap_or_default();
     }
     let first = written.len().saturating_sub(TAIL as usize);
     lines.extend(written[first..].iter().map(|line| format!("| {}", line.text)));
@@ -191,7 +195,7 @@ async fn undo(attempt: &StepContext<'_>, job: &Job) -> Result<StepOutcome, StepE
         None => Ok(StepOutcome::noted("nothing was there")),
         Some(live) if is_foreign(&live) => Err(foreign(&at)),
         Some(live) => {
-            attempt.delete(&at, &live, Propagation::Foreground).await?;
+            attempt.delete(&at, &live, DeletePropagation::Foreground).await?;
             Ok(StepOutcome::noted("the job was deleted"))
         }
     }

@@ -199,7 +199,7 @@ async fn stoppable(
 ) -> Result<StepOutcome, StepError> {
     tokio::select! {
         biased;
-        did = attempt.trouble.watch(work) => did,
+        did = attempt.trouble.record_during(work) => did,
         () = attempt.cancel.cancelled() => Err(attempt.stopped().await),
     }
 }

@@ -1,7 +1,7 @@
 //! `patch`: one change to one object that exists.
 
 use serde_json::{Value, json};
-use slipway_cluster::{ErrorClass, Patch as Change};
+use slipway_cluster::{ErrorClass, ObjectPatch as Change};
 use slipway_manifest::ObjectRef;
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
@@ -45,7 +45,7 @@ pub(crate) fn change(patch: &Patch) -> Change {
 }
 
 fn explain(error: slipway_cluster::Error, patch: &Patch, at: &ObjectRef) -> StepError {
-    let (class, code) = (error.class, error.code());
+    let (class, code) = (error.class, error.status_code());
     let failed = StepError::from(error);
     match (class, code, patch.how) {
         (ErrorClass::NotFound, ..) => {

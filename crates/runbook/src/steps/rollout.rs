@@ -1,7 +1,7 @@
 //! `rollout`: restart a workload, or wait until its rollout is complete.
 
 use serde_json::{Value, json};
-use slipway_cluster::Patch;
+use slipway_cluster::ObjectPatch;
 use slipway_manifest::{Gvk, ObjectRef};
 
 use super::{StepAction, StepFuture, StepOutcome, StepType};
@@ -51,7 +51,7 @@ async fn restart(attempt: &StepContext<'_>, at: &ObjectRef) -> Result<StepOutcom
         now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     }
     let body = json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED: now}}}}});
-    attempt.patch(at, &Patch::Strategic(body)).await?;
+    attempt.patch(at, &ObjectPatch::Strategic(body)).await?;
     Ok(StepOutcome::noted(format!("{} restarted", shown(at))))
 }
 

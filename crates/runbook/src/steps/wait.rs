@@ -1,7 +1,7 @@
 //! `wait`: until every object meant meets a condition, in kubectl's words.
 
 use serde_json::Value;
-use slipway_cluster::wait::Condition;
+use slipway_cluster::wait::WaitCondition;
 use slipway_manifest::object;
 
 use super::delete::named;
@@ -18,8 +18,8 @@ use crate::schema::{RESOURCE, UNTIL, like, object, one_scope, selection, with};
 use slipway_problem::Problem;
 
 /// Reads a condition that was checked when the document was read.
-pub(crate) fn condition(text: &str) -> Result<Condition, StepError> {
-    Condition::parse(text).map_err(|error| StepError::new(ErrorKind::Internal, error.message).permanent())
+pub(crate) fn condition(text: &str) -> Result<WaitCondition, StepError> {
+    WaitCondition::parse(text).map_err(|error| StepError::new(ErrorKind::Internal, error.message).permanent())
 }
 
 async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, StepError> {
@@ -41,7 +41,7 @@ async fn run(attempt: &StepContext<'_>, wait: &Wait) -> Result<StepOutcome, Step
 }
 
 /// Names what is awaited, with the value the condition looks at as the first object has it.
-pub(super) fn last_seen(what: String, condition: &Condition, unmet: &[Value]) -> String {
+pub(super) fn last_seen(what: String, condition: &WaitCondition, unmet: &[Value]) -> String {
     match unmet.first().and_then(|object| Some((object, observed(condition, object)?))) {
         Some((object, seen)) => format!("{what}; last seen on {}: {seen}", describe(object)),
         None => what,
@@ -49,12 +49,12 @@ pub(super) fn last_seen(what: String, condition: &Condition, unmet: &[Value]) ->
 }
 
 /// The value a condition looks at, as an object has it; nothing of what a Secret holds.
-fn observed(condition: &Condition, object: &Value) -> Option<String> {
+fn observed(condition: &WaitCondition, object: &Value) -> Option<String> {
     match condition {
-        Condition::JsonPath { .. } if object::kind(object) == Some("Secret") => {
+        WaitCondition::JsonPath { .. } if object::kind(object) == Some("Secret") => {
             Some("a value that is not shown".to_owned())
         }
-        Condition::JsonPath { path, text, .. } => {
+        WaitCondition::JsonPath { path, text, .. } => {
             let found = path.find_values(object).ok()?;
             let values: Vec<String> =
                 found.iter().flatten().take(SHOWN).map(|value| shortened(value)).collect();
@@ -64,7 +64,7 @@ fn observed(condition: &Condition, object: &Value) -> Option<String> {
                 format!("{text} is {}", values.join(", "))
             })
         }
-        Condition::Condition { kind, .. } => {
+        WaitCondition::Condition { kind, .. } => {
             let conditions = object["status"]["conditions"].as_array();
             let found = conditions
                 .into_iter()
@@ -75,7 +75,7 @@ fn observed(condition: &Condition, object: &Value) -> Option<String> {
                 None => format!("it has no condition {kind}"),
             })
         }
-        Condition::Delete | Condition::Create => None,
+        WaitCondition::Delete | WaitCondition::Create => None,
     }
 }
 
@@ -101,9 +101,9 @@ pub(crate) enum Verdict {
     Waits(String, Vec<Value>),
 }
 
-pub(crate) fn judge(condition: &Condition, found: &Found, wait: &Wait) -> Verdict {
+pub(crate) fn judge(condition: &WaitCondition, found: &Found, wait: &Wait) -> Verdict {
     let what = named(&wait.on);
-    let is_delete = matches!(condition, Condition::Delete);
+    let is_delete = matches!(condition, WaitCondition::Delete);
     let objects = match found {
         Found::NoKind if is_delete => {
             return Verdict::Holds(format!("the kind {} is not served", wait.on.kind));

@@ -1,7 +1,7 @@
 //! What a wait is for, on one sample object.
 
 use serde_json::json;
-use slipway_cluster::wait::Condition;
+use slipway_cluster::wait::WaitCondition;
 
 #[test]
 fn truth_table() {
@@ -39,7 +39,7 @@ fn truth_table() {
         ("jsonpath={..type}=Synced", true),
         ("delete", false),
     ] {
-        let until = Condition::parse(text).unwrap_or_else(|error| panic!("{text}: {}", error.message));
+        let until = WaitCondition::parse(text).unwrap_or_else(|error| panic!("{text}: {}", error.message));
         assert_eq!(until.is_met(Some(&object)), met, "{text}");
     }
 }
@@ -62,7 +62,7 @@ fn what_is_no_target() {
         "jsonpath={.status.phase}=",
         r#"jsonpath=.status.conditions[?(@.type=="Ready")].status=True"#,
     ] {
-        assert!(Condition::parse(text).is_err(), "{text}");
+        assert!(WaitCondition::parse(text).is_err(), "{text}");
     }
 }
 

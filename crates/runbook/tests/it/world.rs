@@ -349,16 +349,19 @@ impl World {
     pub(crate) async fn put(&self, object: Value) {
         let cluster = Cluster::new(self.sandbox.client());
         let gvk = slipway_manifest::object::gvk(&object);
-        let kind = cluster.kind(&gvk).await.unwrap().expect("is served");
+        let kind = cluster.find_kind(&gvk).await.unwrap().expect("is served");
         let at = kind.object_ref(&object, "default");
-        cluster.apply(&at, &object, &slipway_cluster::Apply::new("somebody")).await.expect("can be written");
+        cluster
+            .apply(&at, &object, &slipway_cluster::ApplyOptions::new("somebody"))
+            .await
+            .expect("can be written");
     }
 
     pub(crate) async fn remove(&self, api_version: &str, kind: &str, namespace: &str, name: &str) {
         let cluster = Cluster::new(self.sandbox.client());
         let namespace = (!namespace.is_empty()).then_some(namespace);
         let at = ObjectRef::new(Gvk::from_api_version(api_version, kind), namespace, name);
-        cluster.delete(&at, &slipway_cluster::Delete::default()).await.expect("can be deleted");
+        cluster.delete(&at, &slipway_cluster::DeleteOptions::default()).await.expect("can be deleted");
     }
 
     /// The record, decoded.

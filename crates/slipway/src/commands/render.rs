@@ -12,7 +12,7 @@ use slipway_chart::explain::{self, FieldExplanation, FieldQuery};
 use slipway_chart::{Notices, RenderOptions, RenderedChart};
 use slipway_gotmpl::TemplateHost;
 use slipway_problem::Problem;
-use slipway_source::{LoadedSource, Offline, SourceContent, SourcePath, SourceRequest};
+use slipway_source::{LoadedSource, OfflineFetcher, SourceContent, SourcePath, SourceRequest};
 
 use super::flags::{CapabilityFlags, ClusterFlags, SourceFlags, ValueFlags, notes};
 use super::host::RenderHost;
@@ -240,7 +240,7 @@ fn load(
         request.secret_values.clone_from(&args.secrets.secret_values);
         request.settings.post_renderer = args.post.post_renderer();
     }
-    let context = charts::load_context_with(Offline, args.secrets.decryption(), references.clone(), session);
+    let context = charts::load_context_with(OfflineFetcher, args.secrets.decryption(), references.clone(), session);
     LoadedSource::load(source, request, &context, notices).map_err(charts::load_failure)
 }
 

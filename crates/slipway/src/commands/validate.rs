@@ -32,14 +32,14 @@ impl Live {
 
     /// What templates see of the cluster.
     pub fn capabilities(&self) -> anyhow::Result<Capabilities> {
-        Ok(self.runtime.block_on(slipway_release::plan::capabilities(&self.cluster))?)
+        Ok(self.runtime.block_on(slipway_release::plan::read_capabilities(&self.cluster))?)
     }
 
     /// What `lookup` finds.
     pub fn find(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, String> {
         let (group, version) = object::split_api_version(api_version);
         let gvk = slipway_manifest::Gvk::new(group, version, kind);
-        let found = slipway_release::lookup::find(&self.cluster, gvk, namespace, name);
+        let found = slipway_release::lookup::lookup_object(&self.cluster, gvk, namespace, name);
         self.runtime.block_on(found).map_err(|error| error.to_string())
     }
 
@@ -121,7 +121,7 @@ impl Live {
             }
         }
         let gvk = object::gvk(document);
-        let kind = self.runtime.block_on(self.cluster.kind(&gvk)).map_err(|error| error.to_string())?;
+        let kind = self.runtime.block_on(self.cluster.find_kind(&gvk)).map_err(|error| error.to_string())?;
         let Some(kind) = kind else {
             let name = object::name(document).unwrap_or_default();
             let namespace = object::namespace(document).unwrap_or_default();

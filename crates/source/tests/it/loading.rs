@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use slipway_chart::UserValues;
-use slipway_source::{DefaultValues, LoadContext, LoadError, SourceRequest, Stored};
+use slipway_source::{DefaultValues, LoadContext, LoadError, RecordPart, SourceRequest};
 
 use crate::support::{ABOUT, folder, level, load, render, set, template, write};
 
@@ -46,7 +46,7 @@ fn what_was_loaded_is_rendered_without_its_files() {
         let (first, second) = (render(&loaded), render(&loaded));
         assert_eq!(level(&first), case.level, "{name}");
         assert_eq!(first.documents[0].object, second.documents[0].object, "{name}");
-        assert_eq!(first.documents[0].stored, Stored::Regular, "{name}");
+        assert_eq!(first.documents[0].stored, RecordPart::Regular, "{name}");
         assert_eq!(first.metadata["version"], case.version, "{name}");
         assert_eq!(first.values.contains_key("level"), case.set.is_some(), "{name}: values are recorded");
     }

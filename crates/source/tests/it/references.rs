@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use futures::future::BoxFuture;
 use slipway_source::{
-    ChartReference, FetchError, FetchedChart, Fetcher, LoadError, Offline, RepositoryLogin, SourcePath,
-    SourceReference, fetch, shown_address,
+    ChartReference, FetchError, FetchedChart, Fetcher, LoadError, OfflineFetcher, RepositoryLogin,
+    SourcePath, SourceReference, fetch, shown_address,
 };
 
 #[test]
@@ -68,19 +68,19 @@ impl Fetcher for Shelf {
     }
 
     fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
-        Offline.fetch_file(url)
+        OfflineFetcher.fetch_file(url)
     }
 }
 
 #[tokio::test]
 async fn a_chart_of_elsewhere_comes_through_the_fetcher() {
     let reference = SourceReference::parse("repo/web", None, None);
-    let fetched = fetch(&reference, &Shelf).await.expect("is there");
+    let fetched = fetch_source(&reference, &Shelf).await.expect("is there");
     assert_eq!(fetched.path, SourcePath::Chart("/cache/repo/web.tgz".into()));
     assert_eq!(fetched.notes, ["Pulled"]);
-    let error = fetch(&reference, &Offline).await.expect_err("there is no network");
+    let error = fetch_source(&reference, &OfflineFetcher).await.expect_err("there is no network");
     assert!(matches!(&error, LoadError::Fetch(error) if error.permanent), "{error:?}");
     assert!(error.to_string().contains("repo/web"), "{error}");
-    let missing = fetch(&SourceReference::Path("nowhere".into()), &Shelf).await;
+    let missing = fetch_source(&SourceReference::Path("nowhere".into()), &Shelf).await;
     assert!(matches!(missing, Err(LoadError::Problems(_))), "{missing:?}");
 }

@@ -12,12 +12,14 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use slipway_chart::secret::{self, EncryptionKey};
-use slipway_cluster::helm::{Driver, Release, Status, Storage};
-use slipway_cluster::{Apply, Cluster, ListOptions};
+use slipway_cluster::helm::{Release, ReleaseStorage, RevisionStatus, StorageDriver};
+use slipway_cluster::{ApplyOptions, Cluster, ListOptions};
 use slipway_event::{Events, ManualClock, Redactor, RunId, Tee};
 use slipway_manifest::{Gvk, ObjectRef};
 use slipway_sandbox::Sandbox;
-use slipway_source::{ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, Offline};
+use slipway_source::{
+    ChartReference, Decryption, FetchError, FetchedChart, Fetcher, LoadContext, OfflineFetcher,
+};
 use slipway_stack::engine::{Connect, Engine};
 use slipway_stack::plan::ClusterRef;
 use slipway_stack::record::{EventType, RunEvent, RunStatus, RunStore, StoredRun};
@@ -112,7 +114,7 @@ impl Fetcher for Shelf {
     }
 
     fn fetch_file<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
-        Offline.fetch_file(url)
+        OfflineFetcher.fetch_file(url)
     }
 }
 
@@ -185,14 +187,14 @@ impl World {
     }
 
     async fn history(&self, namespace: &str, name: &str) -> Vec<Release> {
-        let storage = Storage::new(self.cluster(), Driver::Secret, namespace);
-        storage.history(name).await.expect("can be read").releases.clone()
+        let storage = ReleaseStorage::new(self.cluster(), StorageDriver::Secret, namespace);
+        storage.read_history(name).await.expect("can be read").releases.clone()
     }
 
     /// What everybody but us would see of the releases: their objects, without what differs from run to run.
     async fn objects(&self) -> BTreeSet<String> {
         let cluster = self.cluster();
-        let kinds = cluster.kinds().await.expect("kinds");
+        let kinds = cluster.served_kinds().await.expect("kinds");
         let mut all = BTreeSet::new();
         for name in ["configmaps", "services"] {
             let kind = kinds.by_name(name).expect("a kind");
@@ -232,7 +234,7 @@ fn thirty() -> Place {
 async fn create_namespace(cluster: &Cluster, name: &str) {
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     cluster
-        .apply(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &Apply::new("t"))
+        .apply(&ObjectRef::new(Gvk::new("", "v1", "Namespace"), None, name), &manifest, &ApplyOptions::new("t"))
         .await
         .expect("a namespace");
 }
@@ -310,11 +312,13 @@ async fn s34_a_stack_of_thirty_ends_the_same_wherever_its_process_dies() {
         assert_eq!(world.objects().await, expected, "round {round}");
         for node in &stored.plan.nodes {
             let history = world.history(&node.namespace, &node.name).await;
-            let statuses: Vec<Status> = history.iter().map(|release| release.info.status).collect();
-            let deployed = statuses.iter().filter(|status| **status == Status::Deployed).count();
-            let rest = statuses.iter().all(|status| matches!(status, Status::Deployed | Status::Failed));
+            let statuses: Vec<RevisionStatus> = history.iter().map(|release| release.info.status).collect();
+            let deployed = statuses.iter().filter(|status| **status == RevisionStatus::Deployed).count();
+            let rest = statuses
+                .iter()
+                .all(|status| matches!(status, RevisionStatus::Deployed | RevisionStatus::Failed));
             assert!(
-                deployed == 1 && rest && statuses.last() == Some(&Status::Deployed),
+                deployed == 1 && rest && statuses.last() == Some(&RevisionStatus::Deployed),
                 "{}: {statuses:?}",
                 node.id
             );
@@ -367,23 +371,23 @@ async fn s34_a_revision_somebody_else_works_on_is_left_alone() {
     };
     assert!(run(world.launch()).await.success);
     world.place.write("chart/values.yaml", "size: 9\n");
-    let storage = Storage::new(world.cluster(), Driver::Secret, "default");
+    let storage = ReleaseStorage::new(world.cluster(), StorageDriver::Secret, "default");
     let mut pending = world.history("default", "r1").await[0].clone();
     pending.version = 2;
-    pending.info.status = Status::PendingUpgrade;
+    pending.info.status = RevisionStatus::PendingUpgrade;
     pending.info.last_deployed = jiff::Timestamp::now().into();
     storage.create(&pending).await.expect("stores");
     let outcome = run(world.launch()).await;
     let node = &outcome.summary.nodes["default/default/r1"];
     assert_eq!(node.last_error_class.as_deref(), Some("HELM_BUSY"), "{node:?}");
-    assert_eq!(world.history("default", "r1").await[1].info.status, Status::PendingUpgrade);
+    assert_eq!(world.history("default", "r1").await[1].info.status, RevisionStatus::PendingUpgrade);
     // Nobody works that long.
     pending.info.last_deployed = (jiff::Timestamp::now() - Duration::from_secs(120)).into();
     storage.update(&pending).await.expect("stores");
     assert!(run(world.launch()).await.success);
-    let statuses: Vec<Status> =
+    let statuses: Vec<RevisionStatus> =
         world.history("default", "r1").await.iter().map(|one| one.info.status).collect();
-    assert_eq!(statuses, [Status::Superseded, Status::Failed, Status::Deployed]);
+    assert_eq!(statuses, [RevisionStatus::Superseded, RevisionStatus::Failed, RevisionStatus::Deployed]);
 }
 
 #[tokio::test]
@@ -406,11 +410,11 @@ async fn three_hundred_releases_without_a_change_write_nothing() {
     let mut summaries = Vec::new();
     let mut writes = Vec::new();
     for _ in 0..2 {
-        let before = cluster.calls();
+        let before = cluster.call_counts();
         let ended = world.run(world.launch(), One::new(cluster.clone())).await.expect("runs");
         let Ended::Ran(ExecutedRun { outcome, .. }) = ended else { panic!("no run") };
         assert!(outcome.success);
-        writes.push(cluster.calls().since(&before).writes());
+        writes.push(cluster.call_counts().since(&before).write_count());
         summaries.push(outcome.summary);
     }
     assert!(writes[0] >= 300, "{writes:?}");
@@ -536,7 +540,7 @@ async fn plans_and_drift_are_told_release_by_release() {
         [("default/default/r1", Some(2)), ("default/default/r2", Some(2)), ("default/default/r3", None)]
     );
     assert!(previews[0].found.as_ref().unwrap().diff.contains("create ConfigMap"), "{previews:?}");
-    assert_eq!(world.cluster().calls().writes(), 0);
+    assert_eq!(world.cluster().call_counts().write_count(), 0);
 
     drop(world.run(world.launch(), One::new(world.cluster())).await.expect("runs"));
     let verdicts = slipway_stack::survey::verdicts(&plan, &engine).await;
@@ -548,7 +552,7 @@ async fn plans_and_drift_are_told_release_by_release() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "r2"}, "data": {"size": "x"}});
     world
         .cluster()
-        .apply(&at, &changed, &Apply { force: true, ..Apply::new("somebody") })
+        .apply(&at, &changed, &ApplyOptions { force: true, ..ApplyOptions::new("somebody") })
         .await
         .expect("applies");
     let verdicts = slipway_stack::survey::verdicts(&plan, &engine).await;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use regex::Regex;
 use serde_json::Value;
-use slipway_cluster::track::Condition;
+use slipway_cluster::track::FieldCondition;
 use slipway_manifest::{Gvk, ObjectId, object};
 use slipway_problem::{Problem, Problems};
 
 use super::{
-    DeletePolicy, DeployType, Origin, Ownership, Propagation, ResourceSettings, Stored, is_crd, is_namespace,
-    is_webhook_configuration, text,
+    DeletePolicy, DeployType, DocumentOrigin, Ownership, Propagation, RecordPart, ResourceSettings, is_crd,
+    is_namespace, is_webhook_configuration, text,
 };
 use crate::stage::Stage;
 
@@ -61,20 +61,20 @@ pub enum ReadMode {
 }
 
 /// Reads what the annotations of an object ask for, with every problem.
-pub fn read(
+pub fn read_annotations(
     object: &Value,
-    stored: Stored,
-    origin: &Origin,
+    stored: RecordPart,
+    origin: &DocumentOrigin,
     release_namespace: &str,
     reading: ReadMode,
 ) -> (ResourceSettings, Problems) {
-    let mut reader = Reader { object, origin, problems: Problems::new(), reading };
+    let mut reader = AnnotationReader { object, origin, problems: Problems::new(), reading };
     let gvk = object::gvk(object);
-    let is_hook = stored == Stored::Hook;
+    let is_hook = stored == RecordPart::Hook;
     let first = is_crd(&gvk) || is_namespace(&gvk);
     let is_own_namespace = is_namespace(&gvk) && object::name(object) == Some(release_namespace);
 
-    let mut deploy_on = reader.deploy_on(is_hook);
+    let mut deploy_on = reader.read_deploy_on(is_hook);
     if first {
         for (_, stage) in &mut deploy_on {
             *stage = Stage::PrePreInstall;
@@ -84,13 +84,13 @@ pub fn read(
         && !is_hook
         && !reader.has("werf.io/deploy-on")
         && !reader.has("werf.io/weight");
-    let mut needs = reader.deploy_needs(release_namespace);
-    let mut externals = reader.externals(release_namespace);
+    let mut needs = reader.read_deploy_needs(release_namespace);
+    let mut externals = reader.read_externals(release_namespace);
     if is_crd(&gvk) {
         needs.clear();
         externals.clear();
     }
-    let weight = reader.weight(is_hook);
+    let weight = reader.read_weight(is_hook);
     let weight = if first {
         Some(0)
     } else if needs.is_empty() && !comes_last {
@@ -98,13 +98,13 @@ pub fn read(
     } else {
         None
     };
-    let ownership = if stored == Stored::Aside || is_own_namespace {
+    let ownership = if stored == RecordPart::Aside || is_own_namespace {
         Ownership::Anyone
     } else {
-        reader.ownership(if is_hook { Ownership::Anyone } else { Ownership::Release })
+        reader.read_ownership(if is_hook { Ownership::Anyone } else { Ownership::Release })
     };
-    let delete_policies = reader.delete_policies(is_hook, &gvk);
-    let (policies, states_policy) = reader.resource_policies();
+    let delete_policies = reader.read_delete_policies(is_hook, &gvk);
+    let (policies, states_policy) = reader.read_resource_policies();
     let settings = ResourceSettings {
         deploy_on,
         weight,
@@ -115,27 +115,27 @@ pub fn read(
         skip_update: policies.contains(&"skip-update"),
         skip_recreate: policies.contains(&"skip-recreate"),
         skip_delete: policies.contains(&"skip-delete") || is_own_namespace,
-        propagation: reader.propagation(),
-        replicas_on_creation: reader.count("werf.io/replicas-on-creation"),
+        propagation: reader.read_propagation(),
+        replicas_on_creation: reader.read_count("werf.io/replicas-on-creation"),
         needs,
-        delete_needs: reader.delete_needs(release_namespace),
+        delete_needs: reader.read_delete_needs(release_namespace),
         externals,
-        tracking: reader.tracking(),
-        ignore_fields: reader.list(&format!("{SLIPWAY}ignore-fields")).unwrap_or_default(),
+        tracking: reader.read_tracking(),
+        ignore_fields: reader.read_list(&format!("{SLIPWAY}ignore-fields")).unwrap_or_default(),
         states_policy,
     };
     let problems = if reading == ReadMode::Lenient { Problems::new() } else { reader.problems };
     (settings, problems)
 }
 
-struct Reader<'a> {
+struct AnnotationReader<'a> {
     object: &'a Value,
-    origin: &'a Origin,
+    origin: &'a DocumentOrigin,
     problems: Problems,
     reading: ReadMode,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> AnnotationReader<'a> {
     fn get(&self, key: &str) -> Option<&'a str> {
         object::annotation(self.object, key).map(str::trim)
     }
@@ -144,24 +144,24 @@ impl<'a> Reader<'a> {
         self.get(key).is_some()
     }
 
-    fn wrong(&mut self, key: &str, problem: Problem) {
+    fn report_problem(&mut self, key: &str, problem: Problem) {
         let what = ObjectId::of(self.object);
         let problem = Problem { message: format!("{what}: {}", problem.message), ..problem };
-        self.problems.push(self.origin.blame(self.object, key, problem));
+        self.problems.push(self.origin.place_problem(self.object, key, problem));
     }
 
-    fn not_one_of(&mut self, key: &str, found: &str, words: &[&str]) {
+    fn report_not_one_of(&mut self, key: &str, found: &str, words: &[&str]) {
         let problem =
             Problem::error(format!("annotation `{key}`: `{found}` is not one of {}", words.join(", ")))
                 .did_you_mean(found, words.iter().copied());
-        self.wrong(key, problem);
+        self.report_problem(key, problem);
     }
 
-    fn expected(&mut self, key: &str, found: &str, what: &str) {
-        self.wrong(key, Problem::error(format!("annotation `{key}`: `{found}` is not {what}")));
+    fn report_unexpected(&mut self, key: &str, found: &str, what: &str) {
+        self.report_problem(key, Problem::error(format!("annotation `{key}`: `{found}` is not {what}")));
     }
 
-    fn deploy_on(&mut self, is_hook: bool) -> Vec<(DeployType, Stage)> {
+    fn read_deploy_on(&mut self, is_hook: bool) -> Vec<(DeployType, Stage)> {
         let place =
             |word: &str| DEPLOY_ON.iter().find(|(name, ..)| *name == word).map(|found| (found.1, found.2));
         let mut found = Vec::new();
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
             for word in text.split(',').map(str::trim) {
                 match place(word) {
                     Some(place) => found.push(place),
-                    None => self.not_one_of("werf.io/deploy-on", word, &words),
+                    None => self.report_not_one_of("werf.io/deploy-on", word, &words),
                 }
             }
         } else if is_hook {
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
                     _ => {
                         let problem = Problem::warning(format!("annotation `{HOOK}`: `{word}` is ignored"))
                             .did_you_mean(&word, HOOK_EVENTS);
-                        self.wrong(HOOK, problem);
+                        self.report_problem(HOOK, problem);
                     }
                 }
             }
@@ -196,10 +196,10 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn weight(&mut self, is_hook: bool) -> i64 {
+    fn read_weight(&mut self, is_hook: bool) -> i64 {
         if let Some(text) = self.get("werf.io/weight") {
             return text.parse().unwrap_or_else(|_| {
-                self.expected("werf.io/weight", text, "a whole number");
+                self.report_unexpected("werf.io/weight", text, "a whole number");
                 0
             });
         }
@@ -209,26 +209,26 @@ impl<'a> Reader<'a> {
                 let problem = Problem::warning(format!(
                     "annotation `helm.sh/hook-weight`: `{text}` is not a whole number"
                 ));
-                self.wrong("helm.sh/hook-weight", problem.hint("it counts as 0, as with Helm"));
+                self.report_problem("helm.sh/hook-weight", problem.hint("it counts as 0, as with Helm"));
                 0
             });
         }
         0
     }
 
-    fn ownership(&mut self, usual: Ownership) -> Ownership {
+    fn read_ownership(&mut self, usual: Ownership) -> Ownership {
         match self.get("werf.io/ownership") {
             None => usual,
             Some("anyone") => Ownership::Anyone,
             Some("release") => Ownership::Release,
             Some(other) => {
-                self.not_one_of("werf.io/ownership", other, &["anyone", "release"]);
+                self.report_not_one_of("werf.io/ownership", other, &["anyone", "release"]);
                 Ownership::Release
             }
         }
     }
 
-    fn delete_policies(&mut self, is_hook: bool, gvk: &Gvk) -> Vec<DeletePolicy> {
+    fn read_delete_policies(&mut self, is_hook: bool, gvk: &Gvk) -> Vec<DeletePolicy> {
         use DeletePolicy::{BeforeCreation, BeforeCreationIfImmutable, Failed, Succeeded};
         const KEY: &str = "werf.io/delete-policy";
         let mut found = Vec::new();
@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
                     other => {
                         let words =
                             ["before-creation", "before-creation-if-immutable", "succeeded", "failed"];
-                        self.not_one_of(KEY, other, &words);
+                        self.report_not_one_of(KEY, other, &words);
                         continue;
                     }
                 });
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
                                 let problem =
                                     Problem::warning(format!("annotation `{HELM}`: `{other}` is ignored"))
                                         .did_you_mean(other, words);
-                                self.wrong(HELM, problem);
+                                self.report_problem(HELM, problem);
                             }
                         }
                     }
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The policies, and whether any annotation states one.
-    fn resource_policies(&mut self) -> (Vec<&'static str>, bool) {
+    fn read_resource_policies(&mut self) -> (Vec<&'static str>, bool) {
         const KEY: &str = "werf.io/resource-policy";
         const WORDS: [&str; 5] = ["skip-create", "skip-update", "skip-recreate", "skip-delete", "keep"];
         if let Some(text) = self.get(KEY) {
@@ -288,7 +288,7 @@ impl<'a> Reader<'a> {
                     Some(&"keep") => found.push("skip-delete"),
                     Some(known) => found.push(*known),
                     None => {
-                        self.not_one_of(KEY, word, &WORDS);
+                        self.report_not_one_of(KEY, word, &WORDS);
                         // What cannot be read must not be deleted.
                         found.push("skip-delete");
                     }
@@ -303,65 +303,65 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn propagation(&mut self) -> Option<Propagation> {
+    fn read_propagation(&mut self) -> Option<Propagation> {
         const KEY: &str = "werf.io/delete-propagation";
         match self.get(KEY)? {
             "Foreground" => Some(Propagation::Foreground),
             "Background" => Some(Propagation::Background),
             "Orphan" => Some(Propagation::Orphan),
             other => {
-                self.not_one_of(KEY, other, &["Foreground", "Background", "Orphan"]);
+                self.report_not_one_of(KEY, other, &["Foreground", "Background", "Orphan"]);
                 Some(Propagation::Foreground)
             }
         }
     }
 
-    fn count(&mut self, key: &str) -> Option<u64> {
+    fn read_count(&mut self, key: &str) -> Option<u64> {
         let text = self.get(key)?;
         let found = text.parse().ok();
         if found.is_none() {
-            self.expected(key, text, "a whole number of 0 or more");
+            self.report_unexpected(key, text, "a whole number of 0 or more");
         }
         found
     }
 
-    fn flag(&mut self, key: &str) -> bool {
+    fn read_flag(&mut self, key: &str) -> bool {
         let Some(text) = self.get(key) else { return false };
-        text::boolean(text).unwrap_or_else(|| {
-            self.not_one_of(key, text, &["true", "false"]);
+        text::parse_bool(text).unwrap_or_else(|| {
+            self.report_not_one_of(key, text, &["true", "false"]);
             false
         })
     }
 
-    fn list(&mut self, key: &str) -> Option<Vec<String>> {
+    fn read_list(&mut self, key: &str) -> Option<Vec<String>> {
         let text = self.get(key)?;
         Some(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect())
     }
 
-    fn time(&mut self, key: &str) -> Option<Duration> {
+    fn read_duration(&mut self, key: &str) -> Option<Duration> {
         let text = self.get(key)?;
         let found = slipway_go::time::Duration::parse_unsigned(text);
         if found.is_none() {
-            self.expected(key, text, "a duration such as `1m30s`");
+            self.report_unexpected(key, text, "a duration such as `1m30s`");
         }
         found
     }
 
-    fn regex(&mut self, key: &str) -> Option<Regex> {
+    fn read_regex(&mut self, key: &str) -> Option<Regex> {
         let text = self.get(key)?;
         let parsed = Regex::new(text).ok();
         if parsed.is_none() {
-            self.expected(key, text, "a regular expression");
+            self.report_unexpected(key, text, "a regular expression");
         }
         parsed
     }
 
-    fn condition(&mut self, name: &str) -> Option<Condition> {
+    fn read_condition(&mut self, name: &str) -> Option<FieldCondition> {
         let key = format!("{SLIPWAY}{name}");
         let text = self.get(&key)?;
-        let parsed = Condition::parse(text).ok();
+        let parsed = FieldCondition::parse(text).ok();
         if parsed.is_none() {
-            self.expected(&key, text, "a condition such as `{.status.phase}==Running`");
+            self.report_unexpected(&key, text, "a condition such as `{.status.phase}==Running`");
         }
         parsed
     }

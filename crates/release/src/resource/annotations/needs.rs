@@ -8,10 +8,10 @@ use slipway_problem::Problem;
 
 use super::super::text::{self, Property};
 use super::super::{ExternalNeed, ExternalTarget, NeedState, ObjectNeed, ObjectSelector};
-use super::Reader;
+use super::AnnotationReader;
 
-impl Reader<'_> {
-    fn selector(
+impl AnnotationReader<'_> {
+    fn read_selector(
         &mut self,
         key: &str,
         release_namespace: &str,
@@ -25,7 +25,10 @@ impl Reader<'_> {
             let value = match value {
                 Property::Text(value) if !value.is_empty() => value,
                 _ => {
-                    self.wrong(key, Problem::error(format!("annotation `{key}`: `{name}` needs a value")));
+                    self.report_problem(
+                        key,
+                        Problem::error(format!("annotation `{key}`: `{name}` needs a value")),
+                    );
                     sound = false;
                     continue;
                 }
@@ -41,7 +44,7 @@ impl Reader<'_> {
                 "version" => selector.version = Some(value),
                 other => {
                     let words = ["state", "name", "namespace", "kind", "group", "version"];
-                    self.not_one_of(key, other, &words);
+                    self.report_not_one_of(key, other, &words);
                     sound = false;
                 }
             }
@@ -49,30 +52,31 @@ impl Reader<'_> {
         if selector == ObjectSelector::default() {
             let problem = Problem::error(format!("annotation `{key}` selects nothing"))
                 .hint("give one of name, namespace, kind, group, version");
-            self.wrong(key, problem);
+            self.report_problem(key, problem);
             sound = false;
         }
         let state = match state {
             Some(state) if states.contains(&state.as_str()) => state,
             Some(other) => {
-                self.not_one_of(key, &other, states);
+                self.report_not_one_of(key, &other, states);
                 return None;
             }
             None if states.len() == 1 => states[0].to_owned(),
             None => {
                 let problem = Problem::error(format!("annotation `{key}` says no state"))
                     .hint(format!("add `state={}`", states.join("` or `state=")));
-                self.wrong(key, problem);
+                self.report_problem(key, problem);
                 return None;
             }
         };
         sound.then_some((selector, state))
     }
 
-    pub(super) fn deploy_needs(&mut self, release_namespace: &str) -> Vec<ObjectNeed> {
+    pub(super) fn read_deploy_needs(&mut self, release_namespace: &str) -> Vec<ObjectNeed> {
         let mut needs = Vec::new();
         for (key, _) in self.keys_after("werf.io/deploy-dependency-") {
-            if let Some((selector, state)) = self.selector(key, release_namespace, &["present", "ready"]) {
+            if let Some((selector, state)) = self.read_selector(key, release_namespace, &["present", "ready"])
+            {
                 let state = if state == "ready" { NeedState::Ready } else { NeedState::Present };
                 needs.push(ObjectNeed { annotation: key.to_owned(), selector, state });
             }
@@ -83,7 +87,7 @@ impl Reader<'_> {
             if id.is_empty() {
                 continue;
             }
-            if let Some((gvk, namespace, name)) = self.coordinates(key) {
+            if let Some((gvk, namespace, name)) = self.read_coordinates(key) {
                 let namespace = namespace.filter(|given| given != release_namespace).unwrap_or_default();
                 let selector = ObjectSelector {
                     group: Some(gvk.group),
@@ -98,10 +102,10 @@ impl Reader<'_> {
         needs
     }
 
-    pub(super) fn delete_needs(&mut self, release_namespace: &str) -> Vec<ObjectNeed> {
+    pub(super) fn read_delete_needs(&mut self, release_namespace: &str) -> Vec<ObjectNeed> {
         let mut needs = Vec::new();
         for (key, _) in self.keys_after("werf.io/delete-dependency-") {
-            if let Some((selector, _)) = self.selector(key, release_namespace, &["absent"]) {
+            if let Some((selector, _)) = self.read_selector(key, release_namespace, &["absent"]) {
                 needs.push(ObjectNeed { annotation: key.to_owned(), selector, state: NeedState::Absent });
             }
         }
@@ -109,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// Reads `apiVersion:kind[:namespace]:name`.
-    fn coordinates(&mut self, key: &str) -> Option<(Gvk, Option<String>, String)> {
+    fn read_coordinates(&mut self, key: &str) -> Option<(Gvk, Option<String>, String)> {
         let text = self.get(key).unwrap_or_default();
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();
         let (api_version, kind, namespace, name) = match parts.as_slice() {
@@ -120,21 +124,21 @@ impl Reader<'_> {
             _ => ("", "", None, ""),
         };
         if api_version.is_empty() || kind.is_empty() || name.is_empty() {
-            self.expected(key, text, "`apiVersion:kind[:namespace]:name`");
+            self.report_unexpected(key, text, "`apiVersion:kind[:namespace]:name`");
             return None;
         }
         let (group, version) = split_api_version(api_version);
         Some((Gvk::new(group, version, kind), namespace.filter(|given| !given.is_empty()), name.to_owned()))
     }
 
-    pub(super) fn externals(&mut self, release_namespace: &str) -> Vec<ExternalNeed> {
+    pub(super) fn read_externals(&mut self, release_namespace: &str) -> Vec<ExternalNeed> {
         const SUFFIX: &str = ".external-dependency.werf.io";
         let own = |namespace: Option<String>| namespace.filter(|given| given != release_namespace);
         let mut found: BTreeMap<String, ExternalNeed> = BTreeMap::new();
         let keys: Vec<&str> = object::annotations(self.object).map(|(key, _)| key).collect();
         for key in &keys {
             let Some(id) = key.strip_suffix(SUFFIX).filter(|id| !id.is_empty()) else { continue };
-            if let Some((gvk, namespace, name)) = self.coordinates(key) {
+            if let Some((gvk, namespace, name)) = self.read_coordinates(key) {
                 let external = ExternalNeed {
                     annotation: (*key).to_owned(),
                     target: ExternalTarget::Kind(gvk),
@@ -153,13 +157,13 @@ impl Reader<'_> {
                 !name.is_empty() && *kind != "all" && kind.split('.').all(|part| !part.is_empty())
             });
             let Some((kind, name)) = parts else {
-                self.expected(key, text, "`type[.version.group]/name`");
+                self.report_unexpected(key, text, "`type[.version.group]/name`");
                 continue;
             };
             let place = format!("{id}{SUFFIX}/namespace");
             let namespace = self.get(&place).map(str::to_owned);
             if namespace.as_deref() == Some("") {
-                self.expected(&place, "", "a namespace");
+                self.report_unexpected(&place, "", "a namespace");
             }
             let external = ExternalNeed {
                 annotation: (*key).to_owned(),

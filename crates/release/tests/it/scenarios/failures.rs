@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::Status;
+use slipway_cluster::helm::RevisionStatus;
 use slipway_cluster::{ErrorClass, lock};
 use slipway_event::Event;
 use slipway_release::ReleaseStatus;
@@ -49,7 +49,7 @@ async fn s29_failures_are_recorded() {
     assert_eq!(report.status, ReleaseStatus::Failed);
     assert!(report.completed_operations.contains(&"update: ConfigMap/a".to_owned()), "{report:?}");
     assert_eq!(report.canceled_operations, ["create: ConfigMap/z"]);
-    assert_eq!(world.statuses().await, [(1, Status::Deployed), (2, Status::Failed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Deployed), (2, RevisionStatus::Failed)]);
     let history = world.history().await;
     assert!(history.releases[1].info.description.contains("Deployment/web"));
 }
@@ -65,7 +65,8 @@ async fn s30_auto_rollback() {
     let rolled = failure.report().and_then(|report| report.rollback.as_ref()).expect("rolled back");
     assert_eq!((rolled.status.as_str(), rolled.revision.get()), ("deployed", 3));
     assert!(failure.to_string().ends_with("rolled back to revision 1, as revision 3"), "{failure}");
-    let expected = [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)];
+    let expected =
+        [(1, RevisionStatus::Superseded), (2, RevisionStatus::Failed), (3, RevisionStatus::Deployed)];
     assert_eq!(world.statuses().await, expected);
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     assert!(world.get("ConfigMap", "extra").await.is_none());
@@ -96,7 +97,7 @@ async fn a_failed_first_install_is_deleted_if_it_is_to_be_undone() {
     world.options.keep_history = false;
     world.failed(&[early, never("b")]).await;
     assert!(world.get("ConfigMap", "a").await.is_none());
-    assert_eq!(world.statuses().await, [(1, Status::Uninstalled), (2, Status::Uninstalled)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Uninstalled), (2, RevisionStatus::Uninstalled)]);
     // Notes of a run that failed do not say that it works.
     world.apply.auto_rollback = false;
     let failure = world.failed(&[never("b")]).await;
@@ -118,7 +119,7 @@ async fn s31_stopped_and_killed_runs() {
     world.settle_in().await;
     let (stopped, ()) = tokio::join!(world.run_until(&request, cancel.clone()), stop);
     assert!(matches!(stopped, Err(Failure::Cancelled { .. })), "{stopped:?}");
-    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Failed)]);
     let lock = world.get("ConfigMap", "werf-synchronization").await.expect("is there");
     assert!(lock["metadata"]["annotations"].as_object().is_none_or(serde_json::Map::is_empty), "{lock}");
 
@@ -132,11 +133,11 @@ async fn s31_stopped_and_killed_runs() {
         ended = world.run(&request) => panic!("{ended:?}"),
         () = killed => {}
     }
-    assert_eq!(world.statuses().await[1], (2, Status::PendingInstall));
+    assert_eq!(world.statuses().await[1], (2, RevisionStatus::PendingInstall));
     let world = World { cluster: world.cluster.with_lease(Duration::from_millis(100)), ..world };
     let later = world.later(Duration::from_secs(15));
     later.deployed(&[config_map("a", "1")]).await;
-    let expected = [(1, Status::Failed), (2, Status::Failed), (3, Status::Deployed)];
+    let expected = [(1, RevisionStatus::Failed), (2, RevisionStatus::Failed), (3, RevisionStatus::Deployed)];
     assert_eq!(later.statuses().await, expected);
     assert!(later.history().await.releases[1].info.description.contains("taken over by revision 3"));
 }
@@ -154,7 +155,7 @@ async fn s32_timeouts() {
     for part in ["the timeout of 1.5s passed", "Deployment/web", "is not ready after 1.", "web-"] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Failed)]);
 }
 
 /// Scenario 33: a server that goes away for a while and watches that break do not break a deploy.
@@ -211,13 +212,13 @@ async fn s35_locks() {
         let expires = world.events.clock().now().as_second() + seconds;
         let lease = json!({"uuid": "5a7e", "lockName": "release/demo", "ExpireAtTimestamp": expires,
             "SharedHoldersCount": 1, "IsShared": false, "QueueMembers": {}});
-        let key = lock::annotation("release/demo");
-        slipway_cluster::Patch::Merge(json!({"metadata": {"annotations": {key: lease.to_string()}}}))
+        let key = lock::annotation_key("release/demo");
+        slipway_cluster::ObjectPatch::Merge(json!({"metadata": {"annotations": {key: lease.to_string()}}}))
     };
     let at = place("ConfigMap", "werf-synchronization");
     let write = |seconds: i64| {
         let (cluster, at, patch) = (world.cluster.clone(), at.clone(), lease(seconds));
-        async move { cluster.patch(&at, &patch, &slipway_cluster::WriteOptions::manager("werf"), None).await }
+        async move { cluster.patch(&at, &patch, &slipway_cluster::WriteOptions::for_manager("werf"), None).await }
     };
     write(8).await.expect("writes");
     let started = tokio::time::Instant::now();
@@ -252,18 +253,18 @@ async fn a_lost_lock_ends_the_run() {
         while world.get("ConfigMap", "a").await.is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let key = lock::annotation("release/demo");
-        let patch = slipway_cluster::Patch::Merge(json!({"metadata": {"annotations": {key: null}}}));
+        let key = lock::annotation_key("release/demo");
+        let patch = slipway_cluster::ObjectPatch::Merge(json!({"metadata": {"annotations": {key: null}}}));
         let at = place("ConfigMap", "werf-synchronization");
         world
             .cluster
-            .patch(&at, &patch, &slipway_cluster::WriteOptions::manager("thief"), None)
+            .patch(&at, &patch, &slipway_cluster::WriteOptions::for_manager("thief"), None)
             .await
             .expect("steals");
     };
     let (ended, ()) = tokio::join!(world.apply(&objects), steal);
     assert_eq!(ended.expect_err("lost").cause(), FailureCause::LockLost);
-    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Failed)]);
 }
 
 /// Scenario 50: a webhook whose backend comes with the same release is waited for.

@@ -1,8 +1,8 @@
 //! What becomes of objects: fields, owners, immutability, secrets, noise.
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::Status;
-use slipway_cluster::{Patch, WriteOptions};
+use slipway_cluster::helm::RevisionStatus;
+use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_release::ReleaseStatus;
 use slipway_release::plan::ReleaseRequest;
 use slipway_release::show::{PlanView, ViewOptions};
@@ -10,13 +10,14 @@ use slipway_release::show::{PlanView, ViewOptions};
 use crate::world::{World, annotated, boat, boats, config_map, deployment, job, place, text};
 
 async fn patch(world: &World, kind: &str, name: &str, manager: &str, body: Value) {
-    let (at, patch, options) = (place(kind, name), Patch::Merge(body), WriteOptions::manager(manager));
+    let (at, patch, options) =
+        (place(kind, name), ObjectPatch::Merge(body), WriteOptions::for_manager(manager));
     world.cluster.patch(&at, &patch, &options, None).await.unwrap_or_else(|error| panic!("{error}"));
 }
 
 async fn replicas(world: &World, count: u32) {
-    let (at, body) = (place("Deployment", "web"), Patch::Merge(json!({"spec": {"replicas": count}})));
-    let options = WriteOptions::manager("hpa");
+    let (at, body) = (place("Deployment", "web"), ObjectPatch::Merge(json!({"spec": {"replicas": count}})));
+    let options = WriteOptions::for_manager("hpa");
     world.cluster.patch(&at, &body, &options, Some("scale")).await.expect("scales");
 }
 
@@ -32,7 +33,7 @@ async fn s06_removed_fields_disappear() {
     for entry in live["metadata"]["managedFields"].as_array_mut().expect("has owners") {
         entry["operation"] = "Update".into();
     }
-    let options = WriteOptions::manager("helm");
+    let options = WriteOptions::for_manager("helm");
     world.cluster.replace(&place("ConfigMap", "a"), &live, &options).await.expect("writes");
     let plan = world.plan(&[config_map("a", "1")]).await.expect("plans");
     assert_eq!(plan.objects[0].predicted.as_ref().expect("was tried")["data"], json!({"key": "1"}));
@@ -128,7 +129,7 @@ async fn s11_immutable_is_refused() {
     for failure in [planned, world.failed(&objects).await] {
         assert!(failure.to_string().contains("Deployment/web cannot be changed in place"), "{failure}");
     }
-    assert_eq!(world.statuses().await, [(1, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Deployed)]);
     assert!(world.get("ConfigMap", "new").await.is_none());
     let written = tap.written().split_off(before);
     assert!(written.is_empty(), "{written:?}");
@@ -447,7 +448,7 @@ async fn s39_no_noise() {
     let view = world.plan(&noted).await.expect("plans").view(&Default::default());
     assert!(view.changes.iter().all(|change| change.insignificant), "{:#?}", view.changes);
     // Somebody takes a field over without changing it: told apart from a change of content.
-    let taken = slipway_cluster::Apply::new("somebody");
+    let taken = slipway_cluster::ApplyOptions::new("somebody");
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "part0"}, "data": {"a": "1\n2\n"}});
     world.cluster.apply(&place("ConfigMap", "part0"), &map, &taken).await.expect("takes");
     let view = world.plan(&objects).await.expect("plans").view(&Default::default());
@@ -537,8 +538,8 @@ async fn a_write_in_between_is_no_change() {
             // With a runtime of its own: this one is busy asking.
             let write = async {
                 let (at, options) =
-                    (place("Deployment", "web"), WriteOptions::manager("kube-controller-manager"));
-                let body = Patch::Merge(json!({"status": {"observedGeneration": 1}}));
+                    (place("Deployment", "web"), WriteOptions::for_manager("kube-controller-manager"));
+                let body = ObjectPatch::Merge(json!({"status": {"observedGeneration": 1}}));
                 let other = slipway_cluster::Cluster::new(sandbox.client());
                 other.patch(&at, &body, &options, Some("status")).await.expect("writes");
             };

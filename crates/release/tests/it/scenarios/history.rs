@@ -5,23 +5,23 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use slipway_cluster::helm::{Status, codec};
-use slipway_cluster::{Patch, WriteOptions};
+use slipway_cluster::helm::{RevisionStatus, codec};
+use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_release::ReleaseStatus;
-use slipway_release::plan::Content;
-use slipway_release::saved::{self, Drift, SavedPlan};
-use slipway_release::{Failure, PlanPurpose, Report, execute, plan};
+use slipway_release::plan::ReleaseContent;
+use slipway_release::saved::{self, DriftPolicy, SavedPlan};
+use slipway_release::{Failure, PlanPurpose, ReleaseReport, execute, plan};
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{CONFIG_MAPS, World, annotated, boat, boats, config_map, deployment, job, place, text};
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
-async fn carry_out(world: &World, saved: &SavedPlan, drift: Drift) -> Result<Report, Failure> {
+async fn carry_out(world: &World, saved: &SavedPlan, drift: DriftPolicy) -> Result<ReleaseReport, Failure> {
     let mut request = saved.request.clone();
     request.options.purpose = PlanPurpose::Execute;
     let plan = plan(&world.cluster, &request, &world.events).await?;
-    saved.check(&plan, drift)?;
+    saved.check_plan(&plan, drift)?;
     execute(&world.cluster, plan, &world.apply, &world.events, CancellationToken::new()).await
 }
 
@@ -33,17 +33,17 @@ async fn s40_saved_plans() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "hunter2"}});
     let plan = world.plan(&[config_map("a", "2"), secret]).await.expect("plans");
     let refused =
-        saved::save(&plan, "here", None, world.events.redactor()).expect_err("is not written in clear");
+        saved::save_plan(&plan, "here", None, world.events.redactor()).expect_err("is not written in clear");
     assert!(refused.to_string().contains("Secret/s is secret"), "{refused}");
-    let bytes = saved::save(&plan, "here", Some(KEY), world.events.redactor()).expect("saves");
+    let bytes = saved::save_plan(&plan, "here", Some(KEY), world.events.redactor()).expect("saves");
     let text_of = String::from_utf8_lossy(&bytes);
     assert!(!text_of.contains("hunter2") && !text_of.contains("aHVudGVyMg"), "{text_of}");
-    assert!(saved::load(&bytes, None).is_err());
-    assert!(saved::load(&bytes, Some("ffffffffffffffffffffffffffffffff")).is_err());
+    assert!(saved::load_plan(&bytes, None).is_err());
+    assert!(saved::load_plan(&bytes, Some("ffffffffffffffffffffffffffffffff")).is_err());
     let tampered = text_of.replace("\"revision\": 2", "\"revision\": 3");
-    assert!(saved::load(tampered.as_bytes(), Some(KEY)).is_err());
+    assert!(saved::load_plan(tampered.as_bytes(), Some(KEY)).is_err());
 
-    let good = saved::load(&bytes, Some(KEY)).expect("loads");
+    let good = saved::load_plan(&bytes, Some(KEY)).expect("loads");
     assert!(good.check_cluster("here").is_ok() && good.check_cluster("").is_ok());
     assert!(matches!(good.check_cluster("elsewhere"), Err(Failure::Stale(_))));
     let now = jiff::Timestamp::now();
@@ -51,23 +51,25 @@ async fn s40_saved_plans() {
     let tomorrow = now.saturating_add(Duration::from_secs(86400)).expect("is in range");
     assert!(matches!(good.check_age(tomorrow, Duration::from_secs(7200)), Err(Failure::Stale(_))));
 
-    let patch = Patch::Merge(json!({"data": {"other": "x"}}));
-    let options = WriteOptions::manager("someone");
+    let patch = ObjectPatch::Merge(json!({"data": {"other": "x"}}));
+    let options = WriteOptions::for_manager("someone");
     world.cluster.patch(&place("ConfigMap", "a"), &patch, &options, None).await.expect("writes");
-    let refused = carry_out(&world, &good, Drift::Refuse).await.expect_err("something moved");
+    let refused = carry_out(&world, &good, DriftPolicy::Refuse).await.expect_err("something moved");
     assert!(matches!(refused, Failure::Stale(_)), "{refused:?}");
     assert!(refused.to_string().contains("ConfigMap/a"), "{refused}");
-    carry_out(&world, &good, Drift::Allow).await.expect("is allowed");
+    carry_out(&world, &good, DriftPolicy::Allow).await.expect("is allowed");
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "2");
     let refused =
-        carry_out(&world, &good, Drift::Allow).await.expect_err("the revision is taken").to_string();
+        carry_out(&world, &good, DriftPolicy::Allow).await.expect_err("the revision is taken").to_string();
     assert!(refused.contains("revision"), "{refused}");
 
     // What is deployed is what was saved, whatever the source says by now; a rollback stays one.
-    let request = world.with(Content::Revision(Some(1)));
+    let request = world.with(ReleaseContent::Revision(Some(1)));
     let plan = slipway_release::plan(&world.cluster, &request, &world.events).await.expect("plans");
-    let bytes = saved::save(&plan, "here", Some(KEY), world.events.redactor()).expect("saves");
-    carry_out(&world, &saved::load(&bytes, Some(KEY)).expect("loads"), Drift::Refuse).await.expect("runs");
+    let bytes = saved::save_plan(&plan, "here", Some(KEY), world.events.redactor()).expect("saves");
+    carry_out(&world, &saved::load_plan(&bytes, Some(KEY)).expect("loads"), DriftPolicy::Refuse)
+        .await
+        .expect("runs");
     let history = world.history().await;
     assert_eq!(history.releases[2].info.description, "Rollback to 1");
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
@@ -80,10 +82,10 @@ async fn refuses_forged_plans_when_there_is_a_key() {
     let world = World::new();
     let plan = world.plan(&[config_map("a", "1")]).await.expect("plans");
     let known = world.events.redactor();
-    let signed = saved::save(&plan, "here", Some(KEY), known).expect("saves");
-    let open = saved::save(&plan, "here", None, known).expect("saves");
+    let signed = saved::save_plan(&plan, "here", Some(KEY), known).expect("saves");
+    let open = saved::save_plan(&plan, "here", None, known).expect("saves");
     let file = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).expect("is JSON");
-    let load = |file: &Value, key| saved::load(file.to_string().as_bytes(), key).map(|_| ());
+    let load = |file: &Value, key| saved::load_plan(file.to_string().as_bytes(), key).map(|_| ());
     assert!(load(&file(&signed), Some(KEY)).is_ok() && load(&file(&open), None).is_ok());
     // Sealed again by somebody without the key.
     let reseal = |file: &mut Value| {
@@ -162,18 +164,18 @@ async fn plans_in_clear_hold_no_secret() {
         ("encoded", config_map("a", "dG9rLTEyMzQ1Njc4"), "a secret value is part of the plan"),
     ] {
         let plan = world.plan(&[object]).await.expect("plans");
-        let refused = saved::save(&plan, "here", None, &known).expect_err(what).to_string();
+        let refused = saved::save_plan(&plan, "here", None, &known).expect_err(what).to_string();
         assert!(refused.contains(says) && refused.contains("give a key"), "{what}: {refused}");
-        assert!(saved::save(&plan, "here", Some(KEY), &known).is_ok(), "{what}");
+        assert!(saved::save_plan(&plan, "here", Some(KEY), &known).is_ok(), "{what}");
     }
     let mut world = world;
     world.values = json!({"token": "tok-12345678"});
     let plan = world.plan(std::slice::from_ref(&open)).await.expect("plans");
-    assert!(saved::save(&plan, "here", None, &known).is_err(), "in the values");
+    assert!(saved::save_plan(&plan, "here", None, &known).is_err(), "in the values");
     world.values = json!({});
     let plan = world.plan(&[open]).await.expect("plans");
-    let bytes = saved::save(&plan, "here", None, &known).expect("holds nothing secret");
-    assert!(saved::load(&bytes, None).is_ok());
+    let bytes = saved::save_plan(&plan, "here", None, &known).expect("holds nothing secret");
+    assert!(saved::load_plan(&bytes, None).is_ok());
 }
 
 /// Scenario 41: what Helm needs to read our records, byte by byte. (Helm itself runs in
@@ -198,7 +200,7 @@ async fn s41_helm_reads_ours() {
         let outer = STANDARD.decode(text(&record, "/data/release")).expect("the server's own base64");
         let packed = STANDARD.decode(&outer).expect("Helm's base64");
         assert_eq!(packed[..3], [0x1f, 0x8b, 0x08], "gzip");
-        let release = serde_json::to_value(codec::decode(&outer).expect("decodes")).expect("is JSON");
+        let release = serde_json::to_value(codec::decode_release(&outer).expect("decodes")).expect("is JSON");
         for (pointer, value) in [
             ("/name", json!("demo")),
             ("/namespace", json!("t1")),
@@ -256,16 +258,16 @@ async fn s42_we_read_helms() {
     let live = world.get("ConfigMap", "a").await;
     assert_eq!(live.as_ref().map(|live| live["data"].clone()), Some(json!({"key": "2"})));
     assert_eq!(uid(live), before);
-    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Superseded), (2, RevisionStatus::Deployed)]);
 
     let mut pending = world.history().await.releases[1].clone();
-    (pending.version, pending.info.status) = (3, Status::PendingUpgrade);
+    (pending.version, pending.info.status) = (3, RevisionStatus::PendingUpgrade);
     world.storage().create(&pending).await.expect("stores");
     assert_eq!(world.deployed(&[config_map("a", "3")]).await.revision, 4);
-    assert_eq!(world.statuses().await[2], (3, Status::Failed));
+    assert_eq!(world.statuses().await[2], (3, RevisionStatus::Failed));
     world.options.keep_history = true;
     world.delete().await;
-    assert_eq!(world.statuses().await.last(), Some(&(4, Status::Uninstalled)));
+    assert_eq!(world.statuses().await.last(), Some(&(4, RevisionStatus::Uninstalled)));
     let report = world.deployed(&[config_map("a", "3")]).await;
     assert_eq!(report.revision, 5);
     assert_eq!(world.history().await.releases[4].info.description, "Install complete");
@@ -279,7 +281,8 @@ async fn s43_history_limit() {
     for number in 0..5 {
         world.deployed(&[config_map("a", &number.to_string())]).await;
     }
-    let expected = [(3, Status::Superseded), (4, Status::Superseded), (5, Status::Deployed)];
+    let expected =
+        [(3, RevisionStatus::Superseded), (4, RevisionStatus::Superseded), (5, RevisionStatus::Deployed)];
     assert_eq!(world.statuses().await, expected);
     world.apply.presence_timeout = Some(Duration::from_millis(20));
     let never =
@@ -288,7 +291,7 @@ async fn s43_history_limit() {
         world.failed(std::slice::from_ref(&never)).await;
     }
     let statuses = world.statuses().await;
-    assert_eq!((statuses.len(), statuses[0]), (3, (5, Status::Deployed)), "{statuses:?}");
+    assert_eq!((statuses.len(), statuses[0]), (3, (5, RevisionStatus::Deployed)), "{statuses:?}");
 }
 
 /// Scenario 44: rolling back, without and with a revision.
@@ -297,14 +300,15 @@ async fn s44_rollback() {
     let mut world = World::new();
     world.deployed(&[config_map("a", "1"), config_map("old", "1")]).await;
     world.deployed(&[config_map("a", "2")]).await;
-    let report = world.run(&world.with(Content::Revision(None))).await.expect("rolls back");
+    let report = world.run(&world.with(ReleaseContent::Revision(None))).await.expect("rolls back");
     assert_eq!((report.status.as_str(), report.revision.get()), ("deployed", 3));
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     assert!(world.get("ConfigMap", "old").await.is_some());
     assert_eq!(world.history().await.releases[2].info.description, "Rollback to 1");
-    let again = world.run(&world.with(Content::Revision(Some(3)))).await.expect("has nothing to do");
+    let again = world.run(&world.with(ReleaseContent::Revision(Some(3)))).await.expect("has nothing to do");
     assert_eq!(again.status, ReleaseStatus::Skipped);
-    let missing = world.run(&world.with(Content::Revision(Some(9)))).await.expect_err("does not exist");
+    let missing =
+        world.run(&world.with(ReleaseContent::Revision(Some(9)))).await.expect_err("does not exist");
     assert!(
         matches!(missing, Failure::NotFound(_)) && missing.to_string().contains("no revision 9"),
         "{missing}"
@@ -314,10 +318,10 @@ async fn s44_rollback() {
     let wait = json!({"x.external-dependency.werf.io/resource": "secrets/never"});
     world.failed(&[annotated(config_map("late", "1"), wait)]).await;
     world.deployed(&[config_map("a", "5")]).await;
-    let failure = world.run(&world.with(Content::Revision(Some(4)))).await.expect_err("cannot");
+    let failure = world.run(&world.with(ReleaseContent::Revision(Some(4)))).await.expect_err("cannot");
     assert_eq!(failure.report().map(|report| report.status.as_str()), Some("failed"));
     let statuses = world.statuses().await;
-    assert_eq!(statuses[4..], [(5, Status::Deployed), (6, Status::Failed)]);
+    assert_eq!(statuses[4..], [(5, RevisionStatus::Deployed), (6, RevisionStatus::Failed)]);
 }
 
 /// Scenario 45: deleting takes everything but what is kept, in order, and the records.
@@ -365,7 +369,7 @@ async fn s45_delete() {
     assert!(world.get("ConfigMap", "a").await.is_none());
     assert!(world.get("ConfigMap", "kept").await.is_some());
     assert!(world.history().await.releases.is_empty());
-    let again = world.run(&world.with(Content::Nothing)).await.expect_err("is gone");
+    let again = world.run(&world.with(ReleaseContent::Nothing)).await.expect_err("is gone");
     assert!(matches!(again, Failure::NotFound(_)), "{again}");
     world.deployed(&[config_map("b", "1")]).await;
     world.apply.delete_namespace = true;
@@ -376,7 +380,7 @@ async fn s45_delete() {
 /// Everything works on the other storage as well.
 #[tokio::test]
 async fn config_maps_hold_releases_too() {
-    use slipway_cluster::helm::Scope;
+    use slipway_cluster::helm::StorageScope;
     use slipway_release::inspect;
     let mut world = World::new();
     world.options.driver = CONFIG_MAPS;
@@ -384,23 +388,29 @@ async fn config_maps_hold_releases_too() {
     world.deployed(&[config_map("a", "2")]).await;
     assert!(world.get("Secret", "sh.helm.release.v1.demo.v1").await.is_none());
     assert!(world.get("ConfigMap", "sh.helm.release.v1.demo.v2").await.is_some());
-    let rows = inspect::list(&world.cluster, CONFIG_MAPS, "t1", Scope::Everywhere, "").await.expect("lists");
+    let rows = inspect::list_releases(&world.cluster, CONFIG_MAPS, "t1", StorageScope::Everywhere, "")
+        .await
+        .expect("lists");
     assert_eq!((rows.len(), rows[0].revision), (1, 2));
-    assert_eq!(inspect::history(&world.cluster, CONFIG_MAPS, "t1", "demo").await.expect("reads").len(), 2);
-    let read = |revision| inspect::revision(&world.cluster, CONFIG_MAPS, "t1", "demo", revision);
+    assert_eq!(
+        inspect::read_history(&world.cluster, CONFIG_MAPS, "t1", "demo").await.expect("reads").len(),
+        2
+    );
+    let read = |revision| inspect::read_revision(&world.cluster, CONFIG_MAPS, "t1", "demo", revision);
     let (one, two) = (read(Some(1)).await.expect("reads"), read(None).await.expect("reads"));
-    assert_eq!(inspect::diff(&one, &two, &Default::default()).len(), 1);
-    let patch = Patch::Merge(json!({"data": {"key": "drifted"}}));
-    let options = WriteOptions::manager("kubectl-edit");
+    assert_eq!(inspect::diff_revisions(&one, &two, &Default::default()).len(), 1);
+    let patch = ObjectPatch::Merge(json!({"data": {"key": "drifted"}}));
+    let options = WriteOptions::for_manager("kubectl-edit");
     world.cluster.patch(&place("ConfigMap", "a"), &patch, &options, None).await.expect("writes");
-    let request = world.with(Content::Revision(None));
-    let drift = inspect::drift(&world.cluster, &request, None, &Default::default()).await.expect("compares");
+    let request = world.with(ReleaseContent::Revision(None));
+    let drift =
+        inspect::find_drift(&world.cluster, &request, None, &Default::default()).await.expect("compares");
     assert_eq!(drift.len(), 1);
     assert!(
         drift[0].reason.as_deref().is_some_and(|who| who.contains("written by kubectl-edit")),
         "{drift:?}"
     );
-    world.run(&world.with(Content::Revision(None))).await.expect("rolls back");
+    world.run(&world.with(ReleaseContent::Revision(None))).await.expect("rolls back");
     assert_eq!(text(&world.get("ConfigMap", "a").await, "/data/key"), "1");
     world.delete().await;
     assert!(world.get("ConfigMap", "sh.helm.release.v1.demo.v3").await.is_none());

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::Status;
+use slipway_cluster::helm::RevisionStatus;
 use slipway_cluster::track::{TrackOptions, Tracker};
-use slipway_cluster::{Patch, WriteOptions};
+use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_event::Events;
 use slipway_release::ReleasePlan;
 use slipway_release::ReleaseStatus;
-use slipway_release::plan::Content;
+use slipway_release::plan::ReleaseContent;
 
 use crate::world::{World, annotated, boat, boats, config_map, deployment, fated, job, place, text};
 
@@ -81,7 +81,7 @@ async fn s16_failed_hooks() {
         let bad = annotated(fated(job("bad", "busybox"), json!({"sim/fail": "imagepull"})), note);
         let failure = world.failed(&[config_map("a", "1"), bad]).await;
         assert!(failure.to_string().contains("Job/bad"), "{failure}");
-        assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+        assert_eq!(world.statuses().await, [(1, RevisionStatus::Failed)]);
         assert_eq!(world.get("Job", "bad").await.is_some(), stays, "{policy}");
         assert!(world.get("ConfigMap", "a").await.is_none());
         assert_eq!(world.history().await.releases[0].hooks[0].last_run.phase, "Failed");
@@ -231,7 +231,7 @@ async fn s21_external_dependencies() {
     world.apply.presence_timeout = Some(Duration::from_secs(3));
     let failure = world.failed(&objects).await.to_string();
     assert!(failure.contains("token") && failure.contains("3 s"), "{failure}");
-    assert_eq!(world.statuses().await, [(1, Status::Failed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Failed)]);
     world.apply.presence_timeout = None;
     let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
     let (started, later) = (tokio::time::Instant::now(), async {
@@ -275,11 +275,11 @@ async fn s52_waiting_takes_no_place() {
         .apply(
             &place("CustomResourceDefinition", "boats.example.com"),
             &definition,
-            &slipway_cluster::Apply::new("kubectl"),
+            &slipway_cluster::ApplyOptions::new("kubectl"),
         )
         .await
         .expect("defines");
-    slipway_cluster::crd::wait_served(&world.cluster, &definition, Duration::from_secs(30))
+    slipway_cluster::crd::wait_until_served(&world.cluster, &definition, Duration::from_secs(30))
         .await
         .expect("is served");
     let names: Vec<String> = (0..60).map(|number| format!("boat{number:02}")).collect();
@@ -289,11 +289,14 @@ async fn s52_waiting_takes_no_place() {
     // What nobody can see from the manifests: boats float once the tide is there.
     let tide = async {
         let tracker = Tracker::new(world.cluster.clone(), Events::silent(), TrackOptions::default());
-        tracker.present(&place("ConfigMap", "zz-tide"), Duration::from_secs(120)).await.expect("it comes");
+        tracker
+            .wait_present(&place("ConfigMap", "zz-tide"), Duration::from_secs(120))
+            .await
+            .expect("it comes");
         for name in &names {
-            tracker.present(&place("Boat", name), Duration::from_secs(120)).await.expect("it comes");
-            let patch = Patch::Merge(json!({"status": {"phase": "Afloat"}}));
-            let options = WriteOptions::manager("sea");
+            tracker.wait_present(&place("Boat", name), Duration::from_secs(120)).await.expect("it comes");
+            let patch = ObjectPatch::Merge(json!({"status": {"phase": "Afloat"}}));
+            let options = WriteOptions::for_manager("sea");
             world
                 .cluster
                 .patch(&place("Boat", name), &patch, &options, Some("status"))
@@ -386,7 +389,7 @@ async fn webhook_configurations_come_last_in_install_and_before_post_hooks() {
                     }
                     world.deployed(&changed).await
                 }
-                _ => world.run(&world.with(Content::Revision(Some(1)))).await.expect("goes back"),
+                _ => world.run(&world.with(ReleaseContent::Revision(Some(1)))).await.expect("goes back"),
             };
             assert_eq!(report.status, ReleaseStatus::Deployed);
             for configuration in configurations {

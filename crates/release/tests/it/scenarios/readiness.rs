@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::Status;
-use slipway_cluster::track::{Context, Readiness, status};
-use slipway_cluster::{Patch, WriteOptions};
+use slipway_cluster::helm::RevisionStatus;
+use slipway_cluster::track::{Readiness, ReadinessContext, readiness_of};
+use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_event::{Event, ObjectState};
 use slipway_release::FailureCause;
 use slipway_release::ReleaseStatus;
@@ -86,19 +86,19 @@ fn s46_readiness_formulas() {
         ("a custom object that says nothing", custom(json!({})), r),
     ];
     for (what, object, expected) in rows {
-        let found = match status(&object, &Context::default()) {
+        let found = match readiness_of(&object, &ReadinessContext::default()) {
             Readiness::Ready | Readiness::Resting(_) => r,
             Readiness::Progressing(_) => p,
             Readiness::Failed(_) => f,
         };
         assert_eq!(found, expected, "{what}");
     }
-    let hook = Context { is_hook: true, ..Context::default() };
+    let hook = ReadinessContext { is_hook: true, ..ReadinessContext::default() };
     assert!(
-        matches!(status(&pod("Running", "True"), &hook), Readiness::Progressing(_)),
+        matches!(readiness_of(&pod("Running", "True"), &hook), Readiness::Progressing(_)),
         "a hook is done when it succeeded"
     );
-    assert!(matches!(status(&pod("Succeeded", "False"), &hook), Readiness::Ready));
+    assert!(matches!(readiness_of(&pod("Succeeded", "False"), &hook), Readiness::Ready));
 }
 
 /// Scenario 46 on a cluster: a hook pod is waited for to its end, a late-binding claim blocks nobody.
@@ -135,7 +135,8 @@ async fn s46_custom_objects_in_time() {
     let say = |state: Value| {
         let cluster = world.cluster.clone();
         async move {
-            let (patch, options) = (Patch::Merge(json!({"status": state})), WriteOptions::manager("harbour"));
+            let (patch, options) =
+                (ObjectPatch::Merge(json!({"status": state})), WriteOptions::for_manager("harbour"));
             cluster.patch(&place("Boat", "busy"), &patch, &options, Some("status")).await.expect("writes");
         }
     };
@@ -268,8 +269,10 @@ async fn events_of_the_cluster_are_told_when_asked_for() {
             told.push_str(&world.said());
         }
         for name in ["quiet", "loud"] {
-            let (patch, options) =
-                (Patch::Merge(json!({"status": {"phase": "Afloat"}})), WriteOptions::manager("harbour"));
+            let (patch, options) = (
+                ObjectPatch::Merge(json!({"status": {"phase": "Afloat"}})),
+                WriteOptions::for_manager("harbour"),
+            );
             world
                 .cluster
                 .patch(&place("Boat", name), &patch, &options, Some("status"))
@@ -421,5 +424,5 @@ async fn failures_that_are_to_be_ignored_are() {
     let bad = annotated(fated(deployment("bad", "nginx"), json!({"sim/fail": "imagepull"})), note);
     world.deployed(&[bad, config_map("a", "1")]).await;
     assert!(world.said().contains("is not ready, and that is to be ignored"));
-    assert_eq!(world.statuses().await, [(1, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Deployed)]);
 }

@@ -1,8 +1,8 @@
 //! What goes, what stays, and what is left to nobody.
 
 use serde_json::json;
-use slipway_cluster::helm::Status;
-use slipway_cluster::{Patch, WriteOptions};
+use slipway_cluster::helm::RevisionStatus;
+use slipway_cluster::{ObjectPatch, WriteOptions};
 use slipway_release::decide::KeptReason;
 
 use crate::world::{World, annotated, config_map, place, text};
@@ -20,8 +20,8 @@ async fn s23_removed_resources() {
     for (name, annotations) in
         [("live-kept", keep), ("theirs", json!({"meta.helm.sh/release-name": "other"}))]
     {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        let options = WriteOptions::manager("kubectl");
+        let patch = ObjectPatch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let options = WriteOptions::for_manager("kubectl");
         world.cluster.patch(&place("ConfigMap", name), &patch, &options, None).await.expect("writes");
     }
     let mut remaining = world.plan(&[config_map("a", "1")]).await.expect("plans").kept;
@@ -54,7 +54,10 @@ async fn s24_failed_revisions_do_not_leak() {
     assert!(world.get("ConfigMap", "x").await.is_some());
     world.deployed(&[config_map("a", "1")]).await;
     assert!(world.get("ConfigMap", "x").await.is_none());
-    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)]);
+    assert_eq!(
+        world.statuses().await,
+        [(1, RevisionStatus::Superseded), (2, RevisionStatus::Failed), (3, RevisionStatus::Deployed)]
+    );
 }
 
 /// Scenario 25: an object that moves to another group or version is not deleted, and a stored kind nobody
@@ -144,8 +147,8 @@ async fn s28_resource_policies() {
     assert!(world.get("ConfigMap", "never").await.is_none());
     let before = world.get("ConfigMap", "again").await;
     // What somebody changes by hand stays as well where nothing may be updated.
-    let patch = Patch::Merge(json!({"data": {"key": "by hand"}}));
-    let options = WriteOptions::manager("kubectl-edit");
+    let patch = ObjectPatch::Merge(json!({"data": {"key": "by hand"}}));
+    let options = WriteOptions::for_manager("kubectl-edit");
     world.cluster.patch(&place("ConfigMap", "fixed"), &patch, &options, None).await.expect("writes");
     world.deployed(&objects("2")).await;
     assert!(world.get("ConfigMap", "never").await.is_none());

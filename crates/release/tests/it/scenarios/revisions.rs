@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::Status;
+use slipway_cluster::helm::RevisionStatus;
 use slipway_release::ReleaseStatus;
-use slipway_release::plan::{self, Content};
+use slipway_release::plan::{self, ReleaseContent};
 use slipway_release::{Failure, MissingNamespace, execute};
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ async fn s01_fresh_install() {
         let is_ours = |entry: &Value| entry["manager"] == "helm" && entry["operation"] == "Apply";
         assert!(managers.unwrap_or_default().iter().any(is_ours));
     }
-    assert_eq!(world.statuses().await, [(1, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Deployed)]);
     let record = world.get("Secret", "sh.helm.release.v1.demo.v1").await;
     for (label, value) in [("status", "deployed"), ("owner", "helm"), ("name", "demo"), ("version", "1")] {
         assert_eq!(text(&record, &format!("/metadata/labels/{label}")), value);
@@ -53,7 +53,7 @@ async fn s02_second_run_is_skipped() {
     let known = versions().await;
     let report = world.deployed(&objects).await;
     assert_eq!((report.status.as_str(), report.revision.get()), ("skipped", 1));
-    assert_eq!(world.statuses().await, [(1, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Deployed)]);
     let written = tap.written().split_off(before);
     assert!(written.is_empty(), "{written:?}");
     assert_eq!(versions().await, known);
@@ -71,7 +71,7 @@ async fn s03_values_make_a_revision() {
     let plan = world.plan(&objects).await.expect("plans");
     assert_eq!((plan.exit_code(), plan.reason.as_deref()), (3, Some("the values changed")));
     world.deployed(&objects).await;
-    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Superseded), (2, RevisionStatus::Deployed)]);
     assert_eq!(before, world.get("ConfigMap", "a").await);
 }
 
@@ -86,7 +86,7 @@ async fn s04_notes_make_a_revision() {
     assert_eq!((plan.exit_code(), plan.reason.as_deref()), (3, Some("the notes changed")));
     let report = world.deployed(&objects).await;
     assert_eq!((report.revision.get(), report.notes.as_str()), (2, "hello"));
-    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Superseded), (2, RevisionStatus::Deployed)]);
 }
 
 /// Scenario 5: only what changed is updated.
@@ -115,7 +115,7 @@ async fn s36_plans_write_nothing() {
     // Somebody else's fields would have to be taken over, something has to go, something is new.
     let mut live = world.get("ConfigMap", "a").await.expect("is there");
     live["data"]["mine"] = "x".into();
-    let options = slipway_cluster::WriteOptions::manager("kubectl-edit");
+    let options = slipway_cluster::WriteOptions::for_manager("kubectl-edit");
     world.cluster.replace(&place("ConfigMap", "a"), &live, &options).await.expect("writes");
     let before = tap.written().len();
     let plan = world.plan(&[config_map("a", "2"), config_map("new", "1")]).await.expect("plans");
@@ -182,11 +182,11 @@ async fn s53_no_change_costs_no_write() {
     let world = World::bare();
     let objects: Vec<_> = (0..200).map(|number| config_map(&format!("c{number}"), "1")).collect();
     world.deployed(&objects).await;
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let plan = world.plan(&objects).await.expect("plans");
-    let calls = world.cluster.calls().since(&before);
+    let calls = world.cluster.call_counts().since(&before);
     assert!(plan.is_empty());
-    assert_eq!(calls.writes(), 0, "{calls}");
+    assert_eq!(calls.write_count(), 0, "{calls}");
     // One dry run for each object; everything else together is a handful.
     assert!(calls.total() <= 200 + 10, "{calls}");
 }
@@ -250,13 +250,13 @@ async fn s56_two_namespaces() {
 async fn a_release_always_has_a_deployed_revision() {
     let mut world = World::new();
     world.deployed(&[config_map("a", "1")]).await;
-    type States = Vec<Vec<(u32, Status)>>;
+    type States = Vec<Vec<(u32, RevisionStatus)>>;
     let states: Arc<Mutex<States>> = Arc::default();
     let (storage, kept) = (world.storage(), Arc::clone(&states));
     let tap = Tap::on(world.sandbox.service()).witness(move |_| {
         let (storage, kept) = (storage.clone(), Arc::clone(&kept));
         async move {
-            let revisions = storage.revisions("demo").await.expect("can be read");
+            let revisions = storage.list_revisions("demo").await.expect("can be read");
             let state = revisions.iter().map(|stored| (stored.revision, stored.status)).collect();
             kept.lock().expect("nobody panics with it").push(state);
         }
@@ -266,20 +266,22 @@ async fn a_release_always_has_a_deployed_revision() {
     let bad = fated(deployment("bad", "nginx"), json!({"sim/fail": "imagepull"}));
     for run in ["upgrade", "rollback", "failed upgrade", "second upgrade"] {
         match run {
-            "rollback" => drop(world.run(&world.with(Content::Revision(Some(1)))).await.expect("goes back")),
+            "rollback" => {
+                drop(world.run(&world.with(ReleaseContent::Revision(Some(1)))).await.expect("goes back"))
+            }
             "failed upgrade" => drop(world.failed(&[config_map("a", "3"), bad.clone()]).await),
             _ => drop(world.deployed(&[config_map("a", run)]).await),
         }
         let seen = std::mem::take(&mut *states.lock().expect("nobody panics with it"));
         assert!(seen.len() > 3, "{run}: {seen:?}");
         for state in seen {
-            let deployed = state.iter().filter(|(_, status)| *status == Status::Deployed).count();
+            let deployed = state.iter().filter(|(_, status)| *status == RevisionStatus::Deployed).count();
             assert!((1..=2).contains(&deployed), "{run}: {state:?}");
         }
         let end = world.statuses().await;
         let deployed: Vec<u32> = end
             .iter()
-            .filter(|(_, status)| *status == Status::Deployed)
+            .filter(|(_, status)| *status == RevisionStatus::Deployed)
             .map(|(revision, _)| *revision)
             .collect();
         assert_eq!(deployed.len(), 1, "{run}: {end:?}");
@@ -297,8 +299,8 @@ async fn a_deployed_revision_stays_deployed_when_the_old_one_cannot_be_supersede
     });
     let usual = std::mem::replace(&mut world.cluster, Cluster::new(tap.client()));
     world.failed(&[config_map("a", "2")]).await;
-    assert_eq!(world.statuses().await, [(1, Status::Deployed), (2, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Deployed), (2, RevisionStatus::Deployed)]);
     world.cluster = usual;
     assert_eq!(world.deployed(&[config_map("a", "2")]).await.status, ReleaseStatus::Skipped);
-    assert_eq!(world.statuses().await, [(1, Status::Superseded), (2, Status::Deployed)]);
+    assert_eq!(world.statuses().await, [(1, RevisionStatus::Superseded), (2, RevisionStatus::Deployed)]);
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::helm::{Driver, Status, Storage};
+use slipway_cluster::helm::{ReleaseStorage, RevisionStatus, StorageDriver};
 use slipway_cluster::{Cluster, ListOptions};
 
 use crate::world::{World, soon};
@@ -57,7 +57,7 @@ async fn picture(world: &World) -> Value {
     for (kind, namespace) in
         [("configmaps", "default"), ("configmaps", "shop"), ("secrets", "shop"), ("jobs", "shop")]
     {
-        let kinds = cluster.kinds().await.unwrap();
+        let kinds = cluster.served_kinds().await.unwrap();
         let kind = kinds.by_name(kind).unwrap();
         for item in cluster.list(kind, Some(namespace), &ListOptions::default()).await.unwrap().items {
             let name = item["metadata"]["name"].as_str().unwrap().to_owned();
@@ -81,9 +81,10 @@ async fn picture(world: &World) -> Value {
                 "labels": labels, "done": done}));
         }
     }
-    let history = Storage::new(cluster, Driver::Secret, "shop").history("app").await.unwrap();
+    let history =
+        ReleaseStorage::new(cluster, StorageDriver::Secret, "shop").read_history("app").await.unwrap();
     let deployed: Vec<_> =
-        history.releases.iter().filter(|release| release.info.status == Status::Deployed).collect();
+        history.releases.iter().filter(|release| release.info.status == RevisionStatus::Deployed).collect();
     assert_eq!(deployed.len(), 1);
     assert!(history.releases.iter().all(|release| !release.info.status.is_pending()));
     all.push(json!({"release": deployed[0].manifest, "config": deployed[0].config}));

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::{Calls, Verb};
+use slipway_cluster::{CallCounts, RequestVerb};
 
 use crate::world::{World, error, inline, statuses};
 
-fn since(world: &World, before: &Calls) -> Calls {
-    world.cluster.calls().since(before)
+fn since(world: &World, before: &CallCounts) -> CallCounts {
+    world.cluster.call_counts().since(before)
 }
 
 #[tokio::test]
@@ -19,14 +19,30 @@ async fn s46_apply_creates_then_patches() {
             "  - name: a\n    apply:\n      manifests:\n        - inline: |\n            apiVersion: v1\n            kind: ConfigMap\n            metadata: {{name: a}}\n            data: {data}\n"
         )
     };
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     assert!(world.apply(&step("{x: '1', z: '2'}")).await.is_success());
     let calls = since(&world, &before);
-    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Patch), calls.of(Verb::Apply)), (1, 0, 0), "{calls}");
-    let before = world.cluster.calls();
+    assert_eq!(
+        (
+            calls.count_of(RequestVerb::Create),
+            calls.count_of(RequestVerb::Patch),
+            calls.count_of(RequestVerb::Apply)
+        ),
+        (1, 0, 0),
+        "{calls}"
+    );
+    let before = world.cluster.call_counts();
     assert!(world.apply(&step("{x: '3'}")).await.is_success());
     let calls = since(&world, &before);
-    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Patch), calls.of(Verb::Apply)), (1, 1, 0), "{calls}");
+    assert_eq!(
+        (
+            calls.count_of(RequestVerb::Create),
+            calls.count_of(RequestVerb::Patch),
+            calls.count_of(RequestVerb::Apply)
+        ),
+        (1, 1, 0),
+        "{calls}"
+    );
     let live = world.config_map("a").await.unwrap();
     // What the manifest no longer says stays.
     assert_eq!(live["data"], json!({"x": "3", "z": "2"}));
@@ -50,7 +66,7 @@ async fn s46_apply_creates_then_patches() {
 async fn s46_server_side_takes_fields_over() {
     let world = World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "old"}})).await;
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world
         .apply(&format!(
             "  - {{name: a, apply: {{serverSide: true, manifests: [{}]}}}}\n",
@@ -59,7 +75,7 @@ async fn s46_server_side_takes_fields_over() {
         .await;
     assert!(report.is_success(), "{report:?}");
     let calls = since(&world, &before);
-    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Apply)), (0, 1), "{calls}");
+    assert_eq!((calls.count_of(RequestVerb::Create), calls.count_of(RequestVerb::Apply)), (0, 1), "{calls}");
     assert!(
         world.sent().iter().any(|line| line.contains("force=true") && line.contains("fieldManager=khook"))
     );
@@ -190,11 +206,11 @@ async fn s48_skip_if_exists() {
     assert!(world.apply(&steps("60s", "")).await.is_success());
     assert_eq!(world.config_map("one").await.unwrap()["data"]["key"], "new");
     put("one").await;
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world.apply(&steps("60s", "")).await;
     assert!(report.is_success());
     assert!(report.step("a").unwrap().note.as_ref().unwrap().contains("skipIf"));
-    assert_eq!(since(&world, &before).writes(), 0);
+    assert_eq!(since(&world, &before).write_count(), 0);
     assert_eq!(world.config_map("one").await.unwrap()["data"]["key"], "old");
     // The wait is made all the same, and can fail.
     assert!(world.apply(&steps("60s", ", waitFor: 'jsonpath={.data.key}'")).await.is_success());
@@ -240,16 +256,16 @@ async fn s50_a_condition_of_an_older_generation_does_not_count() {
         let status = json!({"status": {"observedGeneration": observed, "conditions": [{"type": "Available", "status": "True"}]}});
         let (cluster, at) = (cluster.clone(), at.clone());
         async move {
-            let options = slipway_cluster::WriteOptions::manager("controller");
+            let options = slipway_cluster::WriteOptions::for_manager("controller");
             cluster
-                .patch(&at, &slipway_cluster::Patch::Merge(status), &options, Some("status"))
+                .patch(&at, &slipway_cluster::ObjectPatch::Merge(status), &options, Some("status"))
                 .await
                 .unwrap();
         }
     };
     // Its second generation, of which only the first was seen.
-    let grown = slipway_cluster::Patch::Merge(json!({"spec": {"replicas": 2}}));
-    let options = slipway_cluster::WriteOptions::manager("somebody");
+    let grown = slipway_cluster::ObjectPatch::Merge(json!({"spec": {"replicas": 2}}));
+    let options = slipway_cluster::WriteOptions::for_manager("somebody");
     cluster.patch(&at, &grown, &options, None).await.unwrap();
     set(1).await;
     let steps = |timeout: &str| {
@@ -268,10 +284,10 @@ async fn s51_delete_in_all_its_forms() {
         world.put(map(name, json!({"app": "x"}))).await;
     }
     world.put(map("keep", json!({}))).await;
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world.apply("  - {name: d, delete: {resource: cm, selector: app=x}}\n").await;
     assert!(report.is_success(), "{report:?}");
-    assert_eq!(since(&world, &before).of(Verb::Delete), 3);
+    assert_eq!(since(&world, &before).count_of(RequestVerb::Delete), 3);
     assert!(world.config_map("a").await.is_none() && world.config_map("keep").await.is_some());
     // Absent is fine, unless it is not.
     assert!(world.apply("  - {name: d, delete: {resource: configmap/a}}\n").await.is_success());
@@ -313,7 +329,7 @@ async fn s51_what_holds_an_object_is_named() {
                 Some("default"),
                 "stuck",
             );
-            let free = slipway_cluster::Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            let free = slipway_cluster::ObjectPatch::Merge(json!({"metadata": {"finalizers": null}}));
             let _ = cluster.patch(&at, &free, &slipway_cluster::WriteOptions::default(), None).await;
         }
         world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stuck"}})).await;
@@ -329,11 +345,11 @@ async fn s51_what_holds_an_object_is_named() {
 async fn s53_patches() {
     let world = World::new();
     world.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1", "list": "y"}})).await;
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world.apply("  - {name: p, patch: {target: configmap/a, patch: {data: {x: '2'}}}}\n").await;
     assert!(report.is_success(), "{report:?}");
     let calls = since(&world, &before);
-    assert_eq!((calls.of(Verb::Patch), calls.writes()), (1, 1), "{calls}");
+    assert_eq!((calls.count_of(RequestVerb::Patch), calls.write_count()), (1, 1), "{calls}");
     assert!(
         world
             .apply("  - {name: p, patch: {target: configmap/a, type: merge, patch: {data: {list: null}}}}\n")

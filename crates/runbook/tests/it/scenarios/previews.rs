@@ -37,10 +37,10 @@ async fn stocked() -> World {
 async fn s65_plan_says_what_apply_then_does_and_writes_nothing() {
     let world = stocked().await;
     let document = world.document("state: {}", CORPUS);
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let planned = plan::plan(&document, world.place(), Show::Differences, Some("ctx")).await.unwrap();
-    let calls = world.cluster.calls().since(&before);
-    assert_eq!(calls.writes(), 0, "{calls}");
+    let calls = world.cluster.call_counts().since(&before);
+    assert_eq!(calls.write_count(), 0, "{calls}");
     for line in world.sent() {
         let reads = line.starts_with("GET");
         assert!(reads || line.contains("dryRun=All"), "{line}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::helm::{Driver, History, Status, Storage};
+use slipway_cluster::helm::{ReleaseHistory, ReleaseStorage, RevisionStatus, StorageDriver};
 use slipway_runbook::ErrorKind;
 
 use crate::world::{World, error};
@@ -11,12 +11,12 @@ use crate::world::{World, error};
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {size: \"{{ .Values.size }}\", list: \"{{ .Values.list }}\", gone: \"{{ .Values.gone }}\"}\n";
 const DEFAULTS: &str = "size: 1\nlist: [a]\ngone: here\n";
 
-async fn history(world: &World) -> History {
+async fn history(world: &World) -> ReleaseHistory {
     let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-    Storage::new(cluster, Driver::Secret, "default").history("app").await.unwrap()
+    ReleaseStorage::new(cluster, StorageDriver::Secret, "default").read_history("app").await.unwrap()
 }
 
-async fn revisions(world: &World) -> Vec<(u32, Status)> {
+async fn revisions(world: &World) -> Vec<(u32, RevisionStatus)> {
     history(world).await.releases.iter().map(|release| (release.version, release.info.status)).collect()
 }
 
@@ -31,9 +31,9 @@ async fn s36_every_run_makes_a_revision_and_ten_are_kept() {
     let report = world.apply(&step("")).await;
     assert!(report.is_success(), "{report:?}");
     assert_eq!(report.step("app").unwrap().note.as_deref(), Some("installed revision 1"));
-    assert_eq!(revisions(&world).await, [(1, Status::Deployed)]);
+    assert_eq!(revisions(&world).await, [(1, RevisionStatus::Deployed)]);
     assert!(world.apply(&step("")).await.is_success());
-    assert_eq!(revisions(&world).await, [(1, Status::Superseded), (2, Status::Deployed)]);
+    assert_eq!(revisions(&world).await, [(1, RevisionStatus::Superseded), (2, RevisionStatus::Deployed)]);
     for _ in 0..13 {
         assert!(world.apply(&step("")).await.is_success());
     }
@@ -63,7 +63,7 @@ async fn s37_s44_values_come_from_the_document_alone() {
         world.config_map("app").await.unwrap()["data"],
         json!({"size": "1", "list": "[a]", "gone": "here"})
     );
-    assert!(history(&world).await.last().unwrap().config.is_empty());
+    assert!(history(&world).await.last_release().unwrap().config.is_empty());
     // All violations of the schema at once.
     world.file(
         "app/values.schema.json",
@@ -86,14 +86,14 @@ async fn s38_a_failed_first_install_is_not_installed() {
         .await;
     assert_eq!(report.step("app").unwrap().attempts, Some(2), "{report:?}");
     assert!(error(&report, "app").contains("not today"));
-    assert!(revisions(&world).await.iter().all(|(_, status)| *status == Status::Failed));
+    assert!(revisions(&world).await.iter().all(|(_, status)| *status == RevisionStatus::Failed));
     world.chart("app", DEFAULTS, MAP);
     assert!(world.apply(&step(", skipIf: installed")).await.is_success());
     assert!(world.config_map("app").await.is_some());
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world.apply(&step(", skipIf: installed")).await;
     assert!(report.step("app").unwrap().note.as_ref().unwrap().contains("skipIf: installed"));
-    assert_eq!(world.cluster.calls().since(&before).writes(), 0);
+    assert_eq!(world.cluster.call_counts().since(&before).write_count(), 0);
 }
 
 #[tokio::test]
@@ -103,9 +103,9 @@ async fn s39_what_was_left_pending() {
     assert!(world.apply(&step("")).await.is_success());
     let pending = async || {
         let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-        let storage = Storage::new(cluster, Driver::Secret, "default");
-        let mut release = history(&world).await.last().unwrap().clone();
-        release.info.status = Status::PendingUpgrade;
+        let storage = ReleaseStorage::new(cluster, StorageDriver::Secret, "default");
+        let mut release = history(&world).await.last_release().unwrap().clone();
+        release.info.status = RevisionStatus::PendingUpgrade;
         storage.update(&release).await.unwrap();
     };
     pending().await;
@@ -115,7 +115,7 @@ async fn s39_what_was_left_pending() {
     let report = world.apply(&step("")).await;
     assert!(report.is_success(), "{report:?}");
     assert!(world.said().contains("abandoned operation recovered"));
-    assert_eq!(revisions(&world).await, [(1, Status::Failed), (2, Status::Deployed)]);
+    assert_eq!(revisions(&world).await, [(1, RevisionStatus::Failed), (2, RevisionStatus::Deployed)]);
 }
 
 const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app}\nspec:\n  selector: {matchLabels: {app: app}}\n  template:\n    metadata: {labels: {app: app}, annotations: {sim/fail: \"{{ .Values.fail }}\"}}\n    spec: {containers: [{name: c, image: \"i:{{ .Values.tag }}\"}]}\n";
@@ -136,7 +136,10 @@ async fn s40_atomic_leaves_nothing_half_done() {
     let report = world.apply(&bad).await;
     assert_eq!(report.step("app").unwrap().error_kind, Some(ErrorKind::Rollback), "{report:?}");
     let kept = revisions(&world).await;
-    assert_eq!(kept, [(1, Status::Superseded), (2, Status::Failed), (3, Status::Deployed)]);
+    assert_eq!(
+        kept,
+        [(1, RevisionStatus::Superseded), (2, RevisionStatus::Failed), (3, RevisionStatus::Deployed)]
+    );
     let live = world.get("apps/v1", "Deployment", "default", "app").await.unwrap();
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "i:1");
 }
@@ -197,10 +200,10 @@ async fn s43_definitions_beside_templates() {
         .await
         .unwrap();
     assert!(definition["spec"]["names"]["shortNames"].is_null(), "{definition}");
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world.apply("  - {name: d, timeout: 60s, delete: {release: app}}\n").await;
     assert!(report.is_success(), "{report:?}");
-    assert!(world.cluster.calls().since(&before).of(slipway_cluster::Verb::Delete) > 0);
+    assert!(world.cluster.call_counts().since(&before).count_of(slipway_cluster::RequestVerb::Delete) > 0);
     assert!(world.get("demo.io/v1", "Widget", "default", "w").await.is_none());
     assert!(
         world
@@ -273,9 +276,9 @@ async fn s34_a_release_that_is_stopped_is_failed_not_pending() {
     let (report, ()) = tokio::join!(world.try_apply(&document), stop);
     let report = report.unwrap();
     assert!(report.canceled, "{report:?}");
-    assert_eq!(revisions(&world).await, [(1, Status::Failed)]);
+    assert_eq!(revisions(&world).await, [(1, RevisionStatus::Failed)]);
     let mut world = world;
     world.reconnect();
     assert!(world.apply_with("state: {}", &step(", wait: true, values: {fail: ''}")).await.is_success());
-    assert_eq!(revisions(&world).await.last().unwrap(), &(2, Status::Deployed));
+    assert_eq!(revisions(&world).await.last().unwrap(), &(2, RevisionStatus::Deployed));
 }

@@ -278,7 +278,7 @@ async fn s64_destroy_takes_the_record_last() {
         Some("default"),
         "a",
     );
-    let free = slipway_cluster::Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let free = slipway_cluster::ObjectPatch::Merge(json!({"metadata": {"finalizers": null}}));
     cluster.patch(&at, &free, &slipway_cluster::WriteOptions::default(), None).await.unwrap();
     for _ in 0..2 {
         let report = world.destroy_with("state: {}", &steps).await;
@@ -295,9 +295,9 @@ async fn resuming_500_steps_costs_one_read_and_no_write() {
     let steps: String = (0..500).map(|index| map_step(&format!("s{index}"), "")).collect();
     let document = world.document("state: {}", &steps);
     assert!(world.try_apply(&document).await.unwrap().is_success());
-    let (before, began) = (world.cluster.calls(), std::time::Instant::now());
+    let (before, began) = (world.cluster.call_counts(), std::time::Instant::now());
     let report = world.try_apply(&document).await.unwrap();
-    let calls = world.cluster.calls().since(&before);
+    let calls = world.cluster.call_counts().since(&before);
     assert!(report.is_success() && report.state.unwrap().resumed == 500);
     assert_eq!(calls.to_string(), "1 call: get 1", "took {:?}", began.elapsed());
 }

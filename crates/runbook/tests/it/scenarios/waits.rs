@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use slipway_cluster::Verb;
-use slipway_cluster::wait::Condition;
+use slipway_cluster::RequestVerb;
+use slipway_cluster::wait::WaitCondition;
 
 use crate::world::{World, error};
 
@@ -19,10 +19,10 @@ async fn s54_what_is_not_there_yet_is_waited_for() {
         world.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).await;
     };
     let steps = "  - {name: w, timeout: 60s, wait: {for: condition=Ready, on: pods, selector: app=x}}\n";
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let (report, ()) = tokio::join!(world.apply(steps), later);
     assert!(report.is_success(), "{report:?}");
-    assert_eq!(world.cluster.calls().since(&before).writes(), 0);
+    assert_eq!(world.cluster.call_counts().since(&before).write_count(), 0);
     // A kind that comes later, and one that never does.
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gadgets.demo.io"},
         "spec": {"group": "demo.io", "scope": "Namespaced", "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
@@ -35,7 +35,12 @@ async fn s54_what_is_not_there_yet_is_waited_for() {
         world.sandbox.settle().await;
         loop {
             let cluster = slipway_cluster::Cluster::new(world.sandbox.client());
-            if cluster.kind(&slipway_manifest::Gvk::new("demo.io", "v1", "Gadget")).await.unwrap().is_some() {
+            if cluster
+                .find_kind(&slipway_manifest::Gvk::new("demo.io", "v1", "Gadget"))
+                .await
+                .unwrap()
+                .is_some()
+            {
                 break;
             }
         }
@@ -154,7 +159,7 @@ fn s55_every_form_of_a_path() {
         ("{.list}=1", false),
         ("{.map}=v1", false),
     ] {
-        match Condition::parse(&format!("jsonpath={path}")) {
+        match WaitCondition::parse(&format!("jsonpath={path}")) {
             Ok(until) if until.is_met(Some(&sample)) == met && !until.is_met(None) => {}
             Ok(_) => wrong.push(format!("{path} is {}", if met { "not met" } else { "met" })),
             Err(error) => wrong.push(format!("{path}: {}", error.message)),
@@ -175,7 +180,7 @@ fn s55_every_form_of_a_path() {
         "{.list[}",
         "{.list[abc]}",
     ] {
-        if Condition::parse(&format!("jsonpath={path}")).is_ok() {
+        if WaitCondition::parse(&format!("jsonpath={path}")).is_ok() {
             wrong.push(format!("{path} is taken for a path"));
         }
     }
@@ -229,11 +234,15 @@ async fn s57_rollouts() {
     };
     world.put(workload("Deployment", json!({"replicas": 2}), json!({}))).await;
     assert!(world.apply(&status("deployment")).await.is_success());
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let restart = "  - {name: r, rollout: {restart: deployment/w, namespace: default}}\n";
     assert!(world.apply(restart).await.is_success());
-    let calls = world.cluster.calls().since(&before);
-    assert_eq!((calls.of(Verb::Patch), calls.of(Verb::Get), calls.writes()), (1, 1, 1), "{calls}");
+    let calls = world.cluster.call_counts().since(&before);
+    assert_eq!(
+        (calls.count_of(RequestVerb::Patch), calls.count_of(RequestVerb::Get), calls.write_count()),
+        (1, 1, 1),
+        "{calls}"
+    );
     let live = world.get("apps/v1", "Deployment", "default", "w").await.unwrap();
     let first =
         live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"].clone();
@@ -287,11 +296,15 @@ async fn s57_a_rollout_that_is_stuck_ends_early() {
 async fn s58_jobs_succeed_fail_and_tell_why() {
     let world = World::new();
     let steps = "  - {name: j, timeout: 60s, job: {image: i, command: [sh], args: ['-c', 'true'], env: {B: '2', A: '1'}}}\n";
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world.apply(steps).await;
     assert!(report.is_success(), "{report:?}");
-    let calls = world.cluster.calls().since(&before);
-    assert_eq!((calls.of(Verb::Create), calls.of(Verb::Delete), calls.writes()), (1, 0, 1), "{calls}");
+    let calls = world.cluster.call_counts().since(&before);
+    assert_eq!(
+        (calls.count_of(RequestVerb::Create), calls.count_of(RequestVerb::Delete), calls.write_count()),
+        (1, 0, 1),
+        "{calls}"
+    );
     let job = world.get("batch/v1", "Job", "default", "j").await.unwrap();
     assert_eq!(job["metadata"]["labels"]["app.kubernetes.io/managed-by"], "khook");
     assert_eq!(job["spec"]["backoffLimit"], 0);
@@ -304,10 +317,10 @@ async fn s58_jobs_succeed_fail_and_tell_why() {
     assert!(report.is_success());
     let again = world.get("batch/v1", "Job", "default", "j").await.unwrap();
     assert_ne!(again["metadata"]["uid"], job["metadata"]["uid"]);
-    let before = world.cluster.calls();
+    let before = world.cluster.call_counts();
     let report = world.apply("  - {name: j, job: {image: i, skipIf: succeeded}}\n").await;
     assert!(report.is_success() && report.step("j").unwrap().note.as_ref().unwrap().contains("skipIf"));
-    assert_eq!(world.cluster.calls().since(&before).writes(), 0);
+    assert_eq!(world.cluster.call_counts().since(&before).write_count(), 0);
     // A failure shows the last lines of the right container.
     *world.wire.pods.lock().unwrap() = BTreeMap::from([
         ("sim/fail".to_owned(), "true".to_owned()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use slipway_manifest::ObjectId;
-use slipway_package::{Build, BuildDiff, Emit, show_segs};
+use slipway_package::{BuildDiff, EmitOptions, PackageBuild, show_segs};
 use slipway_problem::Problem;
 
 use super::flags::{CheckFlags, LoadFlags, ParameterFlags, Sides, resolved};
@@ -60,7 +60,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         (None, None) => (&none, before),
     };
     let references = ReferenceResolver::new(&args.references, ReferenceMode::Show, "package diff", session);
-    let built = |package: &PathBuf, parameters: &ParameterFlags| -> anyhow::Result<Build> {
+    let built = |package: &PathBuf, parameters: &ParameterFlags| -> anyhow::Result<PackageBuild> {
         let inputs = resolved(parameters.inputs(&args.checks)?, &references)?;
         Ok(args.loading.load(package)?.build(&inputs)?)
     };
@@ -68,7 +68,10 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         (built(&args.package, first)?, built(args.other.as_ref().unwrap_or(&args.package), second)?);
     let difference = old.diff(&new);
     if args.unified && session.output() == Output::Table {
-        show::print(&diff::unified(&old.stream(Emit::default()), &new.stream(Emit::default())))?;
+        show::print(&diff::unified(
+            &old.stream(EmitOptions::default()),
+            &new.stream(EmitOptions::default()),
+        ))?;
     } else {
         show::show(session.output(), &data(&difference), |_| text(&difference))?;
     }

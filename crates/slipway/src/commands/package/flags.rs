@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, ValueEnum};
-use slipway_package::{Inputs, LoadOptions, Local, Package, SetKind, SetValue, ValuesFile};
+use slipway_package::{BuildInputs, LoadOptions, LocalExtension, Package, SetKind, SetValue, ValuesFile};
 use slipway_problem::{Problem, Problems};
 use slipway_secrets::NodeContext;
 use slipway_source::SecretResolver as _;
@@ -73,9 +73,9 @@ pub struct LoadFlags {
 impl LoadFlags {
     pub fn load(&self, package: &Path) -> Result<Package, Problems> {
         let local = match (&self.local, self.no_local) {
-            (Some(directory), _) => Local::At(directory.clone()),
-            (None, true) => Local::None,
-            (None, false) => Local::Beside,
+            (Some(directory), _) => LocalExtension::At(directory.clone()),
+            (None, true) => LocalExtension::None,
+            (None, false) => LocalExtension::Beside,
         };
         Package::load(package, &LoadOptions { local, keep_server_fields: self.keep_server_fields })
     }
@@ -140,14 +140,14 @@ impl ParameterFlags {
             && self.values.is_empty()
     }
 
-    pub fn inputs(&self, checks: &CheckFlags) -> Result<Inputs, Problem> {
+    pub fn inputs(&self, checks: &CheckFlags) -> Result<BuildInputs, Problem> {
         let read = |path: &PathBuf| {
             files::read_text(path).map(|file| ValuesFile { name: file.name, text: file.text })
         };
         let sets = |texts: &[String], kind: SetKind| {
             texts.iter().map(|text| SetValue { kind, text: text.clone() }).collect::<Vec<_>>()
         };
-        Ok(Inputs {
+        Ok(BuildInputs {
             values: self.values.iter().map(read).collect::<Result<_, _>>()?,
             sets: [
                 sets(&self.set, SetKind::Yaml),
@@ -189,7 +189,7 @@ impl Selected {
     }
 
     /// The parameters, with references to secrets named.
-    pub fn inputs(&self, session: &Session) -> anyhow::Result<Inputs> {
+    pub fn inputs(&self, session: &Session) -> anyhow::Result<BuildInputs> {
         self.inputs_with(ReferenceMode::Show, session)
     }
 

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use slipway_package::template::{ParamPath, ParamStep, parse_path};
 use slipway_package::{
-    Build, Contention, EXPORTED_SCHEMA, Emit, OutFile, Package, Param, ParamData, Params, Touched,
+    EXPORTED_SCHEMA, EmitOptions, FieldContention, OutFile, Package, PackageBuild, ParamData, ParamValue,
+    ResolvedParams, TouchedField,
 };
 use slipway_problem::{Location, Problem, ProblemSeverity, Problems};
 
@@ -227,7 +228,7 @@ pub fn print(
     let inputs = flags::resolved(parameters.inputs(&CheckFlags::default())?, references)?;
     let built = package.build(&inputs)?;
     warn_of(&built, session);
-    reveal.print(&built.stream(Emit::default()))
+    reveal.print(&built.stream(EmitOptions::default()))
 }
 
 fn warn(problems: &Problems) {
@@ -237,7 +238,7 @@ fn warn(problems: &Problems) {
 }
 
 /// Says on standard error what a build wants known.
-fn warn_of(built: &Build, session: &Session) {
+fn warn_of(built: &PackageBuild, session: &Session) {
     if session.verbosity == Verbosity::Quiet {
         return;
     }
@@ -330,7 +331,7 @@ fn test(flags: &PackageFlags, update: bool) -> anyhow::Result<Exit> {
 /// Fields several patches wrote, with what each wrote.
 fn contention(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
     let built = selected.load()?.build(&selected.inputs(session)?)?;
-    let row = |found: &Contention| -> Vec<(String, String, String)> {
+    let row = |found: &FieldContention| -> Vec<(String, String, String)> {
         let field = format!("{} {}", built.resources[found.resource].id, found.path);
         let patch = |patch: usize, line: u32| format!("{}:{line}", built.patches[patch].file);
         let writes = found.writes.iter();
@@ -354,7 +355,7 @@ fn trace(
     session: &Session,
 ) -> anyhow::Result<Exit> {
     let built = selected.load()?.build(&selected.inputs(session)?)?;
-    let touched: Vec<Touched> = match (param, patch) {
+    let touched: Vec<TouchedField> = match (param, patch) {
         (Some(text), _) => {
             let path = parse_path(text).map_err(|why| {
                 UsageError(Problem::error(format!("`{text}` names no parameter: {why}")).into())
@@ -408,7 +409,12 @@ fn params(selected: &Selected, session: &Session) -> anyhow::Result<Exit> {
 }
 
 /// Lists the single values below a parameter. Depth is limited where parameters are read.
-fn param_rows(params: &Params, path: &mut Vec<ParamStep>, param: &Param, rows: &mut Vec<ParamRow>) {
+fn param_rows(
+    params: &ResolvedParams,
+    path: &mut Vec<ParamStep>,
+    param: &ParamValue,
+    rows: &mut Vec<ParamRow>,
+) {
     match &param.data {
         ParamData::Map(map) if !map.is_empty() => {
             for (key, value) in map {

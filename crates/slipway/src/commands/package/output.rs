@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::ValueEnum;
 use slipway_package::{
-    ArgoApp, Build, Emit, FluxOptions, ForeignFiles, Layout, OutFile, Phase, plan_directory,
+    ArgoApp, EmitOptions, FileLayout, FluxOptions, ForeignFiles, InstallPhase, OutFile, PackageBuild,
+    plan_directory,
 };
 use slipway_problem::{Location, Problem};
 
@@ -118,7 +119,7 @@ enum PhaseWord {
     PostInstall,
 }
 
-impl From<PhaseWord> for Phase {
+impl From<PhaseWord> for InstallPhase {
     fn from(word: PhaseWord) -> Self {
         match word {
             PhaseWord::PreInstall => Self::PreInstall,
@@ -140,7 +141,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mut built = args.selected.load()?.build(&args.selected.inputs_with(args.reveal.mode()?, session)?)?;
     form.filter(&mut built);
     warn_of(&built, session);
-    let emit = Emit { sort_keys: form.sort_keys };
+    let emit = EmitOptions { sort_keys: form.sort_keys };
     let Some(directory) = directory else {
         if format == Format::Argo {
             let (waved, warnings) = built.with_waves();
@@ -165,12 +166,12 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 }
 
 impl Args {
-    fn files(&self, built: &Build, format: Format, emit: Emit) -> anyhow::Result<Vec<OutFile>> {
+    fn files(&self, built: &PackageBuild, format: Format, emit: EmitOptions) -> anyhow::Result<Vec<OutFile>> {
         Ok(match format {
-            Format::Stream => built.files(Layout::Flat, emit),
-            Format::Files => built.files(Layout::ByResource, emit),
-            Format::Kinds => built.files(Layout::ByKind, emit),
-            Format::Phases => built.files(Layout::Phases, emit),
+            Format::Stream => built.files(FileLayout::Flat, emit),
+            Format::Files => built.files(FileLayout::ByResource, emit),
+            Format::Kinds => built.files(FileLayout::ByKind, emit),
+            Format::Phases => built.files(FileLayout::Phases, emit),
             Format::Flux => {
                 let flux = &self.flux;
                 let options = FluxOptions {
@@ -200,13 +201,14 @@ impl Args {
 
 impl FormFlags {
     /// Keeps what was asked for, and says that the rest is missing.
-    fn filter(&self, built: &mut Build) {
+    fn filter(&self, built: &mut PackageBuild) {
         if self.phase.is_empty() && self.kind.is_empty() && self.name.is_empty() {
             return;
         }
         let all = built.objects.len();
         built.objects.retain(|object| {
-            (self.phase.is_empty() || self.phase.iter().any(|phase| Phase::from(*phase) == object.phase))
+            (self.phase.is_empty()
+                || self.phase.iter().any(|phase| InstallPhase::from(*phase) == object.phase))
                 && (self.kind.is_empty()
                     || self.kind.iter().any(|kind| kind.eq_ignore_ascii_case(&object.id.kind)))
                 && (self.name.is_empty() || self.name.contains(&object.id.name))

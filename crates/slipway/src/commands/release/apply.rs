@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use slipway_cluster::Cluster;
 use slipway_problem::{Location, Problem};
-use slipway_release::saved::{self, Drift, SavedPlan};
+use slipway_release::saved::{self, DriftPolicy, SavedPlan};
 use slipway_release::{ExecuteOptions, MissingNamespace, ReleaseRequest};
 use slipway_secrets::Purpose;
 
@@ -103,7 +103,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> anyhow::Result<Exit> {
 pub fn load(path: &Path, source: &SourceArgs, session: &Session) -> anyhow::Result<SavedPlan> {
     let bytes = files::read(path)?;
     let key = source.secrets.key.text();
-    let saved = saved::load(&bytes, key.as_deref().map(str::trim)).map_err(fail)?;
+    let saved = saved::load_plan(&bytes, key.as_deref().map(str::trim)).map_err(fail)?;
     let ReleaseRequest { name, namespace, .. } = &saved.request;
     let asked = &session.settings.namespace;
     let elsewhere = asked.origin == Origin::Flag
@@ -127,12 +127,12 @@ async fn apply_saved(
 ) -> anyhow::Result<Exit> {
     let mut saved = load(path, &args.source, session)?;
     saved.request.options.missing_namespace = args.missing_namespace();
-    let drift = if args.allow_drift { Drift::Allow } else { Drift::Refuse };
+    let drift = if args.allow_drift { DriftPolicy::Allow } else { DriftPolicy::Refuse };
     saved.check_age(jiff::Timestamp::now(), args.plan_lifetime).map_err(fail)?;
-    saved.check_cluster(&saved::identity(cluster).await).map_err(fail)?;
+    saved.check_cluster(&saved::cluster_identity(cluster).await).map_err(fail)?;
     if args.dry_run {
         let plan = slipway_release::plan(cluster, &saved.request, &session.events()).await.map_err(fail)?;
-        saved.check(&plan, drift).map_err(fail)?;
+        saved.check_plan(&plan, drift).map_err(fail)?;
         show_plan(&plan, &args.diff, session)?;
         return Ok(Exit::Done);
     }

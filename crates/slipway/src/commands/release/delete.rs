@@ -1,7 +1,7 @@
 //! `slipway delete`: deletes releases and everything that belongs to them.
 
-use slipway_release::plan::situation;
-use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, inspect};
+use slipway_release::plan::read_situation;
+use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, inspect};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run, fail};
@@ -53,11 +53,12 @@ pub fn delete(args: &DeleteArgs, session: &Session) -> anyhow::Result<Exit> {
             let request = ReleaseRequest {
                 name: name.as_str().into(),
                 namespace: namespace.as_str().into(),
-                content: Content::Nothing,
+                content: ReleaseContent::Nothing,
                 options: PlanOptions { keep_history: args.keep_history, ..args.planning.options()? },
             };
             let options = ExecuteOptions { delete_namespace: args.delete_namespace, ..args.run.options() };
-            let known = situation(&cluster, name, &namespace, request.options.driver).await.map_err(fail)?;
+            let known =
+                read_situation(&cluster, name, &namespace, request.options.driver).await.map_err(fail)?;
             if known.history.releases.is_empty() {
                 let missing = inspect::not_found(&cluster, request.options.driver, &namespace, name).await;
                 say!("{missing}: nothing to delete");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use slipway_release::{Content, PlanOptions, ReleaseRequest, inspect};
+use slipway_release::{PlanOptions, ReleaseContent, ReleaseRequest, inspect};
 
 use super::flags::{DiffFlags, StorageFlag};
 use super::text::{change_text, lines_text};
@@ -39,10 +39,16 @@ pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
         let options = args.diff.options();
         let differs = if let [old, new] = args.revisions[..] {
             let read = |revision| {
-                inspect::revision(&cluster, args.storage.driver(), &namespace, &args.name, Some(revision))
+                inspect::read_revision(
+                    &cluster,
+                    args.storage.driver(),
+                    &namespace,
+                    &args.name,
+                    Some(revision),
+                )
             };
             let (old, new) = (read(old).await.map_err(fail)?, read(new).await.map_err(fail)?);
-            let found = inspect::diff(&old, &new, &options);
+            let found = inspect::diff_revisions(&old, &new, &options);
             show::show(session.output(), &found, |found| {
                 let mut text = String::new();
                 for difference in found {
@@ -56,11 +62,11 @@ pub fn diff(args: &DiffArgs, session: &Session) -> anyhow::Result<Exit> {
             let request = ReleaseRequest {
                 name: args.name.as_str().into(),
                 namespace: namespace.into(),
-                content: Content::Revision(None),
+                content: ReleaseContent::Revision(None),
                 options: PlanOptions { driver: args.storage.driver(), ..PlanOptions::default() },
             };
             let wanted = args.revisions.first().copied();
-            let found = inspect::drift(&cluster, &request, wanted, &options).await.map_err(fail)?;
+            let found = inspect::find_drift(&cluster, &request, wanted, &options).await.map_err(fail)?;
             show::show(session.output(), &found, |found| {
                 let mut text = String::new();
                 for change in found {

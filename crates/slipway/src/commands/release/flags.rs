@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use slipway_chart::Notices;
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::Driver;
+use slipway_cluster::helm::StorageDriver;
 use slipway_problem::{Location, Problem};
-use slipway_release::plan::{PruneOrder, situation};
+use slipway_release::plan::{PruneOrder, read_situation};
 use slipway_release::resource::Propagation;
 use slipway_release::resource::transform::ExtraMetadata;
 use slipway_release::show::ViewOptions;
-use slipway_release::{Content, ExecuteOptions, PlanOptions, ReleaseRequest, RunTimeout};
+use slipway_release::{ExecuteOptions, PlanOptions, ReleaseContent, ReleaseRequest, RunTimeout};
 use slipway_secrets::{NodeContext, PolicyTarget};
-use slipway_source::{DefaultValues, LoadedSource, Offline, RenderSettings, SourceRequest};
+use slipway_source::{DefaultValues, LoadedSource, OfflineFetcher, RenderSettings, SourceRequest};
 
 use crate::charts;
 use crate::commands::flags::{SourceFlags, ValueFlags, notes};
@@ -196,11 +196,11 @@ enum StorageKind {
     Configmap,
 }
 
-impl From<StorageKind> for Driver {
+impl From<StorageKind> for StorageDriver {
     fn from(kind: StorageKind) -> Self {
         match kind {
-            StorageKind::Secret => Driver::Secret,
-            StorageKind::Configmap => Driver::ConfigMap,
+            StorageKind::Secret => StorageDriver::Secret,
+            StorageKind::Configmap => StorageDriver::ConfigMap,
         }
     }
 }
@@ -214,7 +214,7 @@ pub struct StorageFlag {
 }
 
 impl StorageFlag {
-    pub fn driver(self) -> Driver {
+    pub fn driver(self) -> StorageDriver {
         self.release_storage.into()
     }
 }
@@ -413,8 +413,9 @@ impl SourceArgs {
         notes(&fetched.notes, session);
         let mut values = self.values.collect_with(&self.source.access)?;
         if self.reuse_values {
-            let known = situation(cluster, &name, namespace, options.driver).await.map_err(super::fail)?;
-            let last = known.history.deployed().or(known.history.last());
+            let known =
+                read_situation(cluster, &name, namespace, options.driver).await.map_err(super::fail)?;
+            let last = known.history.last_deployed().or(known.history.last_release());
             values.base = last.map(|release| release.config.clone()).unwrap_or_default();
         }
         let request = SourceRequest {
@@ -435,9 +436,9 @@ impl SourceArgs {
             },
         };
         let context =
-            charts::load_context_with(Offline, self.secrets.decryption(), references.clone(), session);
+            charts::load_context_with(OfflineFetcher, self.secrets.decryption(), references.clone(), session);
         let loaded = LoadedSource::load(&fetched.source, request, &context, &mut Notices::new());
-        let content = Content::Source(Arc::new(loaded.map_err(charts::load_failure)?));
+        let content = ReleaseContent::Source(Arc::new(loaded.map_err(charts::load_failure)?));
         Ok(ReleaseRequest { name: name.into(), namespace: namespace.into(), content, options })
     }
 }

@@ -47,7 +47,8 @@ pub fn get(args: &GetArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
         let found =
-            inspect::revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision).await;
+            inspect::read_revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision)
+                .await;
         let release = found.map_err(fail)?;
         let hooks = |release: &Release| -> String {
             let shown = |hook: &Hook| match hook.manifest.strip_prefix("# Source: ") {

@@ -26,8 +26,9 @@ pub struct HistoryArgs {
 pub fn history(args: &HistoryArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
-        let mut rows =
-            inspect::history(&cluster, args.storage.driver(), &namespace, &args.name).await.map_err(fail)?;
+        let mut rows = inspect::read_history(&cluster, args.storage.driver(), &namespace, &args.name)
+            .await
+            .map_err(fail)?;
         let surplus = rows.len().saturating_sub(args.max);
         rows.drain(..surplus);
         show::show(session.output(), &rows, |rows| rows_text(rows, false))?;

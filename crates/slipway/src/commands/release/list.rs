@@ -1,6 +1,6 @@
 //! `slipway list`: the releases of a namespace, or of all.
 
-use slipway_cluster::helm::Scope;
+use slipway_cluster::helm::StorageScope;
 use slipway_problem::{Location, Problem};
 use slipway_release::inspect::{self, ReleaseRow};
 
@@ -131,8 +131,9 @@ impl ListArgs {
 pub fn list(args: &ListArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
-        let scope = if args.all_namespaces { Scope::Everywhere } else { Scope::Namespace };
-        let found = inspect::list(&cluster, args.storage.driver(), &namespace, scope, &args.selector).await;
+        let scope = if args.all_namespaces { StorageScope::Everywhere } else { StorageScope::Namespace };
+        let found =
+            inspect::list_releases(&cluster, args.storage.driver(), &namespace, scope, &args.selector).await;
         let rows = args.choose(found.map_err(fail)?)?;
         if args.short {
             let names: String = rows.iter().map(|row| format!("{}\n", row.name)).collect();

@@ -86,7 +86,7 @@ pub fn logs(args: &LogsArgs, session: &Session) -> anyhow::Result<Exit> {
                 trouble.get_or_insert(error);
             }
         };
-        logs::logs(&cluster, &request, &options, stop.clone(), &mut take).await.map_err(fail)?;
+        logs::stream_logs(&cluster, &request, &options, stop.clone(), &mut take).await.map_err(fail)?;
         if let Some(error) = trouble {
             return Err(error);
         }

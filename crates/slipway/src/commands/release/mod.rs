@@ -17,13 +17,13 @@ mod text;
 use std::time::Duration;
 
 use anyhow::Context;
-use slipway_cluster::{Cluster, Deadline, Retry};
+use slipway_cluster::{Cluster, Deadline, RetryPolicy};
 use slipway_problem::Problem;
 use slipway_rehearsal::rehearse_release;
-use slipway_release::saved::{Drift, SavedPlan};
+use slipway_release::saved::{DriftPolicy, SavedPlan};
 use slipway_release::{
-    ExecuteOptions, Failure, MOST_PLANS, PlanOptions, PlanPurpose, ReleasePlan, ReleaseRequest, Report,
-    RunTimeout,
+    ExecuteOptions, Failure, MOST_PLANS, PlanOptions, PlanPurpose, ReleasePlan, ReleaseReport,
+    ReleaseRequest, RunTimeout,
 };
 
 pub use apply::{ApplyArgs, apply};
@@ -74,8 +74,8 @@ async fn connect_within(
 /// reported at once.
 pub async fn reached(cluster: Cluster, server: &str) -> anyhow::Result<Cluster> {
     let (patience, answer) = (Duration::from_secs(2), Duration::from_secs(20));
-    let hasty = Retry { attempts: 3, patience, answer, ..Retry::default() };
-    cluster.clone().with_retry(hasty).version().await.map_err(|error| {
+    let hasty = RetryPolicy { attempts: 3, patience, answer, ..RetryPolicy::default() };
+    cluster.clone().with_retry(hasty).server_version().await.map_err(|error| {
         let problem = Problem::error(format!("cannot reach the cluster at {server}: {}", error.message));
         problem.hint("check --kubeconfig and --context; --sandbox needs no cluster")
     })?;
@@ -131,7 +131,7 @@ async fn carry_out(
 /// A saved plan a run is bound to.
 struct BoundPlan<'a> {
     saved: &'a SavedPlan,
-    drift: Drift,
+    drift: DriftPolicy,
 }
 
 /// As [`carry_out`], for a run that may be bound to a saved plan.
@@ -180,7 +180,7 @@ async fn carry_out_bound(
         if let Some(rehearsed) = &rehearsed {
             rehearsed.check(plan)?;
         }
-        bound.as_ref().map_or(Ok(()), |bound| bound.saved.check(plan, bound.drift))
+        bound.as_ref().map_or(Ok(()), |bound| bound.saved.check_plan(plan, bound.drift))
     };
     // The time limit covers planning too.
     let cluster = &match &options.timeout {
@@ -213,7 +213,7 @@ async fn plan_to_execute(
     let planning = PlanOptions { purpose: PlanPurpose::Execute, ..request.options.clone() };
     let request = ReleaseRequest { options: planning, ..request.clone() };
     let planned = slipway_release::plan(cluster, &request, &session.events()).await;
-    planned.map_err(|failure| failure.within(options.timeout.as_ref(), "it was planned"))
+    planned.map_err(|failure| failure.with_timeout(options.timeout.as_ref(), "it was planned"))
 }
 
 /// Shows what a rehearsal could not find out.
@@ -225,7 +225,7 @@ pub fn show_questions(questions: &[String]) {
 
 /// Shows and saves what was done.
 fn finish(
-    result: Result<Report, Failure>,
+    result: Result<ReleaseReport, Failure>,
     interrupt: &Interrupt,
     flags: &RunFlags,
     session: &Session,

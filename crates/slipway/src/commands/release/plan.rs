@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use slipway_problem::Problem;
-use slipway_release::saved::{self, Drift, SavedPlan};
+use slipway_release::saved::{self, DriftPolicy, SavedPlan};
 use slipway_secrets::Purpose;
 
 use super::apply::load;
@@ -84,8 +84,8 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
         if let Some(path) = &args.out {
             let key = args.source.secrets.key.text();
             let key = key.as_deref().map(str::trim);
-            let identity = saved::identity(&cluster).await;
-            let bytes = saved::save(&plan, &identity, key, session.redactor()).map_err(fail)?;
+            let identity = saved::cluster_identity(&cluster).await;
+            let bytes = saved::save_plan(&plan, &identity, key, session.redactor()).map_err(fail)?;
             crate::files::replace_private(path, &bytes)
                 .with_context(|| format!("write {}", path.display()))?;
             if key.is_none() && !session.is_quiet() {
@@ -107,8 +107,8 @@ pub fn plan(args: &PlanArgs, session: &Session) -> anyhow::Result<Exit> {
             }
         }
         if let Some(saved) = &shown {
-            saved.check_cluster(&saved::identity(&cluster).await).map_err(fail)?;
-            saved.check(&plan, Drift::Refuse).map_err(fail)?;
+            saved.check_cluster(&saved::cluster_identity(&cluster).await).map_err(fail)?;
+            saved.check_plan(&plan, DriftPolicy::Refuse).map_err(fail)?;
         }
         Ok(match plan.exit_code() {
             2 if args.exit_code => Exit::Changes,

@@ -1,6 +1,6 @@
 //! `slipway rollback`: goes back to an earlier revision.
 
-use slipway_release::{Content, ReleaseRequest};
+use slipway_release::{ReleaseContent, ReleaseRequest};
 
 use super::flags::{DiffFlags, PlanningFlags, RunFlags};
 use super::{First, carry_out, connect_within, dry_run};
@@ -40,7 +40,7 @@ pub fn rollback(args: &RollbackArgs, session: &Session) -> anyhow::Result<Exit> 
         let request = ReleaseRequest {
             name: args.name.as_str().into(),
             namespace: namespace.into(),
-            content: Content::Revision(args.revision),
+            content: ReleaseContent::Revision(args.revision),
             options: args.planning.options()?,
         };
         if args.dry_run {

@@ -42,7 +42,7 @@ struct StatusView {
 pub fn status(args: &StatusArgs, session: &Session) -> anyhow::Result<Exit> {
     session.block_on(async {
         let (cluster, namespace) = connect(session).await?;
-        let found = inspect::revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision).await;
+        let found = inspect::read_revision(&cluster, args.storage.driver(), &namespace, &args.name, args.revision).await;
         let release = found.map_err(fail)?;
         let view = StatusView {
             name: release.name.clone(),

@@ -1,6 +1,6 @@
 //! `slipway test`: runs the tests of a release.
 
-use slipway_release::{Content, PlanOptions, ReleaseRequest};
+use slipway_release::{PlanOptions, ReleaseContent, ReleaseRequest};
 
 use super::flags::{RunFlags, StorageFlag};
 use super::{First, carry_out, connect_within};
@@ -30,7 +30,7 @@ pub fn test(args: &TestArgs, session: &Session) -> anyhow::Result<Exit> {
         let request = ReleaseRequest {
             name: args.name.as_str().into(),
             namespace: namespace.into(),
-            content: Content::Tests,
+            content: ReleaseContent::Tests,
             options: PlanOptions { driver: args.storage.driver(), ..PlanOptions::default() },
         };
         carry_out(&cluster, &request, &args.run.options(), First::Go, &args.run, session).await

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use slipway_release::decide::KeptReason;
 use slipway_release::inspect::ReleaseRow;
 use slipway_release::show::{ChangeView, PlanView};
-use slipway_release::{ReleaseStatus, Report};
+use slipway_release::{ReleaseReport, ReleaseStatus};
 
 use crate::term::style::{ADDED, BOLD, DIM, ERROR, REMOVED, WARNING, paint};
 use crate::term::table::Table;
 
-pub fn report_text(report: &Report) -> String {
-    let Report { release, namespace, revision, status, .. } = report;
+pub fn report_text(report: &ReleaseReport) -> String {
+    let ReleaseReport { release, namespace, revision, status, .. } = report;
     let mut text = match status {
         ReleaseStatus::Skipped => {
             format!("release {release} in {namespace} is up to date (revision {revision})\n")

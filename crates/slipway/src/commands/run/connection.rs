@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use slipway_cluster::{Cluster, Retry};
+use slipway_cluster::{Cluster, RetryPolicy};
 use slipway_event::Events;
 use slipway_problem::Problem;
 use slipway_runbook::state::store_hint;
@@ -54,7 +54,7 @@ impl Ground {
 
     /// For looking only: a cluster that cannot be reached is told soon.
     pub fn for_looking(mut self) -> Self {
-        self.cluster = self.cluster.with_retry(Retry { attempts: 5, ..Retry::default() });
+        self.cluster = self.cluster.with_retry(RetryPolicy { attempts: 5, ..RetryPolicy::default() });
         self
     }
 

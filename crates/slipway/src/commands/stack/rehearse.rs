@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use slipway_cluster::Cluster;
-use slipway_cluster::helm::{Driver, Storage};
+use slipway_cluster::helm::{ReleaseStorage, StorageDriver};
 use slipway_event::{Events, SystemClock};
 use slipway_problem::{Location, Problem};
 use slipway_rehearsal::{Forecast, Stage, StageScope, forecast, located, stage_options, unattended_groups};
@@ -113,8 +113,8 @@ async fn scopes(
         }
         let cluster = real.connect.connect(&node.cluster).await.map_err(failed)?;
         for need in &node.external_needs {
-            let storage = Storage::new(cluster.clone(), Driver::Secret, &need.namespace);
-            let history = storage.history(&need.name).await?;
+            let storage = ReleaseStorage::new(cluster.clone(), StorageDriver::Secret, &need.namespace);
+            let history = storage.read_history(&need.name).await?;
             scope.extend(StageScope::of_records(&need.namespace, &history.releases));
         }
     }

@@ -1,4 +1,4 @@
-//! What the pods of a followed object say, passed on line by line.
+//! Logs of a followed object's pods, forwarded line by line.
 
 use slipway_manifest::ObjectRef;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use slipway_event::{Event, LogStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Session, Workload, text};
+use super::{TrackingSession, WorkloadKind, text_at};
 
-use crate::logs::{self, Source};
-use crate::observe::Seen;
+use crate::logs::{self, LogSource};
+use crate::observe::ObservedState;
 use crate::track::{ReadyRules, Tracker};
-use crate::watch::Watched;
+use crate::watch::WatchHandle;
 
-/// How long the last words of a finished workload are waited for.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How many containers of one workload are listened to at most.
+/// Time limit for reading the last lines of a finished workload.
+const FINAL_LOGS_WAIT: Duration = Duration::from_secs(2);
+/// The most containers of one workload whose logs are followed.
 const MOST_LOGS: usize = 50;
 
-impl Session<'_> {
-    /// Follows what the first pods say.
-    pub(super) fn listen(&mut self, pods: &[Arc<Value>]) {
+impl TrackingSession<'_> {
+    /// Follows the logs of the first pods.
+    pub(super) fn follow_pod_logs(&mut self, pods: &[Arc<Value>]) {
         if !self.tracker.options.logs || self.rules.logs.skip {
             return;
         }
         for pod in pods {
-            let name = text(pod, "/metadata/name");
+            let name = text_at(pod, "/metadata/name");
             if !self.log_pods.contains(name) && self.log_pods.len() >= self.rules.logs.replicas {
                 continue;
             }
@@ -37,12 +37,12 @@ impl Session<'_> {
             let statuses =
                 lists.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
             for status in statuses {
-                let container = text(status, "/name");
+                let container = text_at(status, "/name");
                 let has_run = ["/state/running", "/state/terminated", "/lastState/terminated"]
                     .iter()
                     .any(|state| status.pointer(state).is_some_and(Value::is_object));
-                let source = Source {
-                    namespace: text(pod, "/metadata/namespace").to_owned(),
+                let source = LogSource {
+                    namespace: text_at(pod, "/metadata/namespace").to_owned(),
                     pod: name.to_owned(),
                     container: container.to_owned(),
                 };
@@ -51,7 +51,7 @@ impl Session<'_> {
                     continue;
                 }
                 self.log_pods.insert(name.to_owned());
-                let task = tokio::spawn(pass_on(
+                let task = tokio::spawn(forward_lines(
                     self.tracker.clone(),
                     ObjectRef::of(pod),
                     source.clone(),
@@ -63,30 +63,30 @@ impl Session<'_> {
         }
     }
 
-    /// Listens to the pods of a workload that became ready before any of them was seen.
+    /// Follows the logs of a workload that became ready before any of its pods was seen.
     pub(super) async fn find_pods(&mut self, object: Option<&Value>) {
         let is_quiet = !self.tracker.options.logs || self.rules.logs.skip || self.rules.logs.replicas == 0;
         let (Some(object), false) = (object, is_quiet || !self.log_pods.is_empty()) else { return };
         let has_pods = match self.workload {
-            Workload::None | Workload::Pod => false,
-            Workload::DaemonSet => object["status"]["desiredNumberScheduled"].as_i64() > Some(0),
-            Workload::Job => true,
+            WorkloadKind::None | WorkloadKind::Pod => false,
+            WorkloadKind::DaemonSet => object["status"]["desiredNumberScheduled"].as_i64() > Some(0),
+            WorkloadKind::Job => true,
             _ => object["spec"]["replicas"].as_i64() != Some(0),
         };
-        // What was ready when nobody had touched it is left alone.
+        // An object that was ready and not written is left alone.
         if !has_pods || (self.pods.is_none() && !self.rules.just_written) {
             return;
         }
-        // Its pods went with what is gone.
-        if let Seen::Absent = self.observer.seen() {
+        // The pods of a deleted object went with it.
+        if let ObservedState::Absent = self.observer.current_state() {
             return;
         }
         self.start_watching(Some(object)).await;
-        let has_begun = |pod: &Arc<Value>| !matches!(text(pod, "/status/phase"), "" | "Pending");
-        let deadline = Instant::now() + LAST_WORDS;
-        while !self.is_denied_pods() {
+        let has_begun = |pod: &Arc<Value>| !matches!(text_at(pod, "/status/phase"), "" | "Pending");
+        let deadline = Instant::now() + FINAL_LOGS_WAIT;
+        while !self.is_pod_access_denied() {
             let pods = self.own_pods(object);
-            self.listen(&pods);
+            self.follow_pod_logs(&pods);
             let woken = tokio::time::timeout_at(deadline, self.observer.wake.notified());
             if !self.log_pods.is_empty() || pods.iter().any(has_begun) || woken.await.is_err() {
                 return;
@@ -94,35 +94,36 @@ impl Session<'_> {
         }
     }
 
-    fn is_denied_pods(&self) -> bool {
-        let denied = |watched: &Option<Watched>| watched.as_ref().is_some_and(|w| w.denied().is_some());
+    fn is_pod_access_denied(&self) -> bool {
+        let denied =
+            |watched: &Option<WatchHandle>| watched.as_ref().is_some_and(|w| w.denied_error().is_some());
         self.pods.is_none() || denied(&self.pods) || denied(&self.sets)
     }
 
-    /// Lets workloads that ended say their last words, and others what they have said so far.
-    pub(super) async fn hear_out(&mut self) {
+    /// Reads the last lines of workloads that ended, and the lines so far of others.
+    pub(super) async fn finish_logs(&mut self) {
         if self.logs.is_empty() {
             return;
         }
-        if !matches!(self.workload, Workload::Job | Workload::Pod) {
+        if !matches!(self.workload, WorkloadKind::Job | WorkloadKind::Pod) {
             self.enough.cancel();
         }
         let tasks = self.logs.values_mut();
-        let _ = tokio::time::timeout(LAST_WORDS, join_all(tasks)).await;
+        let _ = tokio::time::timeout(FINAL_LOGS_WAIT, join_all(tasks)).await;
         self.logs.retain(|_, task| !task.is_finished());
     }
 }
 
-/// Passes on the lines of one container until it is over or was heard enough.
-async fn pass_on(
+/// Forwards the lines of one container until it has ended or `enough` fires.
+async fn forward_lines(
     tracker: Tracker,
     pod: ObjectRef,
-    source: Source,
+    source: LogSource,
     rules: ReadyRules,
     enough: CancellationToken,
 ) {
     let object = pod.clone();
-    let mut pass = |line: logs::Line| {
+    let mut pass = |line: logs::ContainerLogLine| {
         if rules.logs.wants_line(&source.container, &line.text) {
             tracker.events.send(Event::Log {
                 node: rules.node.clone(),
@@ -133,11 +134,11 @@ async fn pass_on(
             });
         }
     };
-    let options = logs::Options::default();
-    let result = logs::follow_until(&tracker.cluster, &source, &options, &enough, &mut pass).await;
+    let options = logs::ContainerLogOptions::default();
+    let result = logs::follow_logs_until(&tracker.cluster, &source, &options, &enough, &mut pass).await;
     if let Err(e) = result
         && !e.is_absent()
     {
-        tracker.warn("cannot read logs", &e);
+        tracker.warn_once("cannot read logs", &e);
     }
 }

@@ -3,21 +3,21 @@
 use serde_json::Value;
 
 /// Lists of a pod's containers and what tells their entries apart.
-const OF_CONTAINERS: [(&str, &[&str]); 4] = [
+const CONTAINER_LISTS: [(&str, &[&str]); 4] = [
     ("env", &["name"]),
     ("ports", &["containerPort", "protocol"]),
     ("volumeMounts", &["mountPath"]),
     ("volumeDevices", &["devicePath"]),
 ];
 /// Lists of a pod.
-const OF_PODS: [(&str, &[&str]); 4] = [
+const POD_LISTS: [(&str, &[&str]); 4] = [
     ("volumes", &["name"]),
     ("imagePullSecrets", &["name"]),
     ("containers", &["name"]),
     ("initContainers", &["name"]),
 ];
-/// Where pods are described.
-const PODS: [&str; 3] = ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
+/// The paths of pod specs.
+const POD_SPECS: [&str; 3] = ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
 
 /// Keeps the last of entries with one key; tells which entries were there twice.
 pub(super) fn keep_last(object: &mut Value) -> Vec<String> {
@@ -25,21 +25,21 @@ pub(super) fn keep_last(object: &mut Value) -> Vec<String> {
     if object.get("kind").is_some_and(|kind| kind == "Service")
         && let Some(spec) = object.get_mut("spec")
     {
-        thin(spec, "ports", &["port", "protocol"], "spec", &mut told);
+        keep_last_of_key(spec, "ports", &["port", "protocol"], "spec", &mut told);
     }
-    for path in PODS {
+    for path in POD_SPECS {
         let Some(spec) = object.pointer_mut(path) else { continue };
         let place = path.trim_start_matches('/').replace('/', ".");
-        for (field, keys) in OF_PODS {
-            thin(spec, field, keys, &place, &mut told);
+        for (field, keys) in POD_LISTS {
+            keep_last_of_key(spec, field, keys, &place, &mut told);
         }
         for list in ["containers", "initContainers"] {
             let containers = spec.get_mut(list).and_then(Value::as_array_mut);
             for container in containers.into_iter().flatten() {
                 let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
                 let place = format!("{place}.{list}[{name}]");
-                for (field, keys) in OF_CONTAINERS {
-                    thin(container, field, keys, &place, &mut told);
+                for (field, keys) in CONTAINER_LISTS {
+                    keep_last_of_key(container, field, keys, &place, &mut told);
                 }
             }
         }
@@ -47,7 +47,7 @@ pub(super) fn keep_last(object: &mut Value) -> Vec<String> {
     told
 }
 
-fn thin(owner: &mut Value, field: &str, keys: &[&str], place: &str, told: &mut Vec<String>) {
+fn keep_last_of_key(owner: &mut Value, field: &str, keys: &[&str], place: &str, told: &mut Vec<String>) {
     let Some(items) = owner.get_mut(field).and_then(Value::as_array_mut) else { return };
     let key = |item: &Value| -> Option<String> {
         let parts: Vec<String> = keys

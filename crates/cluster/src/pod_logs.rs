@@ -1,4 +1,4 @@
-//! What all pods of some objects say, of those that come later too.
+//! Logs of all pods of some objects, including pods that are created later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,53 +9,53 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use crate::error::{Error, ErrorClass};
-use crate::kinds::Kind;
-use crate::logs::{self, Line, Source};
-use crate::watch::{Interest, Past};
+use crate::kinds::ServedKind;
+use crate::logs::{self, ContainerLogLine, LogSource};
+use crate::watch::{PastObjects, ReaderInterest};
 use crate::{Cluster, ListOptions};
 
 /// One line of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    pub source: Source,
-    /// The pod, what made it, what made that.
+pub struct PodLogLine {
+    pub source: LogSource,
+    /// The pod, its owner, the owner's owner.
     pub makers: Arc<[ObjectRef]>,
-    pub line: Line,
+    pub line: ContainerLogLine,
 }
 
-/// Tells whether a container is to be heard, by the pod and its makers.
-pub type Wanted<'w> = dyn Fn(&[ObjectRef], &str) -> bool + Send + Sync + 'w;
+/// Returns true if a container's log is wanted, by the pod with its owners and the container's name.
+pub type ContainerFilter<'w> = dyn Fn(&[ObjectRef], &str) -> bool + Send + Sync + 'w;
 
-/// Whose words are given out, and to whom.
-pub struct Listener<'l> {
+/// Reads the logs of a namespace's pods and hands the lines to a callback.
+pub struct LogListener<'l> {
     pub cluster: &'l Cluster,
     pub namespace: &'l str,
-    pub wanted: &'l Wanted<'l>,
-    pub options: &'l logs::Options,
-    pub take: &'l mut (dyn FnMut(Heard) + Send),
+    pub wanted: &'l ContainerFilter<'l>,
+    pub options: &'l logs::ContainerLogOptions,
+    pub take: &'l mut (dyn FnMut(PodLogLine) + Send),
 }
 
-/// Whether to go on when everything was read.
+/// The end of a log reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Follow {
-    /// Only what was said so far.
+pub enum FollowMode {
+    /// Only the lines written so far.
     No,
-    /// Until every pod is over, which pods of most workloads never are.
+    /// Until every pod has ended, which pods of most workloads never do.
     Yes,
 }
 
-/// Finds out what made pods; each maker is read once.
-struct Makers<'c> {
+/// Finds the owners of pods; each owner is read once.
+struct OwnerCache<'c> {
     cluster: &'c Cluster,
     known: BTreeMap<(String, String), Option<ObjectRef>>,
 }
 
-impl Makers<'_> {
-    async fn of(&mut self, pod: &Value) -> Result<Arc<[ObjectRef]>, Error> {
+impl OwnerCache<'_> {
+    async fn owner_chain(&mut self, pod: &Value) -> Result<Arc<[ObjectRef]>, Error> {
         let mut chain = vec![ObjectRef::of(pod)];
-        let mut next = controller(pod);
+        let mut next = controller_of(pod);
         while let Some(maker) = next {
-            // Two levels is what Kubernetes has; a circle is none of its.
+            // Kubernetes has two levels of owners; a cycle must not loop.
             let ends = !matches!(maker.gvk.kind.as_str(), "ReplicaSet" | "Job") || chain.len() > 3;
             let key = (maker.gvk.kind.clone(), maker.name.clone());
             chain.push(maker.clone());
@@ -66,7 +66,7 @@ impl Makers<'_> {
                 Some(known) => known.clone(),
                 None => {
                     let above = match self.cluster.get(&maker).await {
-                        Ok(found) => found.as_ref().and_then(controller),
+                        Ok(found) => found.as_ref().and_then(controller_of),
                         Err(e) if e.class == ErrorClass::Forbidden => None,
                         Err(e) => return Err(e),
                     };
@@ -79,16 +79,16 @@ impl Makers<'_> {
     }
 }
 
-/// The object that made another.
-fn controller(made: &Value) -> Option<ObjectRef> {
+/// Returns the controller of an object.
+fn controller_of(made: &Value) -> Option<ObjectRef> {
     let owners = made.pointer("/metadata/ownerReferences")?.as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true)?;
     let gvk = Gvk::from_api_version(owner["apiVersion"].as_str()?, owner["kind"].as_str()?);
     Some(ObjectRef::new(gvk, object::namespace(made), owner["name"].as_str()?))
 }
 
-/// The containers of a pod that have run.
-fn containers(pod: &Value) -> Vec<String> {
+/// Returns the containers of a pod that have run.
+fn started_containers(pod: &Value) -> Vec<String> {
     let lists = ["initContainerStatuses", "containerStatuses"];
     let statuses = lists.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
     let has_run = |status: &&Value| {
@@ -99,45 +99,49 @@ fn containers(pod: &Value) -> Vec<String> {
     statuses.filter(has_run).filter_map(|status| status["name"].as_str().map(str::to_owned)).collect()
 }
 
-fn source(pod: &Value, container: &str) -> Source {
-    Source {
+fn log_source(pod: &Value, container: &str) -> LogSource {
+    LogSource {
         namespace: object::namespace(pod).unwrap_or_default().to_owned(),
         pod: object::name(pod).unwrap_or_default().to_owned(),
         container: container.to_owned(),
     }
 }
 
-impl Listener<'_> {
-    /// Gives out what the wanted containers of a namespace say.
-    pub async fn listen(mut self, follow: Follow) -> Result<(), Error> {
-        let mut makers = Makers { cluster: self.cluster, known: BTreeMap::new() };
+impl LogListener<'_> {
+    /// Hands out the lines of the wanted containers of a namespace.
+    pub async fn listen(mut self, follow: FollowMode) -> Result<(), Error> {
+        let mut makers = OwnerCache { cluster: self.cluster, known: BTreeMap::new() };
         match follow {
-            Follow::No => self.read(&mut makers).await,
-            Follow::Yes => self.go_on(&mut makers).await,
+            FollowMode::No => self.read_existing(&mut makers).await,
+            FollowMode::Yes => self.follow_pods(&mut makers).await,
         }
     }
 
-    async fn pods(&self) -> Result<Arc<Kind>, Error> {
-        self.cluster.served(&Gvk::new("", "v1", "Pod"), "listen to pods").await
+    async fn pod_kind(&self) -> Result<Arc<ServedKind>, Error> {
+        self.cluster.require_kind(&Gvk::new("", "v1", "Pod"), "listen to pods").await
     }
 
-    async fn read(&mut self, makers: &mut Makers<'_>) -> Result<(), Error> {
-        let kind = self.pods().await?;
+    async fn read_existing(&mut self, makers: &mut OwnerCache<'_>) -> Result<(), Error> {
+        let kind = self.pod_kind().await?;
         let listed = self.cluster.list(&kind, Some(self.namespace), &ListOptions::default()).await?;
         for pod in listed.items {
-            let chain = makers.of(&pod).await?;
-            for container in containers(&pod) {
+            let chain = makers.owner_chain(&pod).await?;
+            for container in started_containers(&pod) {
                 if !(self.wanted)(&chain, &container) {
                     continue;
                 }
-                let source = source(&pod, &container);
-                match logs::read(self.cluster, &source, self.options).await {
+                let source = log_source(&pod, &container);
+                match logs::read_logs(self.cluster, &source, self.options).await {
                     Ok(lines) => {
                         for line in lines {
-                            (self.take)(Heard { source: source.clone(), makers: Arc::clone(&chain), line });
+                            (self.take)(PodLogLine {
+                                source: source.clone(),
+                                makers: Arc::clone(&chain),
+                                line,
+                            });
                         }
                     }
-                    // Gone meanwhile, or never started before.
+                    // The container is gone, or has no earlier run.
                     Err(e) if e.is_absent() || e.class == ErrorClass::Invalid => {}
                     Err(e) => return Err(e),
                 }
@@ -146,23 +150,24 @@ impl Listener<'_> {
         Ok(())
     }
 
-    async fn go_on(&mut self, makers: &mut Makers<'_>) -> Result<(), Error> {
-        let kind = self.pods().await?;
+    async fn follow_pods(&mut self, makers: &mut OwnerCache<'_>) -> Result<(), Error> {
+        let kind = self.pod_kind().await?;
         let wake = Arc::new(Notify::new());
-        let everything = Interest::fitting(|_| true);
-        let watched = self.cluster.watch(&kind, Some(self.namespace), Past::Known, &wake, everything);
+        let everything = ReaderInterest::matching(|_| true);
+        let watched =
+            self.cluster.watch_shared(&kind, Some(self.namespace), PastObjects::Known, &wake, everything);
         let (send, mut receive) = mpsc::unbounded_channel();
         let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
         let mut followed: BTreeSet<(String, String)> = BTreeSet::new();
         loop {
-            if let Some(error) = watched.denied() {
+            if let Some(error) = watched.denied_error() {
                 return Err(error);
             }
             let (mut speakers, mut is_over) = (0, true);
-            for pod in watched.find(|_| true) {
-                let chain = makers.of(&pod).await?;
+            for pod in watched.find_objects(|_| true) {
+                let chain = makers.owner_chain(&pod).await?;
                 let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-                for container in containers(&pod) {
+                for container in started_containers(&pod) {
                     if !(self.wanted)(&chain, &container) {
                         continue;
                     }
@@ -173,14 +178,16 @@ impl Listener<'_> {
                         continue;
                     }
                     let (cluster, options) = (self.cluster.clone(), self.options.clone());
-                    let (source, makers, send) = (source(&pod, &container), Arc::clone(&chain), send.clone());
+                    let (source, makers, send) =
+                        (log_source(&pod, &container), Arc::clone(&chain), send.clone());
                     tasks.spawn(async move {
                         let mut pass = |line| {
-                            let heard = Heard { source: source.clone(), makers: Arc::clone(&makers), line };
-                            // Nobody listens any more: this task ends with the rest.
+                            let heard =
+                                PodLogLine { source: source.clone(), makers: Arc::clone(&makers), line };
+                            // The receiver is closed: this task ends with the rest.
                             let _ = send.send(heard);
                         };
-                        logs::follow(&cluster, &source, &options, &mut pass).await
+                        logs::follow_logs(&cluster, &source, &options, &mut pass).await
                     });
                 }
             }
