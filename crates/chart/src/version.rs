@@ -8,7 +8,7 @@ pub(crate) fn is_loose(text: &str) -> bool {
 }
 
 /// Whether `version` lies in `constraint`; nothing that cannot be read satisfies anything.
-pub(crate) fn satisfies(constraint: &str, version: &str) -> bool {
+pub(crate) fn is_satisfied(constraint: &str, version: &str) -> bool {
     match (Constraints::parse(constraint), Version::parse(version)) {
         (Ok(constraint), Ok(version)) => constraint.check(&version),
         _ => false,

@@ -343,7 +343,7 @@ fn is_connector(rune: char) -> bool {
 }
 
 /// The words of a text and where they are.
-fn words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
+fn split_words(text: &[u8]) -> Vec<(Word, Range<usize>)> {
     let all: Vec<(usize, char)> = runes(text).collect();
     let mut out = Vec::new();
     let mut at = 0;
@@ -395,7 +395,7 @@ fn is_symbol(rune: char) -> bool {
 
 /// Words in lower case joined by `connector` (`snakecase`, `kebabcase`).
 pub fn joined_words(text: &[u8], connector: char) -> Vec<u8> {
-    let words = words(text);
+    let words = split_words(text);
     let mut out = Vec::with_capacity(text.len() + 8);
     // Whether a connector is due before the next word.
     let mut due = false;

@@ -99,15 +99,15 @@ pub fn is_title(rune: char) -> bool {
 pub fn to_upper(rune: char) -> char {
     match rune {
         // Their full mappings are two runes long, their simple ones are the title-case letters.
-        '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => shifted(rune, 8),
-        '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => shifted(rune, 9),
-        _ => single(rune, rune.to_uppercase()),
+        '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => shift_rune(rune, 8),
+        '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => shift_rune(rune, 9),
+        _ => single_rune(rune, rune.to_uppercase()),
     }
 }
 
 /// Simple lower-case mapping.
 pub fn to_lower(rune: char) -> char {
-    if rune == '\u{130}' { 'i' } else { single(rune, rune.to_lowercase()) }
+    if rune == '\u{130}' { 'i' } else { single_rune(rune, rune.to_lowercase()) }
 }
 
 /// Simple title-case mapping.
@@ -123,13 +123,13 @@ pub fn to_title(rune: char) -> char {
     }
 }
 
-fn single(rune: char, mut mapped: impl Iterator<Item = char>) -> char {
+fn single_rune(rune: char, mut mapped: impl Iterator<Item = char>) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(one), None) => one,
         _ => rune,
     }
 }
 
-fn shifted(rune: char, by: u32) -> char {
+fn shift_rune(rune: char, by: u32) -> char {
     char::from_u32(u32::from(rune) + by).unwrap_or(rune)
 }

@@ -8,7 +8,7 @@ use crate::value::{GoMap, GoValue};
 /// The world outside the templates. The default gives what `helm template` gives: nothing.
 pub trait TemplateHost {
     /// Helm's `lookup`: one object, a list when `name` is empty, an empty map when there is none.
-    fn lookup(
+    fn lookup_object(
         &self,
         api_version: &str,
         kind: &str,
@@ -20,7 +20,7 @@ pub trait TemplateHost {
     }
 
     /// The address `getHostByName` gives.
-    fn resolve(&self, host: &str) -> Option<String> {
+    fn resolve_host(&self, host: &str) -> Option<String> {
         let _ = host;
         None
     }
@@ -56,7 +56,7 @@ pub trait TemplateHost {
     }
 
     /// Lint mode: `required` and `fail` report here and go on, if this returns true.
-    fn tolerate(&self, message: &str) -> bool {
+    fn tolerates_failure(&self, message: &str) -> bool {
         let _ = message;
         false
     }

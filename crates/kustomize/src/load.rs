@@ -72,7 +72,7 @@ impl<'a> Loader<'a> {
 
     /// Loads the kustomization a build starts with.
     pub(crate) fn load(&mut self, root: &Path) -> Option<Root> {
-        let directory = self.problems.take(self.files.start(root))?;
+        let directory = self.problems.collect_from(self.files.start(root))?;
         self.root(directory, None)
     }
 
@@ -147,7 +147,7 @@ impl<'a> Loader<'a> {
         let file = shown(&directory.shown.join(&name));
         let entry = At { value: file.clone(), at: Location::file(file.as_str()) };
         let bytes = self.files.bytes_of(&real, &entry);
-        let text = self.problems.take(bytes.and_then(|bytes| decode(bytes, &entry)))?;
+        let text = self.problems.collect_from(bytes.and_then(|bytes| decode(bytes, &entry)))?;
         let kustomization = Kustomization::read(&text, &file, self.problems)?;
         self.build_metadata.get_or_insert(kustomization.build_metadata);
         let relative_file = shown(&directory.relative.join(&name));
@@ -169,7 +169,7 @@ impl<'a> Loader<'a> {
         let mut components = Vec::new();
         for entry in &kustomization.components {
             let place = self.files.place(directory, entry);
-            match self.problems.take(place) {
+            match self.problems.collect_from(place) {
                 None => {}
                 Some(Place::File(_)) => self.problems.push(
                     Problem::error(format!("`{}` is a file, a component is a directory", entry.value))
@@ -198,7 +198,7 @@ impl<'a> Loader<'a> {
         let mut config = Config::default();
         for entry in &kustomization.configurations {
             let text = self.files.text(directory, entry);
-            if let Some(text) = self.problems.take(text) {
+            if let Some(text) = self.problems.collect_from(text) {
                 let file = shown(&directory.shown.join(&entry.value));
                 let more = read_configuration(&text, &file, self.problems);
                 let conflicts = config.merge(&more);
@@ -210,7 +210,7 @@ impl<'a> Loader<'a> {
         }
         for entry in &kustomization.crds {
             let text = self.files.text(directory, entry);
-            if let Some(text) = self.problems.take(text) {
+            if let Some(text) = self.problems.collect_from(text) {
                 let file = shown(&directory.shown.join(&entry.value));
                 let _ = config.merge(&read_hints(&text, &file, self.problems));
             }
@@ -264,9 +264,10 @@ impl<'a> Loader<'a> {
                 ReplacementEntry::Inline(replacement) => replacements.push(*replacement),
                 ReplacementEntry::File(entry) => {
                     let text = self.files.text(directory, &entry);
-                    if let Some(text) = self.problems.take(text) {
+                    if let Some(text) = self.problems.collect_from(text) {
                         let file = shown(&directory.shown.join(&entry.value));
-                        if let Some(node) = self.problems.take(YamlReader::kustomize().read_one(&text, &file))
+                        if let Some(node) =
+                            self.problems.collect_from(YamlReader::kustomize().read_one(&text, &file))
                         {
                             let findings = &mut Findings::new(strictness, self.problems);
                             replacements.extend(read_replacements(&node, findings));
@@ -290,7 +291,7 @@ impl<'a> Loader<'a> {
         let (inline, paths): (Vec<_>, Vec<_>) = listed.iter().partition(|entry| is_inline(&entry.value));
         let mut entries = Vec::new();
         for entry in inline {
-            let documents = self.problems.take(read_documents(&entry.value, "", &entry.at));
+            let documents = self.problems.collect_from(read_documents(&entry.value, "", &entry.at));
             let mut objects = Vec::new();
             for document in documents.iter().flatten() {
                 let origin = Origin::File { path: relative_file.to_owned() };
@@ -342,7 +343,7 @@ impl<'a> Loader<'a> {
     /// One entry of `resources`: a file of objects or another kustomization.
     fn resource(&mut self, directory: &Directory, entry: &At<String>) -> Option<Entry> {
         let place = self.files.place(directory, entry);
-        match self.problems.take(place)? {
+        match self.problems.collect_from(place)? {
             Place::Directory(found) => {
                 let root = self.root(found, Some(&entry.at))?;
                 if root.kustomization.kind == Kind::Component {
@@ -357,9 +358,9 @@ impl<'a> Loader<'a> {
             }
             Place::File(real) => {
                 let bytes = self.files.bytes_of(&real, entry);
-                let text = self.problems.take(bytes.and_then(|bytes| decode(bytes, entry)))?;
+                let text = self.problems.collect_from(bytes.and_then(|bytes| decode(bytes, entry)))?;
                 let file = shown(&crate::files::tidy(&directory.shown.join(&entry.value)));
-                let documents = self.problems.take(read_documents(&text, &file, &entry.at))?;
+                let documents = self.problems.collect_from(read_documents(&text, &file, &entry.at))?;
                 let path = shown(&crate::files::tidy(&directory.relative.join(&entry.value)));
                 let mut objects = Vec::new();
                 for document in &documents {
@@ -414,7 +415,7 @@ impl<'a> Loader<'a> {
         let body = match (&entry.path, &entry.patch) {
             (Some(path), _) => {
                 let text = self.files.text(directory, path);
-                let text = self.problems.take(text)?;
+                let text = self.problems.collect_from(text)?;
                 let file = shown(&crate::files::tidy(&directory.shown.join(&path.value)));
                 patch::read(&text, &file, &path.at, self.problems)?
             }

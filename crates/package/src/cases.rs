@@ -197,7 +197,8 @@ fn read(path: &str, node: &YamlNode, problems: &mut Problems) -> Option<Case> {
         if let Some(snapshot) = &snapshot
             && snapshot.split('/').any(|part| part == "..")
         {
-            let problem = fields.place("snapshot").problem(format!("`{snapshot}` leads out of the package"));
+            let problem =
+                fields.node_of("snapshot").problem(format!("`{snapshot}` leads out of the package"));
             fields.problems().push(problem.code("KR010"));
             return None;
         }

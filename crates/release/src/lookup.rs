@@ -39,7 +39,7 @@ pub async fn find(
 }
 
 impl TemplateHost for Live {
-    fn lookup(
+    fn lookup_object(
         &self,
         api_version: &str,
         kind: &str,

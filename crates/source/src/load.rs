@@ -267,7 +267,7 @@ fn read_manifests(path: &Path) -> Result<Vec<Document>, LoadError> {
         match slipway_problem::read_file(&file) {
             Ok(bytes) => {
                 let text: Arc<str> = String::from_utf8_lossy(&bytes).into();
-                for part in slipway_chart::split(&bytes) {
+                for part in slipway_chart::split_documents(&bytes) {
                     let origin = Origin::with_text(Arc::clone(&name), Arc::clone(&text));
                     reader.read(&String::from_utf8_lossy(part), origin, Stored::Regular);
                 }

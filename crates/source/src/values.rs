@@ -45,8 +45,8 @@ impl SourceValues {
         decrypted: Option<UserValues>,
         resolver: Option<&dyn SecretResolver>,
     ) -> Result<Self, LoadError> {
-        let recorded = user.build()?;
-        let used = decrypted.as_ref().map(UserValues::build).transpose()?;
+        let recorded = user.build_map()?;
+        let used = decrypted.as_ref().map(UserValues::build_map).transpose()?;
         Self { user, decrypted, recorded, used }.resolved(resolver)
     }
 
@@ -57,7 +57,7 @@ impl SourceValues {
     ) -> Result<Self, LoadError> {
         let is_given = [&user.set, &user.set_string, &user.set_json].iter().any(|texts| !texts.is_empty())
             || !user.files.is_empty();
-        let recorded = if is_given { user.build().unwrap_or_default() } else { Map::new() };
+        let recorded = if is_given { user.build_map().unwrap_or_default() } else { Map::new() };
         Self { user, recorded, ..Self::default() }.resolved(resolver)
     }
 

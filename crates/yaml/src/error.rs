@@ -28,7 +28,7 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    pub(crate) fn composer(mark: TextMark, problem: impl Into<Box<str>>) -> Box<Self> {
+    pub(crate) fn composer_error(mark: TextMark, problem: impl Into<Box<str>>) -> Box<Self> {
         let problem = problem.into();
         Box::new(Self { origin: ErrorStage::Composer, context: "", context_mark: mark, problem, mark })
     }

@@ -29,7 +29,7 @@ enum PatternShape {
 }
 
 impl PatternShape {
-    fn of(pattern: &str) -> Self {
+    fn shape_of(pattern: &str) -> Self {
         let special = |text: &str| text.contains(['*', '?', '[', '\\']);
         match pattern.strip_prefix('*') {
             Some(rest) if !special(rest) => Self::Ending,
@@ -84,7 +84,7 @@ impl IgnoreRule {
         let (directories_only, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
         let (anchored, rest) = rest.strip_prefix('/').map_or((false, rest), |rest| (true, rest));
         let whole_path = anchored || rest.contains('/');
-        let shape = PatternShape::of(rest);
+        let shape = PatternShape::shape_of(rest);
         Ok(Some(Self { pattern: rest.to_owned(), negated, directories_only, whole_path, shape }))
     }
 

@@ -30,7 +30,7 @@ pub struct SearchHit<'i> {
 }
 
 /// Looks through the indexes of named repositories; best matches first, as Helm orders them.
-pub fn search<'i>(
+pub fn search_charts<'i>(
     indexes: &'i [(String, RepositoryIndex)],
     options: &SearchOptions,
 ) -> Result<Vec<SearchHit<'i>>, ChartError> {

@@ -38,7 +38,7 @@ impl UserValues {
         Ok(())
     }
 
-    /// The addresses that `--set-file` names instead of files, to be fetched before [`UserValues::build`].
+    /// The addresses that `--set-file` names instead of files, to be fetched before [`UserValues::build_map`].
     pub fn addresses(&self) -> Vec<String> {
         let found = RefCell::new(Vec::new());
         let read = |path: &str| -> Result<String, String> {
@@ -55,12 +55,12 @@ impl UserValues {
     }
 
     /// Puts everything together.
-    pub fn build(&self) -> Result<Map<String, Value>, ChartError> {
+    pub fn build_map(&self) -> Result<Map<String, Value>, ChartError> {
         let mut base = self.base.clone();
         for (name, content) in &self.files {
             let values = codec::read_values(content)
                 .map_err(|error| ChartError::Values(format!("failed to parse {name}: {error}")))?;
-            merge(&mut base, values);
+            merge_tables(&mut base, values);
         }
         for text in &self.set_json {
             self.parse_flag("--set-json", text, &mut base)
@@ -116,10 +116,10 @@ pub fn is_address(path: &str) -> bool {
 }
 
 /// Lays `over` on `base`: tables merge, anything else replaces, null stays null.
-fn merge(base: &mut Map<String, Value>, over: Map<String, Value>) {
+fn merge_tables(base: &mut Map<String, Value>, over: Map<String, Value>) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            (Some(Value::Object(below)), Value::Object(above)) => merge(below, above),
+            (Some(Value::Object(below)), Value::Object(above)) => merge_tables(below, above),
             (_, value) => {
                 base.insert(key, value);
             }

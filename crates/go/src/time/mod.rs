@@ -259,7 +259,7 @@ impl GoTime {
 
     /// Text by a Go layout.
     pub fn format(&self, layout: &[u8]) -> Vec<u8> {
-        layout::format(self, layout)
+        layout::format_time(self, layout)
     }
 
     /// RFC 3339 with as many fractional digits as needed, as JSON has it.
@@ -288,7 +288,7 @@ impl std::fmt::Display for GoTime {
 }
 
 /// Quotes as error messages about times do.
-pub(crate) fn quote(text: &[u8]) -> String {
+pub(crate) fn quote_text(text: &[u8]) -> String {
     let mut out = String::from("\"");
     let mut at = 0;
     while let Some((rune, width, _)) = super::unicode::decode_rune(&text[at..]) {

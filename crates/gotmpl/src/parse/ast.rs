@@ -108,12 +108,12 @@ impl VariableNode {
     }
 
     /// With its `$`.
-    pub(crate) fn name(&self) -> &str {
+    pub(crate) fn variable_name(&self) -> &str {
         self.text.get(..self.name).unwrap_or_default()
     }
 
     /// What follows the name.
-    pub(crate) fn fields(&self) -> FieldChain<'_> {
+    pub(crate) fn field_chain(&self) -> FieldChain<'_> {
         FieldChain(self.text.get(self.name + 1..).unwrap_or_default())
     }
 }
@@ -155,7 +155,7 @@ pub(crate) struct NumberLiteral {
 }
 
 impl Expr {
-    pub(crate) fn pos(&self) -> ByteOffset {
+    pub(crate) fn byte_offset(&self) -> ByteOffset {
         match self {
             Expr::Ident(p, ..)
             | Expr::Field(p, _)

@@ -29,7 +29,7 @@ const FIELDS: &[&str] = &[
 /// Reads one configuration file.
 pub(crate) fn read(text: &str, file: &str, problems: &mut Problems) -> Config {
     let reader = YamlReader::new().schema(ScalarRules::Yaml11).duplicates(DuplicateKeys::Refuse);
-    let Some(node) = problems.take(reader.read_one(text, file)) else { return Config::default() };
+    let Some(node) = problems.collect_from(reader.read_one(text, file)) else { return Config::default() };
     let problems = &mut Findings::new(Strictness::Kustomization, problems);
     let Some(table) = Table::open(&node, "configuration", FIELDS, problems) else { return Config::default() };
     let fields = |name: &str, problems: &mut Findings<'_>| -> Vec<FieldSpec> {

@@ -61,7 +61,7 @@ pub(crate) enum Body {
 /// Reads a patch's text; `file` names it in messages.
 pub(crate) fn read(text: &str, file: &str, at: &Location, problems: &mut Problems) -> Option<Body> {
     let before = problems.len();
-    let documents = problems.take(objects::read_documents(text, file, at))?;
+    let documents = problems.collect_from(objects::read_documents(text, file, at))?;
     if documents.is_empty() {
         problems.push(
             Problem::error("the patch is empty")

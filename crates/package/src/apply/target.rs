@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use slipway_problem::{Location, Problem, nearest};
+use slipway_problem::{Location, Problem, nearest_name};
 
 use super::realize::{NoValue, Realize};
 use crate::kpatch::{Glob, GlobPiece, Scope};
@@ -168,7 +168,7 @@ impl Targets {
         let Some(names) = self.by_kind.get(kind) else {
             let mut kinds: Vec<&str> = self.by_kind.keys().map(String::as_str).collect();
             kinds.sort_unstable();
-            return match nearest(kind, kinds.iter().copied()) {
+            return match nearest_name(kind, kinds.iter().copied()) {
                 Some(near) => problem.hint(format!("no object is a `{kind}`; did you mean `{near}`?")),
                 None => {
                     problem.hint(format!("no object is a `{kind}`; kinds present: {}", listed(&kinds, 8)))
@@ -187,7 +187,7 @@ impl Targets {
                 .collect();
             return problem.hint(format!("`{name}` is in {}", listed(&places, 5)));
         }
-        match nearest(name, names.iter().copied()) {
+        match nearest_name(name, names.iter().copied()) {
             Some(near) => {
                 problem.hint(format!("did you mean `{near}`? End the header with ? to skip when absent"))
             }

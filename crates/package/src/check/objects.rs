@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
-use slipway_problem::{Problem, Problems, nearest};
+use slipway_problem::{Problem, Problems, nearest_name};
 
 use crate::apply::{Seg, item_seg, show_segs};
 use crate::build::{Build, BuiltObject, Inputs};
@@ -103,7 +103,7 @@ impl Walk<'_> {
         let problem =
             if self.inputs.strict_schema { error("KS001", message) } else { warning("KS001", message) };
         let known = ty.fields();
-        let near = nearest(key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        let near = nearest_name(key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
         self.push(match near {
             Some(hint) => problem.hint(hint),
             None => problem,

@@ -43,7 +43,8 @@ fn pos(node: &YamlNode) -> Pos {
 
 fn entry(file: &str, node: &YamlNode, problems: &mut Problems) -> Option<Group> {
     if node.as_map().is_none() {
-        problems.push(node.problem(format!("an entry must be a map, not {}", node.kind())).code("KP050"));
+        problems
+            .push(node.problem(format!("an entry must be a map, not {}", node.kind_name())).code("KP050"));
         return None;
     }
     let (target, patch, kind, optional) = strictly(node, ("KP050", "KP050"), problems, |fields| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::WriterDialect;
-use crate::resolve::{ResolvedScalar, ScalarRules, is_base60, resolve};
+use crate::resolve::{ResolvedScalar, ScalarRules, is_base60, resolve_scalar};
 
 /// What a string allows.
 #[derive(Clone, Copy, Debug)]
@@ -53,15 +53,15 @@ fn is_ordinary(text: &str) -> bool {
 
 /// Whether `text` without quotes would be read as something other than a string.
 pub(super) fn is_ambiguous(text: &str) -> bool {
-    resolve(ScalarRules::Yaml11, text) != ResolvedScalar::Str || is_base60(text)
+    resolve_scalar(ScalarRules::Yaml11, text) != ResolvedScalar::Str || is_base60(text)
 }
 
 /// Chooses the style of `text`, and says whether it spans lines.
-pub(super) fn choose(text: &str, dialect: WriterDialect) -> (WrittenStyle, bool) {
+pub(super) fn choose_style(text: &str, dialect: WriterDialect) -> (WrittenStyle, bool) {
     if is_ordinary(text) {
         return (if is_ambiguous(text) { WrittenStyle::Double } else { WrittenStyle::Plain }, false);
     }
-    let analysis = analyse(text, dialect);
+    let analysis = analyse_text(text, dialect);
     let choice = if text.contains('\n') {
         if analysis.block { WrittenStyle::Literal } else { WrittenStyle::Double }
     } else if is_ambiguous(text) || (dialect == WriterDialect::Safe && matches!(text, "<<" | "=")) {
@@ -76,7 +76,7 @@ pub(super) fn choose(text: &str, dialect: WriterDialect) -> (WrittenStyle, bool)
     (choice, analysis.multiline)
 }
 
-fn analyse(text: &str, dialect: WriterDialect) -> TextAnalysis {
+fn analyse_text(text: &str, dialect: WriterDialect) -> TextAnalysis {
     let mut indicator = text.starts_with("---") || text.starts_with("...");
     let allowed = match dialect {
         WriterDialect::Go2 => false,
@@ -124,7 +124,7 @@ fn analyse(text: &str, dialect: WriterDialect) -> TextAnalysis {
 }
 
 /// Appends `text` in the chosen style.
-pub(super) fn write(out: &mut String, text: &str, choice: WrittenStyle, room: LineRoom) {
+pub(super) fn write_scalar(out: &mut String, text: &str, choice: WrittenStyle, room: LineRoom) {
     match choice {
         WrittenStyle::Plain => match fold_from(out, text, room) {
             Some(column) if room.width.is_some_and(|width| column + text.len() > width) => {
@@ -162,10 +162,10 @@ fn fold_from(out: &str, text: &str, room: LineRoom) -> Option<usize> {
 
 fn break_line(out: &mut String, indent: usize) {
     out.push('\n');
-    pad(out, indent);
+    push_spaces(out, indent);
 }
 
-pub(super) fn pad(out: &mut String, count: usize) {
+pub(super) fn push_spaces(out: &mut String, count: usize) {
     const SPACES: &str = "                                                                ";
     let mut left = count;
     while left > 0 {
@@ -200,7 +200,7 @@ fn write_folded(out: &mut String, text: &str, mut column: usize, room: LineRoom,
             continue;
         }
         if breaks {
-            pad(out, room.indent);
+            push_spaces(out, room.indent);
             column = room.indent;
         }
         if single && c == '\'' {
@@ -300,7 +300,7 @@ fn write_literal(out: &mut String, text: &str, indent: usize) {
         let content = line.trim_end_matches(is_break);
         if !content.is_empty() {
             if breaks {
-                pad(out, indent);
+                push_spaces(out, indent);
             }
             out.push_str(content);
         }
