@@ -203,7 +203,7 @@ fn deployment() -> Value {
 
 fn patch(input: &[u8]) {
     let Some(patch) = json(input) else { return };
-    let kind = slipway_manifest::Schema::built_in().of(&deployment());
+    let kind = slipway_manifest::Schema::built_in().type_of(&deployment());
     let _ = slipway_manifest::patch::json::apply(deployment(), &patch);
     let _ = slipway_manifest::patch::merge::apply(deployment(), patch.clone());
     let _ = slipway_manifest::patch::strategic::apply(deployment(), patch, kind);
@@ -211,7 +211,7 @@ fn patch(input: &[u8]) {
 
 fn ownership(input: &[u8]) {
     let Some(fields) = json(input) else { return };
-    if let Ok(set) = slipway_manifest::fields::Set::from_fields_v1(&fields) {
+    if let Ok(set) = slipway_manifest::fields::FieldSet::from_fields_v1(&fields) {
         let _ = set.to_fields_v1();
     }
 }
@@ -221,8 +221,8 @@ fn definition(input: &[u8]) {
     let _ = slipway_manifest::crd::check_schema(&schema, "spec");
     if let Ok(kind) = slipway_manifest::crd::CustomResource::new("a.b/v1", "C", Some(&schema)) {
         let mut object = deployment();
-        let _ = kind.default(&mut object);
-        let _ = kind.prune(&mut object);
+        let _ = kind.set_defaults(&mut object);
+        let _ = kind.prune_unknown_fields(&mut object);
         let _ = kind.validate(&object);
     }
 }
@@ -233,11 +233,11 @@ fn query(input: &[u8]) {
         .map(|found| found.matches_object(&deployment()));
     let _ = slipway_manifest::selector::FieldSelector::parse(&text);
     let _ = slipway_manifest::quantity::Quantity::parse(&text);
-    let _ = slipway_manifest::jsonpath::JsonPath::parse(&text).map(|path| path.print(&deployment()));
+    let _ = slipway_manifest::jsonpath::JsonPath::parse(&text).map(|path| path.print_object(&deployment()));
 }
 
 fn decode(input: &[u8]) {
-    if let Some(kind) = slipway_manifest::Schema::built_in().of(&deployment()) {
+    if let Some(kind) = slipway_manifest::Schema::built_in().type_of(&deployment()) {
         let _ = slipway_manifest::decode::decode_json(input, kind);
     }
 }

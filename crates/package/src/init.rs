@@ -22,7 +22,7 @@ pub struct Scaffold {
 
 /// Checks that a name can be a package's.
 fn checked(name: &str) -> Result<(), Problem> {
-    slipway_manifest::names::label_1123(name)
+    slipway_manifest::names::check_label_1123(name)
         .map_err(|why| error("KV008", format!("`{name}` is no package name: {}", why.join("; "))))
 }
 

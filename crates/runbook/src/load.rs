@@ -8,14 +8,14 @@ use crate::credentials;
 use crate::decode;
 use crate::diagnostic::{Diagnostic, Diagnostics, Findings};
 use crate::lint;
-use crate::model::{Action, ChartSource, Document};
+use crate::model::Document;
 use crate::text::{Substituted, substitute};
 use crate::variables::Variables;
 
 /// The longest text that is read.
 const LONGEST: usize = 8 << 20;
 
-/// How a document is read.
+/// Settings of reading a document.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
     /// `$${` stands for a literal `${`.
@@ -95,11 +95,8 @@ pub fn load(
         }
     };
     for step in document.iter().flat_map(|document| &document.steps) {
-        if let Action::Helm(helm) = &step.action
-            && let ChartSource::Repo { auth: Some(auth), .. } | ChartSource::Oci { auth: Some(auth), .. } =
-                &helm.chart
-        {
-            redactor.register(&auth.password);
+        if let Some(password) = step.action.as_step().inputs().password() {
+            redactor.register(password);
         }
     }
     let mut found = findings.finish();

@@ -98,7 +98,7 @@ impl Metadata {
         metadata.version = required("version", problems);
         metadata.app_version = required("appVersion", problems);
         if !metadata.name.is_empty()
-            && let Err(why) = slipway_manifest::names::label_1123(&metadata.name)
+            && let Err(why) = slipway_manifest::names::check_label_1123(&metadata.name)
         {
             let place = node.get("name").unwrap_or(node);
             problems
