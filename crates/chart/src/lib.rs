@@ -31,7 +31,9 @@ mod version;
 
 pub use create::create;
 pub use error::{ChartError, LogNotice, Notices};
-pub use load::{Chart, ChartFile, ChartInput, CrdFile, IgnoreRules, LoadLimits, LoadOptions, unpack};
+pub use load::{
+    Chart, ChartFile, ChartInput, CrdFile, IgnoreError, IgnoreRules, LoadLimits, LoadOptions, unpack,
+};
 pub use metadata::{ChartLock, ChartMetadata, Dependency, Maintainer};
 pub use package::{PackageOptions, PackedChart, package_chart};
 pub use render::{

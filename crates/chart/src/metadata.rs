@@ -33,6 +33,16 @@ pub struct ChartMetadata {
     pub(crate) null_dependency: bool,
 }
 
+/// The reason a Chart.yaml cannot be used, in Helm's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MetadataError {
+    #[error("validation: {0}")]
+    Invalid(String),
+    /// Helm accepts this one in the index of a repository.
+    #[error("validation: more than one dependency with name or alias {0:?}")]
+    DuplicateDependency(String),
+}
+
 /// Someone who looks after a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maintainer {
@@ -55,7 +65,7 @@ pub struct Dependency {
     pub alias: String,
 }
 
-/// What the dependencies resolved to (Chart.lock).
+/// The versions the dependencies resolved to (Chart.lock).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartLock {
     pub generated: String,
@@ -122,7 +132,7 @@ impl ChartMetadata {
     }
 
     /// Cleans the text fields and checks what every chart must have; the text is Helm's.
-    pub(crate) fn validate(&mut self) -> Result<(), String> {
+    pub(crate) fn validate(&mut self) -> Result<(), MetadataError> {
         for field in [
             &mut self.name,
             &mut self.description,
@@ -139,7 +149,7 @@ impl ChartMetadata {
         {
             sanitize_text(field);
         }
-        let fail = |text: String| Err(format!("validation: {text}"));
+        let fail = |text: String| Err(MetadataError::Invalid(text));
         if self.api_version.is_empty() {
             return fail("chart.metadata.apiVersion is required".into());
         }
@@ -174,14 +184,14 @@ impl ChartMetadata {
             dependency.validate()?;
             let key = if dependency.alias.is_empty() { &dependency.name } else { &dependency.alias };
             if seen.contains(key) {
-                return fail(format!("more than one dependency with name or alias {key:?}"));
+                return Err(MetadataError::DuplicateDependency(key.clone()));
             }
             seen.push(key.clone());
         }
         Ok(())
     }
 
-    /// Whether only the partials of this chart are of use to others.
+    /// Returns true if this is a library chart, of which others use only the partials.
     pub fn is_library(&self) -> bool {
         self.chart_type.eq_ignore_ascii_case("library")
     }
@@ -251,7 +261,7 @@ impl Dependency {
         })
     }
 
-    fn validate(&mut self) -> Result<(), String> {
+    fn validate(&mut self) -> Result<(), MetadataError> {
         for field in [&mut self.name, &mut self.version, &mut self.repository, &mut self.condition]
             .into_iter()
             .chain(&mut self.tags)
@@ -260,10 +270,8 @@ impl Dependency {
         }
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
         if !self.alias.chars().all(allowed) {
-            return Err(format!(
-                "validation: dependency {:?} has disallowed characters in the alias",
-                self.name
-            ));
+            let text = format!("dependency {:?} has disallowed characters in the alias", self.name);
+            return Err(MetadataError::Invalid(text));
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ pub struct PackedChart {
     pub bytes: Vec<u8>,
 }
 
-/// How to pack.
+/// Options of packing.
 #[derive(Clone, Debug, Default)]
 pub struct PackageOptions {
     /// Another version than Chart.yaml's.
@@ -40,7 +40,7 @@ pub fn package_chart(chart: &Chart, options: &PackageOptions) -> Result<PackedCh
         chart.metadata.app_version = app_version.clone();
     }
     let mut metadata = chart.metadata.clone();
-    metadata.validate().map_err(ChartError::Publish)?;
+    metadata.validate().map_err(|error| ChartError::Publish(error.to_string()))?;
     let failed =
         |error: std::io::Error| ChartError::Publish(format!("cannot pack {}: {error}", chart.name()));
 

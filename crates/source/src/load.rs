@@ -222,9 +222,7 @@ impl LoadedSource {
     ) -> Result<RenderedChart, slipway_chart::ChartError> {
         let mut rendered = chart.program.render_with(values, options, host, notices)?;
         if let Some(post_renderer) = &self.settings.post_renderer {
-            rendered.post_render(options, |text| {
-                post_renderer.rewrite(text).map_err(|error| error.to_string())
-            })?;
+            rendered.post_render(options, |text| post_renderer.rewrite(text))?;
         }
         Ok(rendered)
     }

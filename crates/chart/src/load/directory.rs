@@ -18,9 +18,10 @@ pub(super) fn read_directory(
     notices: &mut Notices,
 ) -> Result<Vec<ChartFile>, String> {
     let ignore = match slipway_problem::read_file(&root.join(".helmignore")) {
-        Ok(bytes) => IgnoreRules::parse(&String::from_utf8_lossy(&bytes))?,
-        Err(_) => IgnoreRules::parse("")?,
-    };
+        Ok(bytes) => IgnoreRules::parse(&String::from_utf8_lossy(&bytes)),
+        Err(_) => IgnoreRules::parse(""),
+    }
+    .map_err(|error| error.to_string())?;
     let mut walk = Walk { ignore, limits, notices, files: Vec::new(), total: 0 };
     walk.walk_directory(root, "", 0)?;
     Ok(walk.files)
@@ -105,7 +106,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a file holds, read to where it is kept: a chart may be made of hundreds.
+/// Reads a file into the allocation it is kept in: a chart may be made of hundreds.
 fn read_contents(file: &mut fs::File, length: usize) -> io::Result<Arc<[u8]>> {
     let mut data: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
     let mut filled = 0;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use ignore::IgnoreRules;
+pub use ignore::{IgnoreError, IgnoreRules};
 
 pub(crate) use directory::go_io;
 
@@ -34,7 +34,7 @@ pub struct Chart {
     pub values: Map<String, Value>,
     /// `values.schema.json` as it stands.
     pub schema: Option<Arc<[u8]>>,
-    /// What lies under `templates/`.
+    /// The files under `templates/`.
     pub templates: Vec<ChartFile>,
     /// Everything that is none of Helm's own files; what `.Files` shows.
     pub files: Vec<ChartFile>,
@@ -42,11 +42,11 @@ pub struct Chart {
     pub raw: Vec<ChartFile>,
     /// The charts under `charts/`, by name of file or directory.
     pub dependencies: Vec<Chart>,
-    /// Where it was read from, as the user named it.
+    /// The path it was read from, as the user named it.
     pub source: String,
 }
 
-/// Where a chart is.
+/// The input a chart is loaded from.
 #[derive(Clone, Debug)]
 pub enum ChartInput<'s> {
     /// A chart directory or a `.tgz`.
@@ -61,7 +61,7 @@ impl From<&Path> for ChartInput<'_> {
     }
 }
 
-/// How much a chart may be.
+/// Limits of the size of a chart.
 #[derive(Clone, Debug)]
 pub struct LoadLimits {
     /// Bytes of one file.
@@ -92,7 +92,7 @@ impl Default for LoadLimits {
     }
 }
 
-/// How to load.
+/// Options of loading.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     pub limits: LoadLimits,
@@ -299,7 +299,7 @@ impl Loader<'_> {
         if !described {
             return Err("Chart.yaml file is missing".into());
         }
-        chart.metadata.validate()?;
+        chart.metadata.validate().map_err(|error| error.to_string())?;
         subcharts.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, files) in subcharts {
             if name.starts_with(['_', '.']) {
@@ -349,7 +349,7 @@ fn strip_bom(mut data: Vec<u8>) -> Vec<u8> {
     data
 }
 
-/// What Go's sniffing calls the first 512 bytes of a file that is no archive. A shorter file is
+/// Returns the content type Go detects from the first 512 bytes of a file that is no archive. A shorter file is
 /// padded with zeros there, which makes it binary.
 fn content_type(bytes: &[u8]) -> &'static str {
     let binary = |byte: &u8| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);

@@ -1,4 +1,4 @@
-//! What came out of a rendering, and the text `helm template` makes of it.
+//! The result of a rendering, and the text `helm template` makes of it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ pub struct RenderedChart {
     pub notes: String,
     /// The definitions of the charts that took part, as they stand in their files.
     pub crds: Vec<CrdFile>,
-    /// What a post-renderer made of [`RenderedChart::manifest_text`].
+    /// The output of a post-renderer for [`RenderedChart::manifest_text`].
     pub post_rendered: Option<Vec<u8>>,
 }
 
@@ -62,10 +62,10 @@ impl RenderedChart {
     }
 
     /// Lets `filter` rewrite the manifests, as `--post-renderer` does; hooks do not pass through it.
-    pub fn post_render(
+    pub fn post_render<E: std::fmt::Display>(
         &mut self,
         options: &RenderOptions,
-        filter: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, String>,
+        filter: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, E>,
     ) -> Result<(), ChartError> {
         let text = filter(self.manifest_text(options)).map_err(|error| {
             ChartError::Manifest(format!("error while running post render on files: {error}"))

@@ -12,7 +12,7 @@ use crate::decode::{self, StructFields};
 use crate::deps::{go_json, sha256_hex};
 use crate::error::{ChartError, LogNotice, Notices};
 use crate::load::{Chart, LoadOptions, go_io};
-use crate::metadata::ChartMetadata;
+use crate::metadata::{ChartMetadata, MetadataError};
 
 /// The charts of a repository, newest versions first.
 #[derive(Clone, Debug, Default)]
@@ -186,7 +186,7 @@ impl RepositoryIndex {
     }
 }
 
-/// The names in a directory whose path pleases, sorted.
+/// Returns the names in a directory whose path is accepted, sorted.
 fn file_names(directory: &Path, pleases: impl Fn(&Path) -> bool) -> Result<Vec<String>, ChartError> {
     let entries = std::fs::read_dir(directory)
         .map_err(|error| ChartError::Publish(go_io("open", directory, &error)))?;
@@ -208,11 +208,9 @@ impl IndexEntry {
             metadata.api_version = "v1".into();
         }
         match metadata.validate() {
-            // Helm bears with these in an index.
-            Err(error) if !error.contains("more than one dependency with name or alias") => {
-                return Err(error);
-            }
-            _ => {}
+            // Helm accepts these in an index.
+            Ok(()) | Err(MetadataError::DuplicateDependency(_)) => {}
+            Err(error) => return Err(error.to_string()),
         }
         Ok(Self {
             metadata,

@@ -80,12 +80,12 @@ fn a_post_renderer_sees_manifests_and_not_hooks() {
         .post_render(&options, |mut text| {
             assert!(!String::from_utf8_lossy(&text).contains("name: migrate"));
             text.extend_from_slice(b"# post\n");
-            Ok(text)
+            Ok::<_, std::io::Error>(text)
         })
         .unwrap();
     let text = String::from_utf8(rendered.to_template_output(&options).unwrap()).unwrap();
     assert!(text.contains("# post\n---\n# Source: shop/templates/hooks.yaml\n"));
-    assert!(rendered.post_render(&options, |_| Err("no".into())).is_err());
+    assert!(rendered.post_render(&options, |_| Err("no")).is_err());
 }
 
 #[test]
@@ -193,6 +193,9 @@ fn hostile_schemas_and_archives_end_in_errors() {
         (r#"{"$ref": "https://example.com/schema.json"}"#, "is not fetched"),
         (r#"{"$ref": "file:///etc/passwd"}"#, "is not fetched"),
         ("{", "unexpected EOF"),
+        ("{x", "invalid character 'x' looking for beginning of object key string"),
+        (r#"{"a" 1}"#, "invalid character '1' after object key"),
+        ("[1 '", r"invalid character '\'' after array element"),
         (r#"{"minProperties": 5, "maxProperties": 1}"#, "minProperties cannot be greater than maxProperties"),
     ] {
         let error = render(&chart(schema), &Map::new(), &RenderOptions::default()).unwrap_err().to_string();

@@ -10,7 +10,7 @@ use crate::value::{GoList, GoMap, GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 use slipway_go::strconv;
 use slipway_go::unicode::decode_rune;
 
-/// How JSON is written.
+/// The layout of written JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JsonStyle {
     /// `<`, `>` and `&` are escaped.
@@ -21,7 +21,7 @@ pub(crate) struct JsonStyle {
     pub max: usize,
 }
 
-/// Why a value has no JSON form.
+/// The reason a value has no JSON form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EncodeError {
     /// JSON cannot express it; the text is Go's.
@@ -234,6 +234,11 @@ pub(crate) fn decode_json(text: &[u8]) -> Result<DecodedJson, String> {
     let mut decoder = Decoder { text, at: 0, depth: 0, range: None };
     let value = decoder.read_document()?;
     Ok(DecodedJson { value, range_error: decoder.range })
+}
+
+/// Returns Go's message if `text` is not one JSON value.
+pub fn json_syntax_error(text: &[u8]) -> Option<String> {
+    decode_json(text).err()
 }
 
 struct Decoder<'a> {

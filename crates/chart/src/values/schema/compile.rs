@@ -61,7 +61,7 @@ impl SchemaDocument {
         self.ids.contains_key(address)
     }
 
-    /// What a `$ref` points to. Only documents at hand are looked at: fetching schemas from elsewhere while
+    /// Resolves a `$ref`. Only documents at hand are looked at: fetching schemas from elsewhere while
     /// rendering would let a chart make requests in the user's name.
     pub(super) fn resolve_reference(&self, reference: &str) -> Result<&Value, String> {
         if let Some(place) = self.ids.get(reference) {
@@ -213,35 +213,12 @@ fn check_schema(schema: &Value, depth: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// What Go's decoder says of text that is not JSON, as far as people meet it.
+/// Returns the message of Go's decoder for text that is not JSON.
 fn go_json_error(text: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return if text.trim_ascii().is_empty() { "EOF".into() } else { "unexpected EOF".into() };
     }
-    let line_start: usize = text
-        .split_inclusive(|byte| *byte == b'\n')
-        .take(error.line().saturating_sub(1))
-        .map(<[u8]>::len)
-        .sum();
-    let at = (line_start + error.column()).saturating_sub(1);
-    match text.get(at) {
-        Some(byte) => {
-            let shown = char::from(*byte);
-            let context = if error.to_string().contains("key must be a string") {
-                "looking for beginning of object key string"
-            } else if error.to_string().contains("expected `,` or `}`") {
-                "after object key:value pair"
-            } else if error.to_string().contains("expected `,` or `]`") {
-                "after array element"
-            } else if error.to_string().contains("expected `:`") {
-                "after object key"
-            } else {
-                "looking for beginning of value"
-            };
-            format!("invalid character {shown:?} {context}")
-        }
-        None => error.to_string(),
-    }
+    slipway_gotmpl::json_syntax_error(text).unwrap_or_else(|| error.to_string())
 }
 
 fn percent_decode(text: &str) -> String {
