@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-/// What Go calls a JSON value's kind in messages.
+/// Returns the name Go gives a JSON value's kind in messages.
 fn go_kind(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -49,7 +49,7 @@ pub(crate) fn expect_object<'v>(
 pub(crate) struct StructFields<'v> {
     map: &'v Map<String, Value>,
     owner: &'static str,
-    /// What Go puts before a field's name when the struct has no name of its own.
+    /// The text Go puts before a field's name when the struct has no name of its own.
     prefix: &'static str,
 }
 

@@ -15,7 +15,7 @@ use crate::package::{PackageOptions, package_chart};
 use crate::version;
 use slipway_go::filepath::is_file_name;
 
-/// Where dependencies come from that are not beside the chart.
+/// Fetches dependencies that are not beside the chart.
 pub trait DependencyFetcher {
     /// The address meant by what Chart.yaml says, which may be the name of a known repository.
     fn resolve_address(&self, repository: &str) -> Result<String, ChartError> {
@@ -32,7 +32,7 @@ pub trait DependencyFetcher {
     fn fetch_archive(&self, repository: &str, name: &str, version: &str) -> Result<Vec<u8>, ChartError>;
 }
 
-/// Nothing can be fetched.
+/// Fetches nothing: every dependency must be beside the chart.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfflineFetcher;
 
@@ -61,7 +61,7 @@ pub struct DependencyStatus {
     pub status: String,
 }
 
-/// What each declared dependency's state is.
+/// Returns the state of each declared dependency.
 pub fn list_dependencies(chart: &Chart, directory: &Path) -> Vec<DependencyStatus> {
     let dependencies = chart.metadata.dependencies.iter();
     dependencies
@@ -148,7 +148,7 @@ pub(crate) fn go_json(value: &Value) -> String {
     text
 }
 
-/// Whether Chart.lock still says what Chart.yaml asks for.
+/// Returns true if Chart.lock still matches what Chart.yaml asks for.
 pub fn in_sync(chart: &Chart) -> bool {
     let Some(lock) = &chart.lock else { return chart.metadata.dependencies.is_empty() };
     let wanted = &chart.metadata.dependencies;
@@ -156,7 +156,7 @@ pub fn in_sync(chart: &Chart) -> bool {
         || (chart.metadata.api_version == "v1" && lock.digest == digest_v2(wanted))
 }
 
-/// What to do about what is in `charts/` already.
+/// Options of an update, for what is in `charts/` already.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
     /// The time written into Chart.lock, RFC 3339.

@@ -1,10 +1,10 @@
-//! What `show` prints of a chart: its description, defaults, readme, definitions.
+//! The parts of a chart that `show` prints: its description, defaults, readme, definitions.
 
 use crate::codec;
 use crate::error::ChartError;
 use crate::load::Chart;
 
-/// Which part to show.
+/// The part to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChartPart {
     Chart,

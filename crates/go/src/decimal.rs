@@ -12,7 +12,7 @@ pub struct Decimal {
     exponent: i64,
 }
 
-/// Why a calculation has no result.
+/// The reason a calculation has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecimalError {
     /// Infinities and NaN have no decimal form.

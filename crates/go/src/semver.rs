@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Why a version or constraint cannot be used.
+/// The reason a version or constraint cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SemverError {
     /// The text does not have the shape of a version.
@@ -46,9 +46,9 @@ pub struct Version {
     pub minor: u64,
     /// Third number, zero when left out.
     pub patch: u64,
-    /// What follows `-`.
+    /// The text after `-`.
     pub prerelease: String,
-    /// What follows `+`.
+    /// The text after `+`.
     pub metadata: String,
     /// The text as given.
     pub original: String,
@@ -514,7 +514,7 @@ impl Constraints {
         Ok(Self { groups })
     }
 
-    /// Whether the version satisfies some alternative.
+    /// Returns true if the version satisfies some alternative.
     pub fn check(&self, version: &Version) -> bool {
         self.groups.iter().any(|group| group.iter().all(|comparator| comparator.accepts_version(version)))
     }

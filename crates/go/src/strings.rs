@@ -240,7 +240,7 @@ pub fn wrap(width: i64, text: &[u8], newline: &[u8], split_words: bool) -> Vec<u
     out
 }
 
-/// How many times `needle` occurs without overlap; an empty one occurs around every rune.
+/// Counts `needle` without overlap; an empty one occurs around every rune.
 pub fn count(text: &[u8], needle: &[u8]) -> usize {
     if needle.is_empty() { runes(text).count() + 1 } else { find_all(text, needle).len() }
 }
@@ -388,7 +388,7 @@ fn is_word_rune(rune: char) -> bool {
         && !is_digit(rune)
 }
 
-/// What is none of the other kinds: `$`, `=`, letters without case.
+/// None of the other kinds: `$`, `=`, letters without case.
 fn is_symbol(rune: char) -> bool {
     !is_word_rune(rune) && !is_connector(rune) && !is_punct(rune) && !is_upper(rune) && !is_digit(rune)
 }

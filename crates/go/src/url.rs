@@ -7,7 +7,7 @@ use super::unicode::to_valid;
 pub struct Url {
     /// Scheme in lower case.
     pub scheme: String,
-    /// What follows the scheme when it is not a slash.
+    /// The text after the scheme when it is not a slash.
     pub opaque: Vec<u8>,
     /// User name and perhaps password.
     pub user: Option<UserInfo>,

@@ -86,7 +86,7 @@ struct Flags {
     sharp_v: bool,
 }
 
-/// What stands for the address of a pointer, which nothing can depend on.
+/// The text printed for the address of a pointer, which nothing can depend on.
 const ADDRESS: u64 = 0xc0_0000_0000;
 
 struct Printer {

@@ -62,7 +62,7 @@ impl GoType {
         }
     }
 
-    /// Whether Go's nil can stand for a value of this type.
+    /// Returns true if Go's nil can stand for a value of this type.
     pub fn can_be_nil(self) -> bool {
         match self {
             GoType::Any
@@ -148,10 +148,10 @@ impl FuncSignature {
     }
 }
 
-/// What a function gives back.
+/// The result of a function.
 pub type FuncResult = Result<GoValue, FuncError>;
 
-/// Why a function failed; the text follows `error calling NAME: `.
+/// The reason a function failed; the text follows `error calling NAME: `.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct FuncError {
@@ -279,7 +279,7 @@ impl<'a> FuncArgs<'a> {
     }
 }
 
-/// What a running function may ask of the engine.
+/// The services of the engine for a running function.
 pub struct FuncContext<'a> {
     limits: &'a RenderLimits,
     host: &'a dyn TemplateHost,
@@ -293,12 +293,12 @@ const STEPS_BETWEEN_LOOKS: u64 = 1000;
 /// Bytes between two looks at the clock.
 const BYTES_BETWEEN_LOOKS: u64 = 1 << 20;
 
-/// What one execution has consumed so far.
+/// The resources one execution has consumed so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ResourceUse {
     pub(crate) steps: u64,
     pub(crate) bytes: u64,
-    /// What was used when the clock was last looked at.
+    /// The use at the last look at the clock.
     looked_steps: u64,
     looked_bytes: u64,
 }

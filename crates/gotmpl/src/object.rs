@@ -35,7 +35,7 @@ pub trait GoObject: Any {
         None
     }
 
-    /// Why Go refuses to call a method that is there: what it returns does not fit a template.
+    /// Returns the reason Go refuses to call an existing method: its results do not fit a template.
     fn uncallable_reason(&self, name: &str) -> Option<String> {
         let _ = name;
         None
@@ -53,13 +53,13 @@ pub trait GoObject: Any {
         Err(FuncError::new(format!("no method {name}")))
     }
 
-    /// What its `String()` (or `Error()`) method gives; a pointer receiver's only when `addressable`.
+    /// Returns the result of its `String()` (or `Error()`) method; a pointer receiver's only when `addressable`.
     fn string_form(&self, addressable: bool) -> Option<GoString> {
         let _ = addressable;
         None
     }
 
-    /// What encoding/json makes of it.
+    /// Returns its form in encoding/json.
     fn json_form(&self) -> ObjectJson {
         ObjectJson::Fields(self.field_list().into_iter().map(|(k, v)| (GoString::from(k), v)).collect())
     }

@@ -12,7 +12,7 @@ use crate::object::{GoObject, ObjectJson};
 use crate::str::GoString;
 use crate::value::{GoList, GoMap, GoValue, MAX_VALUE_DEPTH, RED_ZONE, SEGMENT};
 
-/// What a decoded whole number becomes.
+/// The Go type of a decoded whole number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WholeNumbers {
     /// `float64`, as in everything Helm reads from YAML or JSON.

@@ -1,4 +1,4 @@
-//! Which part of a rendered text came from which place and which values.
+//! Traces each part of a rendered text to its place in the templates and to values.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub struct NestedText {
 
 /// Collects while templates execute.
 pub(crate) struct Tracer {
-    /// Where each map and list of the data is.
+    /// The path of each map and list of the data.
     paths: HashMap<usize, String>,
     reads: Vec<String>,
     nested: Vec<NestedText>,
@@ -49,7 +49,7 @@ pub(crate) struct Tracer {
     outer: Vec<Outer>,
 }
 
-/// What an action had collected when it called `include`.
+/// The reads an action had collected when it called `include`.
 struct Outer {
     reads: Vec<String>,
     nested: Vec<NestedText>,
@@ -121,7 +121,7 @@ impl Tracer {
         }
     }
 
-    /// What was read since the action began decides about what follows.
+    /// Makes the reads since the action began guards of what follows.
     pub(crate) fn begin_guard(&mut self) -> usize {
         let before = self.guards.len();
         if !self.reads.is_empty() {

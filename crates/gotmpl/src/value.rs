@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::object::GoObject;
 use crate::str::GoString;
 
-/// What Go would hold in an `interface{}`.
+/// A value Go would hold in an `interface{}`.
 ///
 /// Maps and lists are references: a clone is another name for the same storage, as in Go.
 #[derive(Clone, Default)]
@@ -269,7 +269,7 @@ impl GoValue {
     }
 }
 
-/// How deep values may nest before comparing, copying, printing or encoding gives up:
+/// The depth of values at which comparing, copying, printing or encoding gives up:
 /// far beyond any document, small enough to catch `set $d "self" $d`.
 pub const MAX_VALUE_DEPTH: usize = 10_000;
 

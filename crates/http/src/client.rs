@@ -12,7 +12,7 @@ use url::{Origin, Url};
 use crate::HttpError;
 use crate::request::{Authorization, HttpRequest, Login, parse_url, shown_url};
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
     /// PEM certificates to trust besides the system's.
@@ -22,12 +22,12 @@ pub struct ClientOptions {
     pub insecure_skip_tls_verify: bool,
     /// Talk to registries without TLS.
     pub plain_http: bool,
-    /// What it calls itself; Helm's name if empty.
+    /// The user agent; Helm's name if empty.
     pub user_agent: String,
     pub network: NetworkOptions,
 }
 
-/// The patience a request is met with, and who may end it early.
+/// The limits of a request, and its cancellation.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkOptions {
     pub limits: NetworkLimits,
@@ -56,7 +56,7 @@ impl Default for NetworkLimits {
     }
 }
 
-/// A client.
+/// An HTTP client.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     inner: reqwest::Client,
@@ -159,10 +159,10 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// The answer of a server; its content is still to come.
+/// The response of a server; its body is still to be read.
 pub struct HttpResponse {
     response: Response,
-    /// Who answered, after redirects.
+    /// The address that answered, after redirects.
     pub origin: Origin,
     patience: Patience,
 }
@@ -194,7 +194,7 @@ impl HttpResponse {
     }
 }
 
-/// The reason somebody waits.
+/// The event a request waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Upload,
@@ -203,7 +203,7 @@ enum Wait {
 
 /// The time that is left of a request.
 struct Patience {
-    /// What is fetched, fit to be shown.
+    /// The address being fetched, without credentials.
     address: String,
     end: Instant,
     network: NetworkOptions,

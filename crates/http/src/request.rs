@@ -42,7 +42,7 @@ impl Authorization {
         Self::from_header(AUTHORIZATION, &format!("Bearer {token}"), origin)
     }
 
-    /// Any header that lets somebody in.
+    /// Returns credentials in any header.
     pub fn from_header(name: HeaderName, value: &str, origin: Origin) -> Result<Self, HttpError> {
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| HttpError::Invalid("a header has characters it cannot have".into()))?;
@@ -51,7 +51,7 @@ impl Authorization {
     }
 }
 
-/// Something to send.
+/// A request to send.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
     pub method: Method,

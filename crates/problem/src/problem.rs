@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Location, nearest_name};
 
-/// How much a problem matters.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemSeverity {
@@ -69,7 +69,7 @@ impl Problem {
         Self::with_severity(ProblemSeverity::Note, message)
     }
 
-    /// Says where.
+    /// Sets the location.
     #[must_use]
     pub fn at(mut self, location: Location) -> Self {
         self.at = Some(location);
@@ -92,7 +92,7 @@ impl Problem {
         self
     }
 
-    /// Says what to do next.
+    /// Sets the hint: what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -108,7 +108,7 @@ impl Problem {
         self
     }
 
-    /// Gives it a stable identifier.
+    /// Sets the code, a stable identifier.
     #[must_use]
     pub fn code(mut self, code: impl Into<String>) -> Self {
         self.code = Some(code.into());
@@ -122,14 +122,14 @@ fn excerpt_line(location: &Location, text: &str) -> Option<String> {
     may_show(location, line).then(|| line.to_owned())
 }
 
-/// Whether a line may be shown: not one that is too long, nor one of a link. What a link leads to may be anybody's
+/// Returns true if a line may be shown: not one that is too long, nor one of a link. What a link leads to may be anybody's
 /// secret, and whoever made it need not be who reads the message.
 fn may_show(location: &Location, line: &str) -> bool {
     const LONGEST: usize = 400;
     line.len() <= LONGEST && !is_linked(Path::new(&*location.file))
 }
 
-/// Whether a path, or a directory of a relative one, is a symbolic link.
+/// Returns true if a path, or a directory of a relative one, is a symbolic link.
 fn is_linked(path: &Path) -> bool {
     let parts = if path.is_absolute() { 1 } else { usize::MAX };
     let is_link = |part: &Path| part.symlink_metadata().is_ok_and(|about| about.is_symlink());
@@ -191,7 +191,7 @@ impl Problems {
         self.0.iter()
     }
 
-    /// Whether any of them is an error.
+    /// Returns true if any of them is an error.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == ProblemSeverity::Error)
     }

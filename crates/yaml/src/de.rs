@@ -15,7 +15,7 @@ pub fn from_node<'de, T: Deserialize<'de>>(node: &'de YamlNode) -> Result<T, Pro
     T::deserialize(node).map_err(|error| error.into_problem(node).into())
 }
 
-/// Why a node is not what was asked for.
+/// The reason a node does not have the requested type.
 #[derive(Debug)]
 pub struct NodeError {
     message: String,

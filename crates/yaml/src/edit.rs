@@ -258,7 +258,7 @@ impl EditableDocument {
         first.unwrap_or(node).span.column as usize - 1
     }
 
-    /// Whether lists of this file are indented under their key, going by the first one.
+    /// Returns true if lists of this file are indented under their key, going by the first one.
     fn indents_lists(&self) -> Result<bool, Problems> {
         let root = self.root()?;
         let mut rest = vec![&root];
@@ -281,7 +281,7 @@ impl EditableDocument {
         Ok(false)
     }
 
-    /// Where the entry at `index` of a block collection starts, and where its value ends.
+    /// Returns the start of the entry at `index` of a collection and the end of its value.
     fn entry_extent(&self, parent: &YamlNode, index: usize) -> Option<(usize, usize)> {
         match &parent.value {
             NodeValue::Map(mapping) => {
@@ -396,7 +396,7 @@ fn wrap_in_path(path: &[PathSegment], value: &Json) -> Json {
     })
 }
 
-/// Whether a value is a collection with entries, which takes lines of its own.
+/// Returns true if a value is a collection with entries, which takes lines of its own.
 fn is_full(value: &Json) -> bool {
     match value {
         Json::Object(map) => !map.is_empty(),

@@ -58,7 +58,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         self.node
     }
 
-    /// Where to put problems of one's own.
+    /// Returns the list of problems, for the caller's own.
     pub fn problems(&mut self) -> &mut Problems {
         self.problems
     }
@@ -74,7 +74,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         self.mapping.and_then(|mapping| mapping.get(key)).unwrap_or(self.node)
     }
 
-    /// Whether `key` is there, even if null; does not make it known.
+    /// Returns true if `key` is there, even if null; does not make it known.
     pub fn has_key(&self, key: &str) -> bool {
         self.mapping.is_some_and(|mapping| mapping.contains_key(key))
     }
@@ -300,7 +300,7 @@ impl<'n, 'p> FieldReader<'n, 'p> {
         }
     }
 
-    /// Ends reading: reports the keys nobody asked for.
+    /// Ends reading: reports the unknown keys.
     pub fn finish(self) {
         let Self { mapping: Some(mapping), problems, known, prefixes, open: false, .. } = self else {
             return;

@@ -34,13 +34,13 @@ pub struct SourceText {
 pub struct YamlNode {
     pub value: NodeValue,
     pub span: Span,
-    /// How it was written.
+    /// The form it was written in.
     pub form: NodeForm,
     tag: Option<Box<str>>,
     source: Arc<SourceText>,
 }
 
-/// How a node was written.
+/// The form a node was written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeForm {
     Scalar(ScalarStyle),
@@ -50,7 +50,7 @@ pub enum NodeForm {
     Block,
 }
 
-/// What a node says.
+/// The value of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeValue {
     Null,
@@ -81,7 +81,7 @@ impl YamlNode {
         Self { value, span, form, tag, source }
     }
 
-    /// Where it stands.
+    /// Returns its place in the file.
     pub fn location(&self) -> Location {
         Location::new(Arc::clone(&self.source.file), self.span.line, self.span.column)
     }
@@ -109,7 +109,7 @@ impl YamlNode {
         }
     }
 
-    /// Whether it is a scalar in quotes or a block scalar, that is certainly meant as text.
+    /// Returns true if it is a scalar in quotes or a block scalar, that is certainly meant as text.
     pub fn is_quoted(&self) -> bool {
         self.style().is_some_and(|style| style != ScalarStyle::Plain)
     }
@@ -235,7 +235,7 @@ impl YamlNode {
         }
     }
 
-    /// What kind of thing it is, with its article, for messages: `a string`, `an integer`.
+    /// Returns its kind with an article, for messages: `a string`, `an integer`.
     pub fn kind_name(&self) -> &'static str {
         match &self.value {
             NodeValue::Null => "nothing",

@@ -98,7 +98,7 @@ fn general_form(negative: bool, (digits, exponent): (String, i32)) -> String {
     with_sign(negative, text)
 }
 
-/// How Go's JSON encoder writes a finite number.
+/// Writes a finite number as Go's JSON encoder does.
 pub fn go_json_float(value: f64) -> String {
     let (digits, exponent) = shortest_digits(value.abs());
     let magnitude = value.abs();

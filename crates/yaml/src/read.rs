@@ -11,7 +11,7 @@ use crate::resolve::{ResolvedScalar, ScalarRules, parse_timestamp, resolve_scala
 use crate::scan::{ScalarStyle, TextMark};
 use crate::tape::{CORE_TAG, ItemContent, Parser, TOO_DEEP, Tape, TapeItem};
 
-/// What happens when a mapping says the same key twice.
+/// The treatment of a key that a mapping sets twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DuplicateKeys {
     /// A problem that names both places.
@@ -95,35 +95,35 @@ impl YamlReader {
         self
     }
 
-    /// Whether `<<` merges (on unless told).
+    /// Selects if `<<` merges (on by default).
     #[must_use]
     pub fn merge_keys(mut self, merge: bool) -> Self {
         self.merge = merge;
         self
     }
 
-    /// Whether anchors and aliases are allowed (on unless told).
+    /// Selects if anchors and aliases are allowed (on by default).
     #[must_use]
     pub fn anchors(mut self, anchors: bool) -> Self {
         self.anchors = anchors;
         self
     }
 
-    /// How deep collections may nest, up to [`YamlReader::DEEPEST`].
+    /// Limits the depth of collections, up to [`YamlReader::DEEPEST`].
     #[must_use]
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = depth.min(Self::DEEPEST);
         self
     }
 
-    /// How long a text may be.
+    /// Limits the length of the text.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes.min(u32::MAX as usize);
         self
     }
 
-    /// How many nodes a stream may hold once its aliases are followed.
+    /// Limits the number of nodes of a stream once its aliases are followed.
     #[must_use]
     pub fn max_nodes(mut self, nodes: usize) -> Self {
         self.max_nodes = nodes;

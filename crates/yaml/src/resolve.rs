@@ -1,6 +1,6 @@
-//! What a plain scalar means: the three sets of rules in use.
+//! Types of plain scalars, by the three sets of rules in use.
 
-/// Which rules give plain scalars their types.
+/// The rules that give plain scalars their types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ScalarRules {
     /// As Helm and kubectl read (go-yaml v2): YAML 1.1 booleans (`yes`, `on`, `y`), `0777`, `1_000`.
@@ -79,7 +79,7 @@ fn resolve_word(schema: ScalarRules, text: &str) -> ResolvedScalar {
     }
 }
 
-/// Whether `text`, unquoted, is a boolean for Helm and kubectl but text for YAML 1.2 (`yes`, `off`, `y`).
+/// Returns true if `text`, unquoted, is a boolean for Helm and kubectl but text for YAML 1.2 (`yes`, `off`, `y`).
 pub fn is_yaml11_bool(text: &str) -> bool {
     text.len() <= 3 && matches!(resolve_scalar(ScalarRules::Yaml11, text), ResolvedScalar::Bool(_))
 }
@@ -198,7 +198,7 @@ fn resolve_binary(text: &str) -> ResolvedScalar {
     parsed.map_or(ResolvedScalar::Str, ResolvedScalar::Int)
 }
 
-/// Whether `text` is a YAML 1.1 base-60 number (`1:30`), which writers quote and readers ignore.
+/// Returns true if `text` is a YAML 1.1 base-60 number (`1:30`), which writers quote and readers ignore.
 pub(crate) fn is_base60(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));

@@ -13,7 +13,7 @@ use crate::scan::{ScalarStyle, Scanner, TextMark, Token, TokenKind};
 type Result<T> = std::result::Result<T, Box<SyntaxError>>;
 
 pub(crate) const CORE_TAG: &str = "tag:yaml.org,2002:";
-/// How the parser says that collections nest too deeply, in Go's words.
+/// The message for collections that nest too deeply, in Go's words.
 pub(crate) const TOO_DEEP: &str = "exceeded max depth";
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct TapeItem<'a> {
 }
 
 impl TapeItem<'_> {
-    /// Whether a scalar's type is to be found from its text.
+    /// Returns true if a scalar's type is to be found from its text.
     pub(crate) fn is_implicit(&self) -> bool {
         match (&self.content, &self.tag) {
             (ItemContent::Scalar { style, .. }, None) => *style == ScalarStyle::Plain,
@@ -45,7 +45,7 @@ impl TapeItem<'_> {
         }
     }
 
-    /// Whether this is the key of a merge.
+    /// Returns true if this is the key of a merge.
     pub(crate) fn is_merge(&self) -> bool {
         let ItemContent::Scalar { value, .. } = &self.content else { return false };
         value == "<<"
@@ -86,7 +86,7 @@ pub(crate) struct Parser<'a> {
     anchors: HashMap<&'a str, u32>,
     states: Vec<ParserState>,
     open: Vec<(u32, TextMark)>,
-    /// Where the last node that was read ends.
+    /// The end of the last node that was read.
     last_end: u32,
     tape: Tape<'a>,
 }
@@ -694,7 +694,7 @@ pub(crate) fn first_forbidden(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a byte is, or may start, a forbidden character.
+/// Returns true if a byte is, or may start, a forbidden character.
 fn is_suspect(byte: u8) -> bool {
     (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r')
         | (byte == 0x7F)

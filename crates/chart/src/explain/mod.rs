@@ -1,4 +1,4 @@
-//! Where a rendered field came from: the template line that wrote it and the values it was made of.
+//! Explains a rendered field: the template line that wrote it and the values it was made of.
 
 mod origin;
 mod query;
@@ -14,7 +14,7 @@ use crate::error::{ChartError, Notices};
 use crate::render::{ChartProgram, RenderOptions, TraceMode, split_documents};
 use crate::values::UserValues;
 
-/// How one field of one object came to be.
+/// The origin of one field of one object.
 #[derive(Clone, Debug)]
 pub struct FieldExplanation {
     /// `Deployment/web`.
@@ -126,7 +126,7 @@ fn collect_lines(
     }
 }
 
-/// Where in an included text the value stands; the whole of it when the value was made from it.
+/// Returns the range of the value in an included text; the whole text if the value was made from it.
 fn range_in_nested(nested: &NestedText, value: &str) -> Option<std::ops::Range<usize>> {
     let text = String::from_utf8_lossy(&nested.text);
     let plain = value.trim_matches(['"', '\'']);

@@ -1,4 +1,4 @@
-//! Which file, flag or default gave a value its final say.
+//! Finds the file, flag or default that set a value.
 
 use serde_json::{Map, Value};
 use slipway_problem::Location;
@@ -15,7 +15,7 @@ pub struct ValueOrigin {
     pub source: OriginSource,
 }
 
-/// Where a value was given.
+/// The place a value was set in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginSource {
     /// A file given with `-f`.

@@ -1,4 +1,4 @@
-//! Which fields are asked about: `Deployment/web:spec.replicas`.
+//! The fields to explain: `Deployment/web:spec.replicas`.
 
 use slipway_yaml::YamlNode;
 

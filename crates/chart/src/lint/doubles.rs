@@ -9,11 +9,11 @@ use super::{LintReport, LintSeverity};
 use crate::codec;
 use slipway_go::filepath;
 
-/// What tells objects apart: group, kind, namespace, name, and the hook one is, for a hook and an object of
+/// The identity of an object: group, kind, namespace, name, and the hook one is, for a hook and an object of
 /// the release may follow each other.
 type Identity = (String, String, String, String, String);
 
-/// Where an object stands.
+/// The place of an object in the rendered files.
 struct Place<'f> {
     file: &'f str,
     document: usize,

@@ -76,7 +76,7 @@ pub(super) fn check_template(
     true
 }
 
-/// What the rules look at in a document.
+/// The part of a document that the rules look at.
 struct Head {
     api_version: String,
     kind: String,

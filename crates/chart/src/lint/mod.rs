@@ -17,7 +17,7 @@ use crate::load::{Chart, LoadOptions, go_io};
 use crate::render::{ChartProgram, KubeVersion, RenderOptions, TraceMode};
 use crate::values::{self, ChartNode, SchemaSource, coalesce};
 
-/// How serious a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LintSeverity {
     Info,
@@ -50,17 +50,17 @@ impl std::fmt::Display for LintFinding {
     }
 }
 
-/// What was found in one chart.
+/// The findings of one chart.
 #[derive(Clone, Debug, Default)]
 pub struct LintReport {
     /// The path as given.
     pub path: String,
     pub findings: Vec<LintFinding>,
-    /// Why the chart could not be looked at.
+    /// The reason the chart could not be read.
     pub failure: Option<String>,
 }
 
-/// How to lint.
+/// Options of a lint.
 #[derive(Clone, Debug)]
 pub struct LintOptions {
     pub namespace: String,
@@ -70,7 +70,7 @@ pub struct LintOptions {
     /// Only what failed.
     pub quiet: bool,
     pub skip_schema_validation: bool,
-    /// What rendering a chart may consume.
+    /// Limits of rendering the chart.
     pub limits: slipway_gotmpl::RenderLimits,
     /// Fetches schemas a chart refers to by address.
     pub schemas: Option<Arc<dyn SchemaSource>>,
@@ -91,7 +91,7 @@ impl Default for LintOptions {
 }
 
 impl LintReport {
-    /// Whether the chart fails.
+    /// Returns true if the chart fails the lint.
     pub fn has_failed(&self, options: &LintOptions) -> bool {
         let worst = if options.strict { LintSeverity::Warning } else { LintSeverity::Error };
         self.failure.is_some() || self.findings.iter().any(|finding| finding.severity >= worst)
@@ -124,7 +124,7 @@ pub fn to_text(reports: &[LintReport], options: &LintOptions) -> (String, String
     (text, format!("{} chart(s) linted, {failed} chart(s) failed", reports.len()))
 }
 
-/// Looks a chart directory over with the user's values.
+/// Lints a chart directory with the user's values.
 pub fn lint_chart(
     path: &Path,
     values: &Map<String, Value>,

@@ -19,7 +19,7 @@ pub struct Credentials {
     auths: Map<String, Value>,
     helpers: BTreeMap<String, String>,
     default_helper: Option<String>,
-    /// What else the file says, kept when it is written again.
+    /// The other entries of the file, kept when it is written again.
     rest: Map<String, Value>,
 }
 

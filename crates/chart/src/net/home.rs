@@ -1,4 +1,4 @@
-//! Where Helm keeps repositories, their indexes and logins: the same files, so both tools see one state.
+//! The files in which Helm keeps repositories, their indexes and logins, so that both tools see one state.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -25,7 +25,7 @@ pub struct HelmHome {
     pub docker: Option<PathBuf>,
 }
 
-/// How long another process may hold the repositories' lock.
+/// The longest wait for the repositories' lock while another process holds it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 impl HelmHome {

@@ -30,7 +30,7 @@ fn publish_error<T>(text: impl Into<String>) -> Result<T, ChartError> {
     Err(ChartError::Publish(text.into()))
 }
 
-/// What was pulled.
+/// A chart pulled from a registry.
 #[derive(Clone, Debug)]
 pub struct PulledChart {
     pub chart: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct PulledChart {
     pub digest: String,
 }
 
-/// What was pushed.
+/// A chart pushed to a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushedChart {
     pub reference: String,
@@ -64,7 +64,7 @@ struct RegistrySession<'s> {
     /// The address of the repository in the registry, with a final slash.
     base: Url,
     login: Option<Login>,
-    /// What the registry accepted.
+    /// The credentials the registry accepted.
     authorization: Option<Authorization>,
     actions: &'static str,
 }
@@ -370,7 +370,7 @@ pub async fn push(
     Ok(PushedChart { reference: reference.to_string(), digest })
 }
 
-/// What the manifest says of the chart: its own annotations, and the standard ones, which win for
+/// Returns the annotations of the manifest: the chart's own, and the standard ones, which win for
 /// title and version.
 fn manifest_annotations(metadata: &ChartMetadata, created: &str) -> Map<String, Value> {
     const PREFIX: &str = "org.opencontainers.image.";

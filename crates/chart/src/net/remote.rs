@@ -22,7 +22,7 @@ use super::oci;
 use super::place::{archive_name, cache_directory, chart_name};
 use super::reference::OciReference;
 
-/// How to reach what the user names: the flags beside a chart's name.
+/// Options of reaching a chart: the flags beside its name.
 #[derive(Clone, Debug, Default)]
 pub struct AccessOptions {
     /// The address of a repository to look in.
@@ -39,7 +39,7 @@ pub struct AccessOptions {
     pub pass_credentials: bool,
 }
 
-/// Whether the signature of a chart is fetched with it.
+/// Selects if the signature of a chart is fetched with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProvenanceMode {
     No,
@@ -54,7 +54,7 @@ pub struct DownloadedChart {
     pub path: PathBuf,
     /// The file with the signature, if it was asked for and is there.
     pub provenance: Option<PathBuf>,
-    /// What people should know of it, line by line.
+    /// Notes for the user, line by line.
     pub notes: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ struct FetchedArchive {
     notes: Vec<String>,
 }
 
-/// What to fetch and from whom.
+/// A chart to fetch and the server it comes from.
 pub(super) enum FetchTarget {
     Http {
         url: String,
@@ -135,7 +135,7 @@ impl RemoteCharts {
         Self { home, access, helper, network: NetworkOptions::default(), indexes: Arc::default() }
     }
 
-    /// The same with other limits, or with somebody who may end what is under way.
+    /// The same with other network options: limits and cancellation.
     #[must_use]
     pub fn with_network(self, network: NetworkOptions) -> Self {
         Self { network, ..self }
@@ -496,7 +496,7 @@ impl RemoteCharts {
     }
 }
 
-/// Where an index says a chart is.
+/// Returns the address an index gives for a chart.
 pub(super) fn entry_target(
     entry: &IndexEntry,
     repository: RepositoryEntry,

@@ -10,7 +10,7 @@ use super::packet::{read_packets, unarmour};
 use super::signature::Signature;
 use crate::error::ChartError;
 
-/// Whom keys belong to.
+/// The owner of keys.
 #[derive(Clone, Debug)]
 pub(super) struct KeyIdentity {
     /// `Name <address>` of every user the owner vouches for.
@@ -26,7 +26,7 @@ pub(super) struct IdentityKey {
     pub(super) problem: Option<KeyProblem>,
 }
 
-/// Why a key's signatures count for nothing.
+/// The reason a key's signatures are not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyProblem {
     Revoked,
@@ -113,19 +113,19 @@ impl KeyPacket {
         Some(Self { key, body: body[..body.len() - secret.len()].to_vec() })
     }
 
-    /// Whether the signature is this key's. What cannot be checked is not.
+    /// Returns true if this key made the signature; a signature that cannot be checked counts as not made.
     fn has_signed(&self, signature: &Signature, content: &[u8]) -> bool {
         self.key.has_signed(signature, content).unwrap_or(false)
     }
 
-    /// Whether the key revokes what is signed. What cannot be checked is taken for a revocation.
+    /// Returns true if the key revokes the content; a signature that cannot be checked counts as a revocation.
     fn has_revoked(&self, signature: &Signature, content: &[u8]) -> bool {
         self.key.has_signed(signature, content).unwrap_or(true)
     }
 }
 
 impl Certificate {
-    /// Where a primary key's certificate is; copies are one.
+    /// Returns the index of a primary key's certificate; copies are merged.
     fn index_of(all: &mut Vec<Self>, primary: KeyPacket) -> usize {
         let known = all.iter().position(|one| one.primary.key.fingerprint == primary.key.fingerprint);
         if let Some(at) = known {
@@ -160,7 +160,7 @@ impl Certificate {
         }
     }
 
-    /// What the certificate is worth at a moment.
+    /// Returns the names and keys of the certificate that are valid at `now`.
     pub(super) fn identity_at(&self, now: u64) -> KeyIdentity {
         let primary_content = hashed_key(&self.primary.body);
         let names: Vec<(&Vec<u8>, &Signature)> = self

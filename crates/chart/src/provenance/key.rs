@@ -15,7 +15,7 @@ use crate::error::ChartError;
 pub(super) struct OpenPgpKey {
     pub(super) fingerprint: [u8; 20],
     pub(super) public: PublicKey,
-    /// When it was made, in seconds since 1970.
+    /// The time it was made, in seconds since 1970.
     pub(super) created: u64,
     /// The packet from which the secret part can be had.
     pub(super) secret: Option<Vec<u8>>,
@@ -73,7 +73,7 @@ impl OpenPgpKey {
         self.expires.is_some_and(|end| end <= now)
     }
 
-    /// Whether the signature is this key's over the given content.
+    /// Returns true if the signature is this key's over the given content.
     pub(super) fn has_signed(&self, signature: &Signature, content: &[u8]) -> Result<bool, ChartError> {
         let message = [content, &signature.trailer].concat();
         match &self.public {
@@ -240,7 +240,7 @@ fn der_sequence(numbers: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// How a key goes into a hash.
+/// Returns the bytes of a key that go into a hash.
 pub(super) fn hashed_key(body: &[u8]) -> Vec<u8> {
     let mut out = vec![0x99];
     out.extend((body.len() as u16).to_be_bytes());

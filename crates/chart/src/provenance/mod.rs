@@ -22,10 +22,10 @@ use serde_json::json;
 #[derive(Clone, Debug)]
 pub struct Keyring(Vec<Certificate>);
 
-/// What a good signature says.
+/// The content of a valid signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedSignature {
-    /// `Name <address>` of whoever signed.
+    /// `Name <address>` of the signer.
     pub signed_by: Vec<String>,
     /// Of the key, in upper-case hexadecimal.
     pub fingerprint: String,

@@ -12,12 +12,12 @@ pub(super) struct Signature {
     pub(super) hash: u8,
     /// The id of the key that made it.
     pub(super) issuer: Option<Vec<u8>>,
-    /// What is hashed after the content.
+    /// The bytes hashed after the content.
     pub(super) trailer: Vec<u8>,
     pub(super) values: Vec<Vec<u8>>,
-    /// Whether the key it speaks of may sign, if it says so.
+    /// True if the key it is about may sign; none if it does not say.
     pub(super) may_sign: Option<bool>,
-    /// A signature inside this one: a subkey's word that it belongs to the primary key.
+    /// A signature inside this one, by which a subkey confirms that it belongs to the primary key.
     pub(super) embedded: Option<Vec<u8>>,
     pub(super) created: u64,
     expires_after: Option<u64>,
@@ -63,7 +63,7 @@ impl Signature {
         Ok(signature)
     }
 
-    /// Only what is hashed is vouched for; the issuer is a mere hint.
+    /// Reads subpackets: only hashed ones are trusted; the issuer is a hint.
     fn read_subpackets(&mut self, area: &[u8], hashed: bool) -> Result<(), ChartError> {
         let mut bytes = ByteReader(area);
         while !bytes.0.is_empty() {
@@ -87,14 +87,16 @@ impl Signature {
                 // Kinds we know and have no use for, and those that may be ignored.
                 _ if kind & 0x80 == 0 || matches!(kind & 0x7f, 4..=34) => {}
                 other => {
-                    return publish_error(format!("the signature has a critical part {other} we do not know"));
+                    return publish_error(format!(
+                        "the signature has a critical part {other} we do not know"
+                    ));
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether it was made before `now` and is still meant.
+    /// Returns true if it was made before `now` and has not expired.
     pub(super) fn is_current(&self, now: u64) -> bool {
         self.created <= now + CLOCK_SKEW && !self.is_expired(now)
     }
@@ -103,12 +105,12 @@ impl Signature {
         self.expires_after.is_some_and(|after| after > 0 && self.created + after <= now)
     }
 
-    /// Whether its digest can be forged: MD5, SHA-1 and RIPEMD-160.
+    /// Returns true if its digest can be forged: MD5, SHA-1 and RIPEMD-160.
     pub(super) fn is_weak(&self) -> bool {
         matches!(self.hash, 1..=3)
     }
 
-    /// When the key in a packet ends by what this signature says, in seconds since 1970.
+    /// Returns the expiry this signature gives the key in a packet, in seconds since 1970.
     pub(super) fn key_expires(&self, key: &[u8]) -> Option<u64> {
         let created = key.get(1..5)?.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         self.key_expires_after.filter(|after| *after > 0).map(|after| created + after)

@@ -43,7 +43,7 @@ impl KubeVersion {
 }
 
 impl Default for Capabilities {
-    /// What Helm assumes without a cluster.
+    /// The version Helm assumes without a cluster.
     fn default() -> Self {
         Self {
             kube_version: KubeVersion { version: "v1.32.0".into(), major: "1".into(), minor: "32".into() },

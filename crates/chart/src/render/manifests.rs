@@ -34,7 +34,7 @@ pub struct RenderedHook {
 }
 
 impl RenderedHook {
-    /// Whether it is a test.
+    /// Returns true if it is a test.
     pub fn is_test(&self) -> bool {
         self.events.iter().any(|event| event == "test")
     }
@@ -120,7 +120,7 @@ pub(super) fn sort_manifests(
     Ok((manifests, hooks))
 }
 
-/// Where a kind stands in the install order; unknown kinds follow, by name.
+/// Returns the position of a kind in the install order; unknown kinds follow, by name.
 pub fn install_rank(kind: &str) -> (usize, &str) {
     match INSTALL_ORDER.iter().position(|known| *known == kind) {
         Some(place) => (place, ""),

@@ -45,14 +45,14 @@ impl ChartTemplate<'_> {
     }
 }
 
-/// What a rendering of every file gives, before it is taken apart.
+/// The output of every template, before it is sorted into manifests, hooks and notes.
 pub(crate) struct TemplateOutput {
     /// By path, in the order they were executed.
     pub(crate) files: Vec<(String, Vec<u8>)>,
     pub(crate) segments: Vec<(String, Vec<TextSegment>)>,
 }
 
-/// Whether to note where every piece of text came from.
+/// Selects if the origin of every piece of text is recorded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TraceMode {
     No,
@@ -213,7 +213,7 @@ pub(crate) struct PreparedRender<'c> {
     pub(crate) values: GoMap,
 }
 
-/// Takes rendered files apart.
+/// Sorts rendered files into manifests, hooks and notes.
 pub(crate) fn sort_output(
     chart: &Chart,
     files: Vec<(String, Vec<u8>)>,
@@ -237,7 +237,7 @@ pub(crate) fn sort_output(
 pub(crate) fn enabled_crds(node: &ChartNode<'_>, path: &str) -> Vec<CrdFile> {
     let mut crds = node.chart.own_crds(path);
     for child in &node.dependencies {
-        crds.extend(self::enabled_crds(child, &format!("{path}/charts/{}", child.name())));
+        crds.extend(enabled_crds(child, &format!("{path}/charts/{}", child.name())));
     }
     crds
 }

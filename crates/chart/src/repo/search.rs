@@ -6,7 +6,7 @@ use slipway_go::semver::{Constraints, Version};
 use super::index::{IndexEntry, RepositoryIndex};
 use crate::error::ChartError;
 
-/// What to look for.
+/// Options of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchOptions {
     /// Words to look for; nothing finds everything.

@@ -120,7 +120,7 @@ fn rewrite_scalars(
     Ok(out)
 }
 
-/// What a scalar says, as Go prints it.
+/// Returns a scalar as Go prints it.
 fn scalar_text(node: &YamlNode) -> Result<String, ChartError> {
     Ok(match &node.value {
         NodeValue::String(text) => text.clone(),

@@ -9,7 +9,7 @@ use slipway_gotmpl::{GoMap, GoString, GoValue, WholeNumbers};
 use super::tree::ChartNode;
 use crate::error::{LogNotice, Notices};
 
-/// What null in the values means.
+/// The meaning of null in the values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NullHandling {
     /// It removes the default: the final values.
@@ -45,7 +45,7 @@ pub(crate) fn values(
     Ok(result)
 }
 
-/// What the charts are rendered with. The defaults go into it: the tree is not to be asked for values
+/// Returns the values the charts are rendered with. It consumes the defaults: the tree is not to be asked for values
 /// again.
 pub(crate) fn final_values(
     chart: &ChartNode<'_>,
@@ -69,7 +69,7 @@ pub(crate) fn lay_over(over: &GoMap, below: &GoMap, notices: &mut Notices) {
 
 struct CoalesceRun<'n> {
     notices: &'n mut Notices,
-    /// Whether the charts' own defaults may be used up.
+    /// Set if the charts' own defaults may be consumed.
     last: bool,
 }
 
@@ -268,7 +268,7 @@ pub(crate) fn table_at(values: &GoMap, path: &str) -> Result<GoMap, String> {
     Ok(here)
 }
 
-/// What stands at a dotted path, if it is there and no table.
+/// Returns the value at a dotted path, if it is there and no table.
 pub(crate) fn path_value(values: &GoMap, path: &str) -> Option<GoValue> {
     let (tables, key) = path.rsplit_once('.').map_or((None, path), |(tables, key)| (Some(tables), key));
     let here = match tables {

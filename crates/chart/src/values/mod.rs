@@ -1,4 +1,4 @@
-//! What a chart is given: the user's values, the charts' defaults and how they come together.
+//! The values of a chart: the user's, the charts' defaults and their coalescing.
 
 pub(crate) mod coalesce;
 mod schema;

@@ -1,9 +1,9 @@
-//! The little language of `--set`: `a.b[0].c=1,d={x,y}`.
+//! Parses the syntax of `--set`: `a.b[0].c=1,d={x,y}`.
 
 use serde_json::{Map, Value};
 use slipway_go::strconv;
 
-/// How the text after `=` becomes a value.
+/// The way the text after `=` becomes a value.
 #[derive(Clone, Copy)]
 pub(super) enum ValueSyntax<'r> {
     /// `--set`: booleans, null and whole numbers are recognised.
@@ -57,7 +57,7 @@ struct Parser<'r> {
     kind: ValueSyntax<'r>,
 }
 
-/// What ended a run of characters.
+/// A run of characters and the one that ended it.
 type Run = (String, Option<char>);
 
 impl Parser<'_> {

@@ -10,7 +10,7 @@ use crate::codec;
 use crate::error::ChartError;
 use crate::load::go_io;
 
-/// What the user gave, by kind of flag; within a kind in the order given.
+/// The values the user gave, by kind of flag; within a kind in the order given.
 ///
 /// The order between the kinds is Helm's and does not depend on the command line: files, then
 /// `--set-json`, `--set`, `--set-string`, `--set-file`, `--set-literal`.
@@ -23,7 +23,7 @@ pub struct UserValues {
     pub set_string: Vec<String>,
     pub set_file: Vec<String>,
     pub set_literal: Vec<String>,
-    /// What lies at the [addresses](UserValues::addresses) that `--set-file` names.
+    /// The content of the [addresses](UserValues::addresses) that `--set-file` names.
     pub downloads: Vec<(String, Vec<u8>)>,
     /// Values already decoded, under everything else.
     pub base: Map<String, Value>,
@@ -109,7 +109,7 @@ impl UserValues {
     }
 }
 
-/// Whether a file is named by an address; schemes may be written in any case, as URLs are.
+/// Returns true if a file is named by an address; schemes may be written in any case, as URLs are.
 pub fn is_address(path: &str) -> bool {
     let scheme = path.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     matches!(scheme.as_deref(), Some("http" | "https"))

@@ -20,7 +20,7 @@ use super::unicode::{decode_rune, is_digit, is_letter};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("error parsing regexp: {problem}: `{}`", String::from_utf8_lossy(.expression))]
 pub struct RegexpError {
-    /// What is wrong, in Go's words.
+    /// The message, in Go's words.
     pub problem: &'static str,
     /// The offending part of the pattern.
     pub expression: Vec<u8>,
@@ -108,7 +108,7 @@ impl Regexp {
         Ok(compiled)
     }
 
-    /// Whether the pattern matches anywhere.
+    /// Returns true if the pattern matches anywhere.
     pub fn is_match(&self, text: &[u8]) -> bool {
         self.regex.is_match(&Haystack::new(text).text)
     }

@@ -1,6 +1,6 @@
 //! ParseInt, ParseUint and ParseFloat.
 
-/// Why a number could not be read.
+/// The reason a number could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NumError {
     #[error("invalid syntax")]

@@ -2,7 +2,7 @@
 
 use super::{DAYS, GoTime, MONTHS};
 
-/// How an offset is written.
+/// The format of a written offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OffsetFormat {
     /// `Z` stands for a zero offset.

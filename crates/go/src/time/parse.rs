@@ -8,7 +8,7 @@ use super::{DAYS, GoTime, GoZone, MONTHS, days_in, is_leap, quote_text};
 #[error("{0}")]
 pub struct ParseError(String);
 
-/// What went wrong with one element.
+/// The error of one element.
 enum Fault {
     Bad,
     Range(&'static str),

@@ -1,4 +1,4 @@
-//! What chartutil.Values can do besides being a map, and maps under named types.
+//! Methods of chartutil.Values, and maps under named types.
 
 use super::TemplateRenderer;
 use crate::func::{FuncArgs, FuncError, FuncResult, FuncSignature, GoType};

@@ -26,7 +26,7 @@ use nested::{NestedScope, ParsedText};
 use rv::ReflectValue;
 use slipway_go::strconv;
 
-/// Why a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.
+/// The reason a template failed: `template: FILE:LINE:COLUMN: executing "NAME" at <…>: …`.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct ExecError {
@@ -87,7 +87,7 @@ pub struct TemplateRenderer<'a> {
     set: &'a TemplateSet,
     ctx: FuncContext<'a>,
     out: Vec<u8>,
-    /// How deep each name is included at the moment.
+    /// The current depth of includes, by name.
     included: HashMap<String, usize>,
     /// Templates defined by the texts of the `tpl` calls being executed.
     scope: Option<Rc<NestedScope>>,
@@ -96,7 +96,7 @@ pub struct TemplateRenderer<'a> {
     trace: Option<Box<Tracer>>,
 }
 
-/// Where an error would be reported.
+/// The node an error would be reported at.
 #[derive(Clone, Copy)]
 enum At<'t> {
     Start,

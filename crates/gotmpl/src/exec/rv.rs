@@ -39,7 +39,7 @@ impl ReflectValue {
         }
     }
 
-    /// What a missing entry of a map of this type gives (`missingkey=zero`).
+    /// Returns the value of a missing entry of a map of this type (`missingkey=zero`).
     pub(crate) fn missing_entry(kind: MapKind) -> ReflectValue {
         match kind {
             MapKind::Any | MapKind::Values => ReflectValue::Iface(GoValue::Nil),

@@ -50,7 +50,7 @@ struct Parser<'p, 'a> {
     ranges: usize,
 }
 
-/// What ended a list.
+/// The token that ended a list.
 enum End {
     End,
     Else,

@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 use super::ast::ByteOffset;
 use slipway_go::strconv;
 
-/// What begins an action; prepared once, for it is searched for at every turn.
+/// Finds the start of an action; prepared once, because it is searched for often.
 static OPEN: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"{{"));
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,7 +128,7 @@ pub(super) struct Lexer<'a> {
     start_line: usize,
     inside: bool,
     parens: isize,
-    /// What went wrong; nothing can be read after that.
+    /// The error; nothing can be read after it.
     messages: Vec<String>,
 }
 
@@ -444,7 +444,7 @@ impl<'a> Lexer<'a> {
         self.take_token(TokenKind::Space)
     }
 
-    /// What a character beyond ASCII is made of is none of the bytes that matter here.
+    /// Works on bytes: those of a character beyond ASCII are none of the bytes that matter here.
     fn lex_quoted(&mut self, mark: u8, unterminated: &str, kind: TokenKind) -> Token {
         loop {
             let rest = self.rest();

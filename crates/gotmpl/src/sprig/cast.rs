@@ -43,7 +43,7 @@ pub(super) fn to_int(value: &GoValue) -> i64 {
     }
 }
 
-/// What amd64 makes of a float: out of range is the smallest integer.
+/// Converts a float as amd64 does: out of range is the smallest integer.
 pub(super) fn float_to_int(number: f64) -> i64 {
     if number.is_nan() || number >= 9_223_372_036_854_775_808.0 { i64::MIN } else { number as i64 }
 }
@@ -71,7 +71,7 @@ pub(super) fn to_float(value: &GoValue) -> f64 {
     }
 }
 
-/// Whether `default` would replace the value.
+/// Returns true if `default` would replace the value.
 pub(super) fn is_empty(value: &GoValue) -> bool {
     !value.is_true()
 }

@@ -111,7 +111,7 @@ fn as_plain(map: &GoMap) -> GoValue {
     GoValue::Map(if map.kind() == MapKind::Values { map.with_kind(MapKind::Any) } else { map.clone() })
 }
 
-/// What walking a value finds.
+/// The result of walking a value.
 pub(super) enum Measure {
     /// About how many bytes a copy takes.
     Bytes(usize),

@@ -157,7 +157,7 @@ fn error_map(error: &str) -> GoMap {
     [("Error", GoValue::from(error))].into_iter().collect()
 }
 
-/// What JSON calls the kind of a value.
+/// Returns the name JSON has for the kind of a value.
 fn json_kind(value: &GoValue) -> &'static str {
     match value {
         GoValue::Bool(_) => "bool",

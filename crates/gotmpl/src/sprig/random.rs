@@ -8,7 +8,7 @@ use slipway_go::unicode::{push_rune, runes};
 
 const S: GoType = GoType::String;
 
-/// Whether a byte belongs to an alphabet.
+/// Returns true if a byte belongs to an alphabet.
 type Wanted = fn(u8) -> bool;
 
 pub(super) fn add_functions(map: &mut FuncMap) {

@@ -27,7 +27,7 @@ fn semver_error(error: SemverError) -> FuncError {
     FuncError::new(error.to_string())
 }
 
-/// What a copy by exported fields leaves of a version, which has none.
+/// Returns a copy of a version by its exported fields, of which it has none.
 pub(super) fn copy_version(value: &GoValue) -> Option<GoValue> {
     let (GoValue::Ptr(object) | GoValue::Object(object)) = value else { return None };
     object.downcast::<Semver>()?;

@@ -17,7 +17,7 @@ pub enum KeyOrder {
 }
 
 impl KeyOrder {
-    /// Whether `a` is written after `b`.
+    /// Returns true if `a` is written after `b`.
     pub(crate) fn is_after(self, a: &str, b: &str) -> bool {
         match self {
             Self::AsGiven => false,

@@ -36,7 +36,7 @@ impl<'e> DocumentWriter<'e> {
     }
 }
 
-/// What stands before a node on its line.
+/// The text before a node on its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lead {
     /// Nothing: the node is the document.
@@ -47,7 +47,7 @@ enum Lead {
     Dash,
 }
 
-/// Where a node is to be written.
+/// Serializes a value as a node at its position in the document.
 pub(crate) struct NodeSerializer<'w, 'e> {
     writer: &'w mut DocumentWriter<'e>,
     lead: Lead,
@@ -361,7 +361,7 @@ sequence! {
     SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field
 }
 
-/// Where an entry's key is in the writer's keys, and where its text is in the output.
+/// The range of an entry's key in the writer's keys, and of its text in the output.
 #[derive(Clone, Copy)]
 struct Entry {
     key: (usize, usize),

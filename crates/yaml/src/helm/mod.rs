@@ -76,7 +76,7 @@ pub fn from_slice<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, YamlError>
     )
 }
 
-/// What Go says about bytes that are not UTF-8.
+/// Returns Go's message about bytes that are not UTF-8.
 fn encoding_problem(bytes: &[u8]) -> &'static str {
     let width = match bytes.first() {
         Some(0xC0..=0xDF) => 2,
@@ -115,7 +115,7 @@ fn check_tape(tape: &Tape<'_>, stage: Stage) -> Result<(), YamlError> {
     Everything::deserialize_from(TapeCursor { context: &context, index: 0, depth: 0 })
 }
 
-/// How far a value goes on Go's way from YAML to JSON.
+/// The stage of Go's conversion from YAML to JSON that a value is checked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Decode,

@@ -21,7 +21,7 @@ pub(crate) struct TextMark {
     pub(crate) column: u32,
 }
 
-/// How a scalar was written.
+/// The style a scalar was written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScalarStyle {
     Plain,
@@ -68,7 +68,7 @@ pub(crate) struct Token<'a> {
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// Whether its token, at the head of the queue, waits for the `:`.
+    /// Set if its token, at the head of the queue, waits for the `:`.
     awaited: bool,
     token_number: usize,
     mark: TextMark,
@@ -89,7 +89,7 @@ pub(crate) struct Scanner<'a> {
     max_depth: usize,
 
     tokens: VecDeque<Token<'a>>,
-    /// Whether the first token of the queue is known to be the next one.
+    /// Set if the first token of the queue is known to be the next one.
     ready: bool,
     tokens_parsed: usize,
     started: bool,
@@ -130,7 +130,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// How far the text has been read.
+    /// Returns the offset up to which the text has been read.
     pub(crate) fn offset(&self) -> usize {
         self.pos
     }

@@ -354,7 +354,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Where the run of non-blank plain characters that starts at `from` ends.
+    /// Returns the end of the run of non-blank plain characters that starts at `from`.
     pub(super) fn plain_run_end(&self, from: usize) -> usize {
         let mut at = from;
         loop {

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use slipway_go::regexp::Regexp;
 
-/// Whether `text` has the named format; names nobody knows accept anything.
+/// Returns true if `text` has the named format; unknown formats accept anything.
 pub(super) fn matches_format(name: &str, text: &str) -> bool {
     match name {
         "date" => is_date(text),

@@ -8,7 +8,7 @@ use slipway_go::regexp::Regexp;
 use super::compile::SchemaDocument;
 use super::{format, get};
 
-/// One complaint.
+/// One violation of the schema.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaFinding {
     /// `(root)` or the dotted path.
@@ -18,7 +18,7 @@ pub(super) struct SchemaFinding {
 
 /// References and combinations inside one another stop here.
 const DEEPEST: usize = 256;
-/// A schema can make the work grow exponentially; this is where patience ends.
+/// The limit of checks, because a schema can make the work grow exponentially.
 const MOST_STEPS: u64 = 5_000_000;
 
 pub(super) fn validate_values(
@@ -55,7 +55,7 @@ impl std::fmt::Display for Path<'_> {
 #[derive(Default)]
 struct Outcome {
     findings: Vec<SchemaFinding>,
-    /// How many steps agreed: which of several failing branches came closest.
+    /// The number of checks that passed: it selects the failing branch that came closest.
     score: i64,
 }
 
@@ -408,7 +408,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// What was expected, if the value is none of it.
+/// Returns the expected types, if the value has none of them.
 fn wrong_type(map: &Map<String, Value>, value: &Value) -> Option<String> {
     let types: Vec<&str> = match get(map, "type")? {
         Value::String(kind) => vec![kind],

@@ -51,7 +51,7 @@ fn first_control(text: &str) -> Option<(usize, char)> {
     })
 }
 
-/// How a table came to be, which decides who may add to it.
+/// The way a table was defined, which decides what may add to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// By a header or a dotted key on the way to something else.
@@ -538,7 +538,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows a backslash, in a string that begins at `start`.
+    /// Reads what follows a backslash, in a string that begins at `start`.
     fn read_escape(&mut self, out: &mut String, many: bool, start: usize) -> Parsed<()> {
         let Some(rune) = self.peek() else { return Err("invalid escape in string '\\\0'".to_owned()) };
         if many && (matches!(rune, ' ' | '\t' | '\n' | '\r')) {
@@ -649,7 +649,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// How far a number or date reaches that begins with a digit, sign or dot, and whether it is a date.
+/// Returns the length of a number or date that begins with a digit, sign or dot, and true if it is a date.
 fn number_extent(text: &str) -> Parsed<(usize, bool)> {
     let bytes = text.as_bytes();
     let while_in = |from: usize, more: &[u8]| {

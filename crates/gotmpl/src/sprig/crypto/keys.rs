@@ -30,7 +30,7 @@ pub(super) struct EllipticCurve {
     exchange: &'static aws_lc_rs::agreement::Algorithm,
     /// Bytes of a private key.
     size: usize,
-    /// How many points there are, in hexadecimal.
+    /// The number of points, in hexadecimal.
     order: &'static str,
     hash: fn(&[u8]) -> Vec<u8>,
 }

@@ -22,7 +22,7 @@ use crate::value::GoValue;
 
 const CERTIFICATE: GoType = GoType::Named("sprig.certificate");
 
-/// What `genCA` and its relatives give: a certificate and its key in PEM.
+/// The result of `genCA` and its relatives: a certificate and its key in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificatePair {
     /// The certificate.

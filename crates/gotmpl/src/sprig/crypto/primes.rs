@@ -1,6 +1,6 @@
 //! Primes for RSA keys that must come out the same again, and for DSA keys, which no library makes.
 //!
-//! What is drawn from the host is a seed for each prime, so that several are looked for at once and a
+//! Each prime has a seed drawn from the host, so that several are looked for at once and a
 //! seeded host still gives the same keys.
 
 use num_bigint::BigUint;
@@ -16,7 +16,7 @@ type Digits<const N: usize> = [u64; N];
 /// Odd primes below this are tried as divisors first. More would cost more than the tests they save.
 const SIEVE: u32 = 1 << 15;
 
-/// How many odd numbers from a random one on are looked at before another one is drawn.
+/// The number of odd numbers tried from a random one on before another one is drawn.
 const WINDOW: usize = 4096;
 
 /// Rounds of Miller and Rabin that are enough for random candidates of 1024 bits and more.
@@ -95,7 +95,7 @@ fn first_prime<const N: usize>(candidates: &[Digits<N>], random: &mut StdRng) ->
     candidates.iter().find(|candidate| passes(candidate)).copied()
 }
 
-/// Whether a number passes tests that only a prime can expect to pass.
+/// Returns true if a number passes tests that only a prime can expect to pass.
 fn passes_rounds<const N: usize>(number: &BigUint, random: &mut StdRng) -> bool {
     let rounds = if N < 16 { SMALL_ROUNDS } else { ROUNDS };
     (0..rounds).all(|_| passes_miller_rabin(number, &to_number(&random_digits::<N>(random))))

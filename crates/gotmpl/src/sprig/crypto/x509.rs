@@ -24,7 +24,7 @@ const CLIENT_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];
 
 const HOURS_24: i64 = 24 * 3600 * 1_000_000_000;
 
-/// What a certificate is to say.
+/// The content of a certificate to be made.
 struct Template {
     subject: Vec<u8>,
     ips: Vec<Vec<u8>>,
@@ -33,7 +33,7 @@ struct Template {
     authority: bool,
 }
 
-/// Who signs.
+/// The signer of a certificate.
 struct Issuer {
     subject: Vec<u8>,
     key_id: Vec<u8>,
@@ -237,7 +237,7 @@ fn sign_certificate(
     }))
 }
 
-/// What signing needs of a parsed certificate.
+/// The parts of a parsed certificate that signing needs.
 struct Parsed {
     subject: Vec<u8>,
     key_bits: Vec<u8>,
